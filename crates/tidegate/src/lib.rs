@@ -112,6 +112,8 @@ mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
 mod key;
+#[cfg(feature = "redis")]
+mod layers;
 #[cfg(any(test, feature = "redis"))]
 mod lease;
 mod limiter;

@@ -30,6 +30,8 @@ pub use on_full::OnFull;
 pub use on_no_rule::OnNoRule;
 pub use on_store_error::OnStoreError;
 pub use override_spec::OverrideSpec;
+#[cfg(feature = "redis")]
+pub(crate) use own_limit::limit_of;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]

@@ -4,70 +4,62 @@ mod ad_hoc;
 mod amend;
 mod answers;
 mod bans;
-mod counted;
 mod counts;
-mod cross_slot;
-mod decide;
-mod denial_memory;
-mod denials;
-mod denied_again;
 mod error;
-mod fallback;
-mod give_back_leases;
 mod hold;
-mod late;
-mod learn;
-mod leases;
-mod left;
-mod loaded;
 mod look;
-mod no_space;
 mod nodes;
-mod parts;
 mod plans;
-mod recent;
 mod replay;
-mod revisions;
-mod run;
 mod settle;
-mod share;
-mod spend_leases;
-mod step;
-mod store;
-mod take_leases;
 mod validate;
 mod waiting;
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, SystemClock};
-use crate::frontend::{Frontend, GateQueues};
+use crate::frontend::{Frontend, GateQueue, GateQueues};
+use crate::key::Seed;
+use crate::layers::{
+    AcrossSlots, DenialMemory, Denials, Fallback, Handles, Leases, Local, Share, UntilDropped,
+};
 use crate::observe::Observer;
-use crate::request::{Identity, Origin, Request};
+use crate::request::{Origin, Request};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::step::Ask;
-use crate::store::memory::Newest;
-use crate::store::redis::script::{self, Step};
-use crate::store::redis::{Client, StoreError, StoreEvent};
-use cross_slot::Part;
-use decide::Verb;
+use crate::store::memory::{Generation, Newest};
+use crate::store::redis::{Client, RedisStore, StoreError, StoreEvent};
+use crate::store::{KeyAsk, OnUnitsBack, StepArgs, Store, Verb};
 pub use error::SharedGateError;
-use fallback::Fallback;
 pub use hold::SharedCharge;
-use leases::UntilDropped;
 use nodes::Nodes;
 pub use replay::SharedReplay;
-use share::Share;
-pub(crate) use store::Late;
-use store::{StepArgs, Store};
 
-/// A limiter of a request, by its key in the store.
-pub(crate) type KeyAsk = Ask<Vec<u8>>;
+/// The store and the layers over it, from the outside in.
+type Tower = Fallback<Denials<Leases<AcrossSlots<RedisStore>>>>;
+
+/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another one
+/// is put in force meanwhile.
+#[derive(Debug)]
+struct InForce {
+    generation: Arc<Generation>,
+    tower: Tower,
+}
+
+impl InForce {
+    fn leases(&self) -> &Leases<AcrossSlots<RedisStore>> {
+        &self.tower.inner.inner
+    }
+
+    fn across_slots(&self) -> &AcrossSlots<RedisStore> {
+        &self.leases().inner
+    }
+}
 
 /// A policy, and its limiters in a store that other nodes use as well.
 ///
@@ -104,12 +96,15 @@ pub(crate) type KeyAsk = Ask<Vec<u8>>;
 #[derive(Debug)]
 pub struct SharedGate {
     front: Frontend<SystemClock>,
-    client: Client,
+    /// The store under the first policy, for what no policy decides.
+    redis: RedisStore,
     /// The queues of requests that wait in this process.
     queues: Arc<GateQueues>,
-    /// The store under the policy that is in force.
-    newest: Newest<Store>,
-    fallback: Arc<Fallback>,
+    /// The secret of the fingerprints by which queues are known.
+    seed: Seed,
+    newest: Newest<InForce>,
+    /// The limiters of this process.
+    local: Arc<Local>,
     nodes: Nodes,
     degraded: AtomicU64,
     _until_dropped: UntilDropped,
@@ -131,19 +126,38 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
-        let fallback = Arc::new(Fallback::new(policy, Share::of(settings.nodes)));
+        let local = Arc::new(Local::new(policy, Share::of(settings.nodes)));
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
-        let generation = fallback.memory.newest().share();
-        let store = Store::new(generation, client.clone(), fallback.clock());
+        let (clock, generation) = (local.clock(), local.memory.newest().share());
+        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
+        let denials = client.settings().denial_memory.then(|| Arc::new(DenialMemory::new()));
+        let on_units_back = on_units_back(&queues, &seed, denials.as_ref(), &clock);
+        let store = (Arc::clone(&generation), client.clone(), clock.clone());
+        let redis = RedisStore::new(store.0, store.1, store.2, Arc::clone(&on_units_back));
+        let (of_events, of_counts) = (client.clone(), client.clone());
+        let handles = Handles {
+            on_units_back,
+            report: Arc::new(move |event: StoreEvent<'_>| of_events.report(event)),
+        };
+        let nodes = client.settings().nodes.unwrap_or(1);
+        let across_slots = AcrossSlots::new(redis.clone(), Arc::clone(&generation));
+        let leases = Leases::new(across_slots, &generation, nodes, handles);
+        let (until_dropped, know_nodes) = (leases.until_dropped(), leases.nodes());
+        let on_denied = Arc::new(move || {
+            of_counts.counts().denied_again.fetch_add(1, Relaxed);
+        });
+        let denials = Denials::new(leases, Arc::clone(&generation), denials, clock, on_denied);
+        let tower = Fallback::new(denials, Arc::clone(&generation), Arc::clone(&local));
         Ok(Self {
             front: Frontend::new(),
-            nodes: Nodes::begin(&client, &fallback, &store.leases),
-            _until_dropped: store.leases.until_dropped(),
-            client,
-            queues: Arc::clone(&store.queues),
-            newest: Newest::new(store),
-            fallback,
+            nodes: Nodes::begin(&client, &local, know_nodes),
+            _until_dropped: until_dropped,
+            redis,
+            queues,
+            seed,
+            newest: Newest::new(InForce { generation, tower }),
+            local,
             degraded: AtomicU64::new(0),
         })
     }
@@ -162,16 +176,19 @@ impl SharedGate {
         Arc::clone(&self.newest.read().generation.policy)
     }
 
-    /// Returns the store under the policy that is in force. A request that starts with it is decided under that
-    /// policy, even if another one is put in force meanwhile.
-    fn newest(&self) -> Arc<Store> {
+    /// Returns the policy that is in force, and the store under it.
+    fn newest(&self) -> Arc<InForce> {
         self.newest.read().share()
+    }
+
+    fn client(&self) -> &Client {
+        self.redis.client()
     }
 
     /// Returns the settings of the store.
     #[must_use]
     pub fn settings(&self) -> &StoreSettings {
-        self.client.settings()
+        self.client().settings()
     }
 
     /// Returns how many requests were decided without the store so far.
@@ -186,21 +203,20 @@ impl SharedGate {
     /// # Errors
     /// The first inspection found the store unfit. Inspection goes on.
     pub async fn connected(&self) -> Result<(), StoreError> {
-        self.client.first_found().await?;
-        let (key, deadline) = (self.settings().key_prefix.as_bytes(), self.client.deadline());
+        self.client().first_found().await?;
         // If this fails, the first request asks.
-        let _ = self.newest().know_loaded(key, deadline).await;
+        let _ = self.redis.connected().await;
         Ok(())
     }
 
     /// Waits until the store is fit; returns immediately unless it is unavailable.
     pub async fn recovered(&self) {
-        self.client.fit().await;
+        self.client().fit().await;
     }
 
     /// Waits until the store is degraded; returns immediately while it is.
     pub(crate) async fn lost(&self) {
-        self.client.lost().await;
+        self.client().lost().await;
     }
 
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
@@ -212,11 +228,11 @@ impl SharedGate {
 
     /// Decides; compiled once, whatever the request is made of.
     async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
-        let store = self.newest();
-        let (asks, origin) = (self.asks(&store, request), request.origin());
-        let answer = match self.banned(&store, &asks, origin).await {
+        let in_force = self.newest();
+        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let answer = match self.banned(&in_force, &asks, origin).await {
             Some(answer) => answer,
-            None => self.decide_now(&store, &asks, origin).await,
+            None => self.decide_now(&in_force, &asks, origin).await,
         };
         self.conclude(request, answer)
     }
@@ -231,124 +247,36 @@ impl SharedGate {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.fallback.now()
+        self.local.now()
     }
 
     /// The runtime of the store's thread, for what is done behind an answer.
     #[cfg(feature = "tower")]
     pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
-        self.client.runtime()
+        self.client().runtime()
     }
 
-    /// Decides and takes, whether or not others wait; without the store if that does not reply.
-    async fn ask(&self, store: &Store, asks: &[KeyAsk], origin: Origin<'_>) -> Answer<'_> {
-        let parts = store.parts(asks);
-        if !parts.is_empty() {
-            return Box::pin(self.ask_across(store, asks, &parts, origin)).await;
-        }
-        let (late, sent) = (Late::default(), store.clock.now());
-        match self.take(store, asks, origin, &late).await {
-            Ok(done) => {
-                store.note_denial(asks, sent, &done);
-                self.counted(store.answer_of(asks, done))
-            }
-            Err(error) => {
-                let answer = self.without_store(store, asks, origin.id, &error);
-                // An admitted request owns the units that a late reply took.
-                if answer.is_allowed() {
-                    late.keep();
-                }
-                answer
-            }
-        }
-    }
-
-    /// Decides and takes over several slots. None of the rules remembers an answer.
-    async fn ask_across(
+    /// Decides and takes. A request that `is_queued` is decided by the store alone, or without it.
+    async fn ask(
         &self,
-        store: &Store,
-        asks: &[KeyAsk],
-        parts: &[Part],
-        origin: Origin<'_>,
-    ) -> Answer<'_> {
-        let sent = store.clock.now();
-        match store.ask_across(asks, parts, origin, None).await {
-            Ok(done) => {
-                store.note_denial_across(asks, sent, &done);
-                let reply_of = |place: usize| done.decisions.get(place)?.as_ref();
-                let own =
-                    |place| reply_of(place).filter(|one| !one.overflow).map(|one| one.decision);
-                self.learn(&store.generation, asks, done.allowed, own);
-                self.counted(store.exact(asks, done))
-            }
-            Err(unanswered) => {
-                let answer = self.without_store(store, asks, origin.id, &unanswered.error);
-                // An admitted request keeps the units it took, including those of a slot that replies too late.
-                if answer.is_allowed() {
-                    unanswered.keep();
-                }
-                answer
-            }
-        }
-    }
-
-    /// Decides and takes in the store. If this future is dropped early, the units it takes are given back,
-    /// unless the request has an id and may be asked again.
-    async fn take(
-        &self,
-        store: &Store,
+        in_force: &InForce,
         asks: &[KeyAsk],
         origin: Origin<'_>,
-        late: &Late,
-    ) -> Result<script::Decided, StoreError> {
-        let args = StepArgs { late: Some(late), ..StepArgs::new(Step::Ask, origin) };
-        let done = store.step(asks, args).await;
-        self.learnt(&store.generation, asks, done)
+        is_queued: bool,
+    ) -> Answer<'_> {
+        let args = StepArgs::new(Verb::Ask, origin, in_force.tower.deadline());
+        let replied = in_force.tower.step(asks, StepArgs { is_queued, ..args }).await;
+        self.answer(in_force, asks, replied)
     }
 
-    /// Decides in this process, because the store failed with `error`.
-    fn without_store(
-        &self,
-        store: &Store,
-        asks: &[KeyAsk],
-        id: Option<Identity<'_>>,
-        error: &StoreError,
-    ) -> Answer<'_> {
-        self.decide_degraded(store, asks, Verb::Ask, id, error)
+    /// Wakes the first waiter of each of these limiters in this process, because units may be available.
+    fn wake(&self, asks: &[KeyAsk]) {
+        asks.iter().for_each(|ask| self.queues.wake(&self.queue_of(ask)));
     }
 
-    fn decide_degraded(
-        &self,
-        store: &Store,
-        asks: &[KeyAsk],
-        verb: Verb,
-        id: Option<Identity<'_>>,
-        error: &StoreError,
-    ) -> Answer<'_> {
-        let answer = self.degraded_answer(store, asks, verb, id, error);
-        self.count_degraded(&answer);
-        answer
-    }
-
-    /// Decides like [`SharedGate::decide_degraded`], for a caller that may not use the answer: it is not counted.
-    fn degraded_answer(
-        &self,
-        store: &Store,
-        asks: &[KeyAsk],
-        verb: Verb,
-        id: Option<Identity<'_>>,
-        error: &StoreError,
-    ) -> Answer<'_> {
-        let settings = self.settings();
-        let store_knows = (|rule: &Rule| settings.can_hold(rule), |ask: &KeyAsk| store.lasts(ask));
-        let (done, standing) =
-            self.fallback.decide(&store.generation, asks, verb, id, error, store_knows);
-        let mut answer = store.answer_with(asks, done, standing);
-        if answer.is_unavailable() {
-            // Nothing was taken, so the usage may be reported again.
-            answer.replies.iter_mut().for_each(|one| one.report = false);
-        }
-        answer
+    /// Returns the queue of a limiter in this process.
+    fn queue_of(&self, ask: &KeyAsk) -> GateQueue {
+        GateQueue::new(ask.lineage, self.seed.of(&ask.fingerprint))
     }
 
     /// Counts the refusals of a decision and notifies the observers.
@@ -358,4 +286,24 @@ impl SharedGate {
         self.front.observers.notify(request, &answer);
         answer
     }
+}
+
+/// Returns what is called with limiters that got units back: the store's denials of them are forgotten, and the first
+/// waiter of each is woken.
+fn on_units_back(
+    queues: &Arc<GateQueues>,
+    seed: &Seed,
+    denials: Option<&Arc<DenialMemory>>,
+    clock: &SystemClock,
+) -> OnUnitsBack {
+    let (queues, seed, clock) = (Arc::clone(queues), seed.clone(), clock.clone());
+    let denials = denials.map(Arc::clone);
+    Arc::new(move |asks: &[KeyAsk]| {
+        for ask in asks {
+            if let Some(denials) = &denials {
+                denials.forget(from_ref(ask), clock.now());
+            }
+            queues.wake(&GateQueue::new(ask.lineage, seed.of(&ask.fingerprint)));
+        }
+    })
 }

@@ -4,6 +4,6 @@ mod ask;
 mod op;
 mod reply;
 
-pub(crate) use ask::{Ask, Descriptors, Lineage, OwnValues, keep_limited};
+pub(crate) use ask::{Ask, Descriptors, Lineage, OwnValues, Source, keep_limited};
 pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, One, without_values};

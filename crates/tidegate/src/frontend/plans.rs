@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 
 use crate::request::Descriptor;
-use crate::step::Lineage;
+use crate::rules::PolicyRule;
+use crate::step::{Lineage, OwnValues, Source};
 
 /// Returns the plan for a descriptor; `None` if it has none of its own.
 pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
@@ -27,10 +28,26 @@ impl Plans {
         self.0.iter_mut().for_each(|(rule, _)| *rule = other(*rule));
     }
 
-    /// Returns the plan of a rule for a descriptor.
-    pub(crate) fn of(&self, rule: Lineage, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
-        let (_, plan) = self.0.iter().find(|(other, _)| other.is_of_rule(rule))?;
-        plan(descriptor)
+    /// Returns the values of a rule for a descriptor that supplies none, and their source.
+    pub(crate) fn of(
+        &self,
+        lineage: Lineage,
+        rule: &PolicyRule,
+        descriptor: &Descriptor<'_>,
+    ) -> (Source, OwnValues) {
+        let lookup = self.0.iter().find(|(other, _)| other.is_of_rule(lineage));
+        match lookup.map(|(_, plan)| plan(descriptor)) {
+            Some(Some(values)) => (Source::Plan, Some(values)),
+            Some(None) => (Source::NoPlan, None),
+            None if rule.spec().limit_from_request => (Source::NoPlan, None),
+            None => (Source::Rule, None),
+        }
+    }
+
+    /// Returns whether requests or plans may have values for keys of a rule.
+    #[cfg(feature = "redis")]
+    pub(crate) fn has_any(&self, lineage: Lineage, rule: &PolicyRule) -> bool {
+        rule.spec().limit_from_request || self.0.iter().any(|(other, _)| other.is_of_rule(lineage))
     }
 }
 

@@ -7,7 +7,7 @@ use smallvec::{Array, SmallVec};
 use super::Frontend;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::step::{Ask, Descriptors, Lineage, OwnValues};
+use crate::step::{Ask, Descriptors, Lineage, Source};
 
 impl<C> Frontend<C> {
     /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
@@ -46,19 +46,18 @@ impl<C> Frontend<C> {
                         ask.cost = ask.cost.saturating_add(descriptor.units());
                         ask.reserves = request.reserves() && ask.cost > 0;
                         ask.by.add(place);
-                        if let Some(values) = from_request.filter(|_| !ask.from_request) {
-                            (ask.from_request, ask.by_plan) = (true, false);
+                        if let Some(values) = from_request.filter(|_| ask.source != Source::Request)
+                        {
+                            ask.source = Source::Request;
                             ask.is_unlimited = values.is_unlimited();
                             ask.values = Some(Arc::clone(values));
                         }
                     }
                     None => {
-                        let plan = match from_request {
-                            Some(_) => None,
-                            None => self.plans.of(lineage(number), descriptor),
+                        let (source, values) = match from_request {
+                            Some(values) => (Source::Request, Some(Arc::clone(values))),
+                            None => self.plans.of(lineage(number), rule, descriptor),
                         };
-                        let by_plan = plan.is_some();
-                        let values: OwnValues = from_request.cloned().or(plan);
                         if all.len() == all.inline_size() {
                             all.reserve(3);
                         }
@@ -71,8 +70,7 @@ impl<C> Frontend<C> {
                             asks: 0,
                             report: false,
                             enforced: rule.mode() == Mode::Enforce,
-                            from_request: from_request.is_some(),
-                            by_plan,
+                            source,
                             is_unlimited: values.as_deref().unwrap_or(own).is_unlimited(),
                             values,
                             by: Descriptors::one(place),

@@ -96,9 +96,9 @@ impl Terms {
         Micros::from_micros(longest.saturating_sub(self.life.as_micros()))
     }
 
-    /// Returns the time since which units count that were taken for a request and are given back.
-    pub(crate) fn exact_from(&self, taken: Timestamp) -> Timestamp {
-        taken.minus(self.longest.unwrap_or(Micros::ZERO))
+    /// Returns how much earlier than they were taken units of a request count if they are given back.
+    pub(crate) fn exact_earlier(&self) -> Micros {
+        self.longest.unwrap_or(Micros::ZERO)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use tidegate_core::{Algorithm, Visitor};
 use tidegate_core::{Limit, Rule};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
@@ -10,6 +12,19 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
 use crate::request::{Descriptor, RequestLimit};
+
+/// Returns the most units that a limiter of a rule can hold.
+#[cfg(feature = "redis")]
+pub(crate) fn limit_of(rule: &Rule) -> Option<u64> {
+    struct LimitOf;
+    impl Visitor for LimitOf {
+        type Out = u64;
+        fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+            algorithm.limit()
+        }
+    }
+    rule.visit(LimitOf)
+}
 
 impl PolicyRule {
     /// The limit that a descriptor supplies for this rule; `None` if the rule does not let requests supply one.

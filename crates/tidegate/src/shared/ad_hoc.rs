@@ -41,8 +41,6 @@ impl SharedGate {
         let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
             return Ok(Decision::UNLIMITED);
         };
-        let done = self.newest().ask(limiter).await?;
-        let none = || StoreError::Answer("no values".to_owned());
-        done.decisions.into_iter().next().ok_or_else(none)
+        self.redis.check_under(limiter).await
     }
 }

@@ -1,7 +1,8 @@
 //! Changes the policy of a gate while it decides in a store.
 
-use super::SharedGate;
+use super::{InForce, SharedGate};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
+use crate::store::Store;
 
 impl SharedGate {
     /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
@@ -89,14 +90,15 @@ impl SharedGate {
             policy.fits(self.settings())?;
             Ok(policy)
         };
-        self.fallback.change(next, |changed| {
+        self.local.change(next, |changed| {
             let before = self.newest();
-            let store = before.under(self.fallback.memory.newest().share());
-            self.newest.publish(|| store);
-            before.give_back_leases(changed);
-            self.queues().wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
+            let generation = self.local.memory.newest().share();
+            let tower = before.tower.under(&generation);
+            self.newest.publish(|| InForce { generation, tower });
+            before.tower.superseded(changed);
+            self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
         })?;
-        self.nodes.follow(&self.client, &self.fallback);
+        self.nodes.follow(self.client(), &self.local);
         Ok(())
     }
 }

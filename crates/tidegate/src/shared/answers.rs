@@ -2,55 +2,30 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use super::KeyAsk;
-use super::no_space::is_opened;
-use super::store::{StepArgs, Store};
-use crate::answer::{Answer, Lack, Rules, Standing};
+use super::{InForce, SharedGate};
+use crate::answer::{Answer, Rules, Standing};
 use crate::frontend;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done};
 use crate::store::memory::Kept;
-use crate::store::redis::StoreError;
-use crate::store::redis::script;
+use crate::store::{GaveUp, KeyAsk, StepReply};
 
-impl Store {
-    /// Makes the answer from the store's reply.
-    pub(super) fn answer_of<'g>(&self, asks: &[KeyAsk], done: script::Decided) -> Answer<'g> {
-        let decided =
-            done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
-        let decisions = decided.collect();
-        let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
-        self.exact(asks, Done::<Decided> { allowed, at, repeated, decisions })
-    }
-
-    /// Makes the answer from the replies of the limiters themselves, and of keys that have no limiter because the
-    /// store has no memory: it is degraded if a rule is open to such a key.
-    pub(super) fn exact<'g, D: Into<Option<Decided>>>(
-        &self,
-        asks: &[KeyAsk],
-        done: Done<D>,
-    ) -> Answer<'g> {
-        let Done { allowed, at, repeated, decisions } = done;
-        let decisions: InlineList<Option<Decided>> =
-            decisions.into_iter().map(Into::into).collect();
-        let standing = match decisions.iter().flatten().any(is_opened) {
-            true => Standing::Degraded(Lack::Unavailable),
-            false => Standing::Exact,
-        };
+impl InForce {
+    /// Makes the answer from the reply to a step.
+    pub(super) fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
+        let StepReply { allowed, now, repeated, standing, replies, .. } = reply;
+        let decided = replies.into_iter().map(|one| one.map(|one| one.decided));
+        let decisions: InlineList<Option<Decided>> = decided.collect();
         let mut answer =
-            self.answer_with(asks, Done { allowed, at, repeated, decisions }, standing);
-        // A limiter with leases knows of no open reservation, so none is closed there when its rule has leases no more.
-        let is_leased =
-            |rule, variant| !self.is_looked_up(rule) && self.leases.terms(rule, variant).is_some();
-        for reply in &mut answer.replies {
-            reply.reserves &= !is_leased(reply.number, reply.variant);
+            self.answer_with(asks, Done { allowed, at: now, repeated, decisions }, standing);
+        if answer.is_unavailable() {
+            // Nothing was taken, so the usage may be reported again.
+            answer.replies.iter_mut().for_each(|one| one.report = false);
         }
         answer
     }
 
-    /// Makes the answer from decisions taken in place of the limiters.
+    /// Makes the answer from decisions.
     pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
         &self,
         asks: &[KeyAsk],
@@ -60,21 +35,17 @@ impl Store {
         let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
         frontend::answer(rules, asks, done, standing)
     }
+}
 
-    /// Looks or settles by a deadline; over several slots, in a step of its own for each.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(super) async fn answer_until<'g>(
+impl SharedGate {
+    /// Makes the answer to a request, and counts it if it was decided without the store.
+    pub(super) fn answer(
         &self,
+        in_force: &InForce,
         asks: &[KeyAsk],
-        args: StepArgs<'_>,
-        deadline: Instant,
-    ) -> Result<Answer<'g>, StoreError> {
-        let parts = self.parts(asks);
-        if !parts.is_empty() {
-            return Ok(self.exact(asks, self.each_slot(asks, &parts, args, deadline).await?));
-        }
-        Ok(self.answer_of(asks, self.step_until(asks, args, deadline).await?))
+        replied: Result<StepReply, GaveUp>,
+    ) -> Answer<'_> {
+        let reply = replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up));
+        self.counted(in_force.answer(asks, reply))
     }
 }

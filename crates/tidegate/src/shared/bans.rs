@@ -2,17 +2,15 @@
 
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
-use super::decide::Verb;
-use super::share::limit_of;
-use super::store::{StepArgs, Store};
-use super::{KeyAsk, SharedGate};
-use crate::answer::Answer;
+use super::{InForce, SharedGate};
+use crate::answer::{Answer, Standing};
+use crate::dedupe;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
 use crate::request::{Origin, Request};
-use crate::rules::NoSuchRule;
+use crate::rules::{NoSuchRule, limit_of};
 use crate::step::{Decided, Done};
-use crate::store::redis::script::Step;
+use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl SharedGate {
     /// Bans each key that the named rule refuses too often, like [`Gate::with_ban`](crate::Gate::with_ban),
@@ -45,7 +43,7 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban) -> Result<Self, NoSuchRule> {
-        let lineage = self.fallback.memory.keep_lineage(domain, rule)?;
+        let lineage = self.local.memory.keep_lineage(domain, rule)?;
         self.front.bans.add(lineage, ban);
         Ok(self)
     }
@@ -58,7 +56,7 @@ impl SharedGate {
     /// Returns the denial of a request with a banned key, or its remembered answer.
     pub(super) async fn banned(
         &self,
-        store: &Store,
+        in_force: &InForce,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
@@ -66,43 +64,43 @@ impl SharedGate {
             return None;
         }
         let now = self.now();
-        let left = self.front.bans.left(asks, |ask| self.fallback.fingerprint(ask), now)?;
-        if store.answer_key(asks, origin.id).is_some()
-            && let Some(seen) = Box::pin(self.remembered(store, asks, origin)).await
+        let left = self.front.bans.left(asks, |ask| self.local.fingerprint(ask), now)?;
+        if origin.id.is_some()
+            && dedupe::time(&in_force.generation.policy, asks).is_some()
+            && let Some(seen) = Box::pin(self.remembered(in_force, asks, origin)).await
         {
             return Some(seen);
         }
-        let denied = |(ask, left): (&KeyAsk, Option<Micros>)| self.denied(store, ask, left?, now);
+        let denied =
+            |(ask, left): (&KeyAsk, Option<Micros>)| self.denied(in_force, ask, left?, now);
         let decisions = asks.iter().zip(left).map(denied).collect();
         let done = Done { allowed: false, at: now, repeated: false, decisions };
-        Some(store.exact::<Option<Decided>>(asks, done))
+        Some(in_force.answer_with::<Option<Decided>>(asks, done, Standing::Exact))
     }
 
     /// Returns the remembered answer to a request: that of the store or, without it, of this process.
     async fn remembered(
         &self,
-        store: &Store,
+        in_force: &InForce,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(asks, args, deadline).await {
-            Ok(seen) => seen.is_repeated().then_some(seen),
-            Err(error) => {
-                let seen = self.degraded_answer(store, asks, Verb::Peek, origin.id, &error);
-                // Any other answer is not used, so it does not count as decided without the store.
-                seen.is_repeated().then(|| {
-                    self.count_degraded(&seen);
-                    seen
-                })
-            }
-        }
+        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.deadline());
+        let seen = in_force.tower.step(asks, args).await.ok()?;
+        // Any other answer is not used, so it does not count as decided without the store.
+        seen.repeated.then(|| self.counted(in_force.answer(asks, seen)))
     }
 
     /// Returns the reply of a limiter whose key is banned for `left` more.
-    fn denied(&self, store: &Store, ask: &KeyAsk, left: Micros, now: Timestamp) -> Option<Decided> {
-        let limit = limit_of(ask.rule_in(store.policy())?)?;
-        let known = self.fallback.denied(&store.generation, ask, now).map(|known| known.wait);
+    fn denied(
+        &self,
+        in_force: &InForce,
+        ask: &KeyAsk,
+        left: Micros,
+        now: Timestamp,
+    ) -> Option<Decided> {
+        let limit = limit_of(ask.rule_in(&in_force.generation.policy)?)?;
+        let known = self.local.denied(&in_force.generation, ask, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
         let fits = ask.asks <= limit;
         let outcome = if fits { Outcome::Deny { retry_after } } else { Outcome::Never };
@@ -119,13 +117,13 @@ impl SharedGate {
         for (ask, matched) in again(all, |ask| ask, answer.all(), known_by) {
             // The overflow limiter refuses because of what other keys took.
             if !matched.decision().is_allowed() && !matched.is_elsewhere() {
-                self.front.bans.count(&ask, |ask| self.fallback.fingerprint(ask), self.now());
+                self.front.bans.count(&ask, |ask| self.local.fingerprint(ask), self.now());
             }
         }
     }
 
     /// Lifts the bans of these limiters' keys in this process.
     pub(super) fn lift_bans(&self, asks: &[KeyAsk]) {
-        self.front.bans.lift(asks, |ask| self.fallback.fingerprint(ask));
+        self.front.bans.lift(asks, |ask| self.local.fingerprint(ask));
     }
 }

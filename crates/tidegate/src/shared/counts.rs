@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::SharedGate;
-use super::leases::Lost;
 use crate::answer::Answer;
+use crate::layers::Lost;
 use crate::store::redis::{Counts, StoreCounts};
 
 impl SharedGate {
     /// Returns the counts of requests to the store, by outcome.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
-        let counts = self.client.counts();
-        let store = self.newest();
-        let (leased, asked) = (store.leases.counts(), store.leases.calls());
+        let counts = self.client().counts();
+        let in_force = self.newest();
+        let leases = in_force.leases();
+        let (leased, asked) = (leases.counts(), leases.calls());
         StoreCounts {
             leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,
@@ -56,7 +57,7 @@ impl SharedGate {
     /// Counts an answer that was decided without the store.
     pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
         self.degraded.fetch_add(1, Relaxed);
-        let counts = self.client.counts();
+        let counts = self.client().counts();
         let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
             (false, _) => &counts.unavailable,
             (true, false) => &counts.local,

@@ -1,12 +1,9 @@
 //! Looks at limiters in a store. A look takes nothing.
 
-use super::decide::Verb;
-use super::store::{StepArgs, Store};
-use super::{KeyAsk, SharedGate};
+use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::request::{Origin, Request};
-use crate::store::redis::StoreError;
-use crate::store::redis::script::{self, Step};
+use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl SharedGate {
     /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
@@ -17,11 +14,11 @@ impl SharedGate {
 
     /// Looks; compiled once, whatever the request is made of.
     async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
-        let store = self.newest();
-        let (asks, origin) = (self.asks(&store, request), request.origin());
-        let answer = match self.banned(&store, &asks, origin).await {
+        let in_force = self.newest();
+        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let answer = match self.banned(&in_force, &asks, origin).await {
             Some(answer) => answer,
-            None => self.look_at(&store, &asks, origin).await,
+            None => self.look_at(&in_force, &asks, origin).await,
         };
         answer.refused_without_rule(request)
     }
@@ -29,15 +26,12 @@ impl SharedGate {
     /// Looks at limiters whose keys may be banned.
     pub(super) async fn look_at(
         &self,
-        store: &Store,
+        in_force: &InForce,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        let (args, deadline) = (StepArgs::new(Step::Peek, origin), self.client.deadline());
-        match store.answer_until(asks, args, deadline).await {
-            Ok(answer) => self.counted(answer),
-            Err(error) => self.decide_degraded(store, asks, Verb::Peek, origin.id, &error),
-        }
+        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.deadline());
+        self.answer(in_force, asks, in_force.tower.step(asks, args).await)
     }
 
     /// Returns how many requests of one unit would be admitted now, one after another: the `remaining` of the
@@ -55,20 +49,5 @@ impl SharedGate {
     pub async fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
         let request = &request.into();
         self.peek(&request.without_id()).await.least(|decision| decision.remaining)
-    }
-}
-
-impl Store {
-    /// Looks at limiters, each for its own cost or that of `costs`.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(super) async fn look(
-        &self,
-        asks: &[KeyAsk],
-        costs: &[u64],
-        origin: Origin<'_>,
-    ) -> Result<script::Decided, StoreError> {
-        self.step(asks, StepArgs { costs, ..StepArgs::new(Step::Peek, origin) }).await
     }
 }

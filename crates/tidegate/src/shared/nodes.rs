@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
-use super::fallback::Fallback;
-use super::leases::Leases;
-use super::share::Share;
+use crate::layers::{Local, Share};
 use crate::step::Lineage;
+use crate::store::Store;
 use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
 
 /// This node among those that share the store.
@@ -21,29 +20,32 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Lists this node, whatever its policy: another one may be put in force while the store is unavailable, and
     /// then the nodes that were last seen count.
-    pub(super) fn begin(client: &Client, fallback: &Arc<Fallback>, leases: &Leases) -> Self {
+    pub(super) fn begin(
+        client: &Client,
+        local: &Arc<Local>,
+        know_nodes: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
         let warned = Arc::<Warned>::default();
-        warned.warn(client, fallback);
+        warned.warn(client, local);
         let listed = client.settings().nodes.is_none().then(|| {
-            let (fallback, warned) = (Arc::downgrade(fallback), Arc::clone(&warned));
-            let leases = leases.clone();
+            let (local, warned) = (Arc::downgrade(local), Arc::clone(&warned));
             Listed::begin(client, move |client, seen| {
-                let Some(fallback) = fallback.upgrade() else { return };
-                let before = fallback.share().nodes();
-                fallback.split(Share::of_rank(seen.nodes, seen.rank));
-                leases.know_nodes(seen.nodes);
+                let Some(local) = local.upgrade() else { return };
+                let before = local.share().nodes();
+                local.split(Share::of_rank(seen.nodes, seen.rank));
+                know_nodes(seen.nodes);
                 if seen.nodes != before {
                     client.report(StoreEvent::Nodes(seen.nodes));
                 }
-                warned.warn(client, &fallback);
+                warned.warn(client, &local);
             })
         });
         Self { listed, warned }
     }
 
     /// Reports the rules of a new policy of which some node has no share.
-    pub(super) fn follow(&self, client: &Client, fallback: &Fallback) {
-        self.warned.warn(client, fallback);
+    pub(super) fn follow(&self, client: &Client, local: &Local) {
+        self.warned.warn(client, local);
     }
 }
 
@@ -53,9 +55,9 @@ struct Warned(Mutex<BTreeSet<Lineage>>);
 
 impl Warned {
     /// Reports each rule that was not reported yet.
-    fn warn(&self, client: &Client, fallback: &Fallback) {
+    fn warn(&self, client: &Client, local: &Local) {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (newest, share) = (fallback.memory.newest(), fallback.share());
+        let (newest, share) = (local.memory.newest(), local.share());
         let rules = newest.policy.rules().iter().enumerate();
         let too_small = rules.filter(|(_, rule)| share.is_too_small(rule));
         let new = too_small.filter(|(number, _)| warned.insert(newest.lineage(*number)));
@@ -74,7 +76,7 @@ impl SharedGate {
     /// [`StoreSettings::nodes`]: crate::StoreSettings
     #[must_use]
     pub fn nodes(&self) -> u64 {
-        self.fallback.share().nodes()
+        self.local.share().nodes()
     }
 
     /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
@@ -85,9 +87,9 @@ impl SharedGate {
     /// # Errors
     /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {
-        self.newest().end_leases().await;
+        self.newest().tower.end().await;
         match &self.nodes.listed {
-            Some(listed) => listed.leave(&self.client).await,
+            Some(listed) => listed.leave(self.client()).await,
             None => Ok(()),
         }
     }

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use tidegate_core::Rule;
-use tokio::time::Instant;
 
-use super::store::Store;
-use super::{KeyAsk, SharedGate};
+use super::{InForce, SharedGate};
 use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::keep_limited;
-use crate::store::redis::script::{Call, Values};
-use crate::store::redis::{StoreError, slot_of};
+use crate::store::KeyAsk;
+use crate::store::redis::key_of;
 
 impl SharedGate {
     /// Looks up the values of the named rule for each key with `plans`: see
@@ -35,27 +33,29 @@ impl SharedGate {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let lineage = self.fallback.memory.keep_lineage(domain, rule)?;
+        let lineage = self.local.memory.keep_lineage(domain, rule)?;
         self.front.plans.add(lineage, Box::new(plans));
-        let store = self.newest().looking_up(lineage);
-        self.newest.publish(|| store);
         Ok(self)
     }
 
     /// Returns the limiters of a request, in the order of the rules, each once.
-    pub(super) fn asks(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
-        let mut asks = self.all_asks(store, request);
+    pub(super) fn asks(&self, in_force: &InForce, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let mut asks = self.all_asks(in_force, request);
         keep_limited(&mut asks);
         asks
     }
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
-    pub(super) fn all_asks(&self, store: &Store, request: &Request<'_>) -> InlineList<KeyAsk> {
-        let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| store.key(rule, descriptor);
-        let lineage = |number| store.generation.lineage(number);
-        let is_looked_up = |number| store.is_looked_up(number);
+    pub(super) fn all_asks(&self, in_force: &InForce, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let (policy, prefix) = (&in_force.generation.policy, &self.settings().key_prefix);
+        let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
+        let lineage = |number| in_force.generation.lineage(number);
+        let may_have_others = |number: usize| {
+            let rule = policy.rules().get(number);
+            rule.is_some_and(|rule| self.front.plans.has_any(lineage(number), rule))
+        };
         let mut asks = InlineList::new();
-        self.front.resolve(store.policy(), lineage, request, key, is_looked_up, &mut asks);
+        self.front.resolve(policy, lineage, request, key, may_have_others, &mut asks);
         asks
     }
 
@@ -63,69 +63,10 @@ impl SharedGate {
     /// included, because the request may have taken from them before.
     pub(super) fn asks_to_settle(
         &self,
-        store: &Store,
+        in_force: &InForce,
         request: &Request<'_>,
         actual: &[u64],
     ) -> Vec<(KeyAsk, u64)> {
-        with_actual(request, actual, |request| self.all_asks(store, request))
-    }
-}
-
-/// The settlement of a request: limiters with their actual costs, and limiters that are unlimited now, with the
-/// units of the reservation to give back.
-#[derive(Default)]
-pub(super) struct ToSettle {
-    pub(super) asks: Vec<KeyAsk>,
-    pub(super) actual: Vec<u64>,
-    pub(super) under: Vec<Option<Values>>,
-    pub(super) unlimited: Vec<(u64, KeyAsk)>,
-}
-
-impl ToSettle {
-    /// Sorts limiters with their actual costs; `under` are the values under which units were taken.
-    pub(super) fn of(
-        limiters: Vec<(KeyAsk, u64)>,
-        under: impl Fn(&KeyAsk) -> Option<Values>,
-    ) -> Self {
-        let mut all = Self::default();
-        for (ask, actual) in limiters {
-            if !ask.is_unlimited {
-                all.under.push(under(&ask));
-                all.asks.push(ask);
-                all.actual.push(actual);
-            } else if actual < ask.cost && ask.token.is_none() {
-                // A permit whose rule is unlimited now ends by itself.
-                all.unlimited.push((ask.cost - actual, ask));
-            }
-        }
-        all
-    }
-}
-
-impl Store {
-    /// Gives units back to limiters that are unlimited now, under the values that they were last under, one step for each slot.
-    ///
-    /// # Errors
-    /// The error of the first slot that did not reply. The slots before it have given back.
-    pub(super) async fn give_back_unlimited(
-        &self,
-        all: &[(u64, KeyAsk)],
-        deadline: Instant,
-    ) -> Result<(), StoreError> {
-        let is_cluster = self.client.settings().url.is_cluster();
-        let slot = |ask: &KeyAsk| if is_cluster { slot_of(&ask.fingerprint) } else { 0 };
-        let mut all: Vec<_> = all
-            .iter()
-            .map(|(units, ask)| (slot(ask), (&*ask.fingerprint, *units, ask.since)))
-            .collect();
-        all.sort_by_key(|(slot, _)| *slot);
-        for (number, here) in all.chunk_by(|one, other| one.0 == other.0).enumerate() {
-            let here: Vec<_> = here.iter().map(|(_, one)| *one).collect();
-            let call = Call::giving_back(&here, None);
-            let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await;
-            let given_back = reply.and_then(|reply| Ok(call.given_back(&reply)?));
-            given_back.map_err(|error| if number == 0 { error } else { error.in_part() })?;
-        }
-        Ok(())
+        with_actual(request, actual, |request| self.all_asks(in_force, request))
     }
 }

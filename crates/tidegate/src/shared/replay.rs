@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use super::store::StepArgs;
-use super::{KeyAsk, SharedGate, SharedGateError};
+use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
 use crate::store::redis::StoreError;
-use crate::store::redis::script::{Call, Step};
+use crate::store::redis::script::Call;
+use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 /// The most keys forgotten in one call, so that no call occupies the store for long.
 const KEYS_PER_CALL: usize = 512;
@@ -56,17 +56,13 @@ impl SharedReplay {
         request: &Request<'_>,
         at: Timestamp,
     ) -> Result<Answer<'_>, StoreError> {
-        let store = self.gate.newest();
-        let asks = self.gate.asks(&store, request);
-        self.remember(&asks, store.answer_key(&asks, request.identity()));
-        let parts = store.parts(&asks);
-        if !parts.is_empty() {
-            let done = store.ask_across(&asks, &parts, request.origin(), Some(at)).await;
-            return Ok(store.exact(&asks, done.map_err(|unanswered| unanswered.error)?));
-        }
-        let args = StepArgs { at: Some(at), ..StepArgs::new(Step::Ask, request.origin()) };
-        let done = store.step(&asks, args).await?;
-        Ok(store.answer_of(&asks, done))
+        let in_force = self.gate.newest();
+        let asks = self.gate.asks(&in_force, request);
+        let store = in_force.across_slots();
+        self.remember(&asks, store.inner.answer_key(&asks, request.identity()));
+        let args = StepArgs::new(Verb::Ask, request.origin(), store.deadline());
+        let reply = store.step(&asks, StepArgs { at: Some(at), ..args }).await;
+        Ok(in_force.answer(&asks, reply.map_err(|gave_up| gave_up.error)?))
     }
 
     /// Remembers the keys of a request, to remove them at the end.
@@ -91,7 +87,7 @@ impl SharedReplay {
         let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
         for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::remove(keys.to_vec());
-            let client = &self.gate.client;
+            let client = self.gate.client();
             client.run(&script, &keys, &[], client.deadline()).await?;
         }
         Ok(())

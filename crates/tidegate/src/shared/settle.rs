@@ -1,67 +1,50 @@
 //! Gives back, settles and resets over a store.
 
-use std::slice;
-
-use tidegate_core::Settled;
 use tokio::time::Instant;
 
-use super::plans::ToSettle;
-use super::store::{StepArgs, Store};
-use super::{KeyAsk, SharedGate};
-use crate::answer::{Answer, Reply, Standing};
+use super::{InForce, SharedGate};
+use crate::answer::Answer;
 use crate::frontend::Taken;
 use crate::request::{Origin, Request};
-use crate::store::redis::script::{Call, Step};
-use crate::store::redis::{StoreError, lease_key};
+use crate::store::redis::StoreError;
+use crate::store::redis::script::Values;
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
 
-impl Store {
+impl InForce {
     /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
     /// keys, and reports one without a limiter as idle; so idle limiters of rules with a cap are looked at. If
-    /// the store does not reply to that, the answer stays as it is.
-    async fn with_overflow<'g>(
+    /// the store does not reply to that, the reply stays as it is.
+    async fn with_overflow(
         &self,
         asks: &[KeyAsk],
-        mut answer: Answer<'g>,
+        mut reply: StepReply,
         deadline: Instant,
-    ) -> Answer<'g> {
-        let may_lack_space = |one: &&KeyAsk| {
-            let reply = answer.replies.iter().find(|reply| is_of(reply, one));
-            matches!(self.counted.get(one.rule), Some(Some(_)))
-                && reply.is_some_and(|reply| reply.decision.reset_after.is_zero())
+    ) -> StepReply {
+        let may_lack_space = |place: &usize| {
+            let rule =
+                asks.get(*place).and_then(|ask| self.generation.policy.rules().get(ask.rule));
+            let decided =
+                reply.replies.get(*place).and_then(Option::as_ref).map(|one| &one.decided);
+            rule.is_some_and(|rule| rule.spec().max_keys.is_some())
+                && decided.is_some_and(|one| one.decision.reset_after.is_zero())
         };
-        let idle: Vec<_> = asks.iter().filter(may_lack_space).cloned().collect();
+        let idle: Vec<_> = (0..asks.len()).filter(may_lack_space).collect();
         if idle.is_empty() {
-            return answer;
+            return reply;
         }
-        let costs = vec![0; idle.len()];
-        let look = StepArgs { costs: &costs, ..StepArgs::new(Step::Peek, Origin::default()) };
-        let Ok(seen) = self.answer_until(&idle, look, deadline).await else { return answer };
-        for reply in answer.replies.iter_mut() {
-            let own = idle.iter().find(|ask| is_of(reply, ask));
-            let seen = own.and_then(|ask| seen.replies.iter().find(|seen| is_of(seen, ask)));
-            if let Some(seen) = seen.filter(|seen| seen.overflow) {
-                *reply = seen.clone();
+        let looked: Vec<_> =
+            idle.iter().filter_map(|place| asks.get(*place)).map(|ask| ask.costing(0)).collect();
+        let seen = self.tower.step(&looked, StepArgs::peek(deadline)).await;
+        let Ok(seen) = seen else { return reply };
+        for (place, one) in idle.into_iter().zip(seen.replies) {
+            let is_overflow =
+                one.as_ref().is_some_and(|one| one.seen.is_some() && one.decided.overflow);
+            if let Some(slot) = reply.replies.get_mut(place).filter(|_| is_overflow) {
+                *slot = one;
             }
         }
-        answer
+        reply
     }
-}
-
-impl Store {
-    /// Notes the surplus of limiters with leases that stays taken, because it is not known when it was taken.
-    fn note_kept(&self, all: &ToSettle, answer: &mut Answer<'_>) {
-        for (ask, actual) in all.asks.iter().zip(&all.actual) {
-            let surplus = ask.cost.saturating_sub(*actual);
-            if surplus > 0 && ask.since.is_none() && self.terms(ask).is_some() {
-                let own = answer.replies.iter_mut().find(|reply| is_of(reply, ask));
-                own.into_iter().for_each(|reply| reply.settled = Settled::Late(surplus));
-            }
-        }
-    }
-}
-
-fn is_of(reply: &Reply, ask: &KeyAsk) -> bool {
-    (reply.lineage, reply.by) == (ask.lineage, ask.by)
 }
 
 impl SharedGate {
@@ -119,15 +102,13 @@ impl SharedGate {
         request: impl Into<Request<'r>>,
         taken: &Taken,
     ) -> Result<bool, StoreError> {
-        let store = self.newest();
-        let all = self.all_asks(&store, &request.into());
+        let in_force = self.newest();
+        let all = self.all_asks(&in_force, &request.into());
         let Some(asks) = taken.permits_of(all) else { return Ok(false) };
-        if taken.lack.is_some() {
-            return Ok(self.fallback.renew(&store.generation.policy, &asks));
-        }
-        let renew = StepArgs::new(Step::Renew, Origin::default());
-        let renewed = store.answer_until(&asks, renew, self.client.deadline()).await?;
-        Ok(renewed.is_allowed())
+        let renew = StepArgs::new(Verb::Renew, Origin::default(), in_force.tower.deadline());
+        let renew = StepArgs { lack: taken.lack, ..renew };
+        let renewed = in_force.tower.step(&asks, renew).await;
+        Ok(renewed.map_err(|gave_up| gave_up.error)?.allowed)
     }
 
     /// Settles a request whose costs were `reserved`, or refunds it; compiled once, whatever the request is made of.
@@ -137,10 +118,15 @@ impl SharedGate {
         actual: u64,
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
-        let (store, deadline) = (self.newest(), self.client.deadline());
-        let all = ToSettle::of(self.asks_to_settle(&store, request, &[actual]), |_| None);
-        let answer = self.settle_all(&store, &all, reserved, deadline).await?;
-        Ok(store.with_overflow(&all.asks, answer, deadline).await)
+        let in_force = self.newest();
+        let mut all = self.asks_to_settle(&in_force, request, &[actual]);
+        // A refund does not say that a limiter took the cost before it became unlimited.
+        all.retain(|(ask, _)| reserved || !ask.is_unlimited);
+        let deadline = in_force.tower.deadline();
+        let (asks, actual): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let settle = StepArgs::settle(&actual, &[], deadline);
+        let reply = self.settle_all(&in_force, &asks, settle).await?;
+        Ok(in_force.answer(&asks, in_force.with_overflow(&asks, reply, deadline).await))
     }
 
     /// Settles with the limiters that took the cost of a request; in this process, if the request was admitted without
@@ -154,47 +140,29 @@ impl SharedGate {
         taken: &Taken,
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
-        let store = self.newest();
-        let all = self.asks_to_settle(&store, request, actual);
+        let in_force = self.newest();
+        let all = self.asks_to_settle(&in_force, request, actual);
         let unreached = taken.unreached(request, actual, &all);
-        let all = taken.of(all);
-        let answer = match taken.lack {
-            Some(lack) => {
-                let (asks, done) = self.fallback.settle(&store.generation.policy, all);
-                store.answer_with(&asks, done, Standing::Degraded(lack))
-            }
-            None => {
-                let all = ToSettle::of(all, |ask| taken.under(ask));
-                self.settle_all(&store, &all, true, self.client.deadline()).await?
-            }
-        };
-        Ok(Answer { unreached, ..answer })
+        let (asks, actual): (Vec<_>, Vec<_>) = taken.of(all).into_iter().unzip();
+        let under: Vec<Option<Values>> = asks.iter().map(|ask| taken.under(ask)).collect();
+        let settle = StepArgs::settle(&actual, &under, in_force.tower.deadline());
+        let settle = StepArgs { lack: taken.lack, ..settle };
+        let reply = self.settle_all(&in_force, &asks, settle).await?;
+        Ok(Answer { unreached, ..in_force.answer(&asks, reply) })
     }
 
-    /// Settles, and also gives `reserved` units back to limiters that are unlimited now.
     async fn settle_all(
         &self,
-        store: &Store,
-        all: &ToSettle,
-        reserved: bool,
-        deadline: Instant,
-    ) -> Result<Answer<'_>, StoreError> {
-        let settle = StepArgs::settle(&all.actual, &all.under);
-        let settled = store.answer_until(&all.asks, settle, deadline).await;
-        // Whether units were given back is not known after an error.
-        store.forget_denials(&all.asks);
-        let mut answer = settled?;
-        store.note_kept(all, &mut answer);
-        self.fallback.forget_denials(&store.generation, &all.asks);
-        store.wake(&all.asks);
-        if reserved && !all.unlimited.is_empty() {
-            let given_back = store.give_back_unlimited(&all.unlimited, deadline).await;
-            store.forget_denials(all.unlimited.iter().map(|(_, ask)| ask));
-            given_back
-                .map_err(|error| if all.asks.is_empty() { error } else { error.in_part() })?;
-            all.unlimited.iter().for_each(|(_, ask)| store.wake(slice::from_ref(ask)));
+        in_force: &InForce,
+        asks: &[KeyAsk],
+        settle: StepArgs<'_>,
+    ) -> Result<StepReply, StoreError> {
+        let settled = in_force.tower.step(asks, settle).await;
+        let reply = settled.map_err(|gave_up| gave_up.error)?;
+        if settle.lack.is_none() {
+            self.wake(asks);
         }
-        Ok(answer)
+        Ok(reply)
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
@@ -209,48 +177,11 @@ impl SharedGate {
 
     /// Resets; compiled once, whatever the request is made of.
     async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        let store = self.newest();
-        let asks = self.all_asks(&store, request);
+        let in_force = self.newest();
+        let asks = self.all_asks(&in_force, request);
         self.lift_bans(&asks);
-        self.fallback.forget(&store.generation, &asks);
-        // Before and after: the store may grant others meanwhile, before the reset.
-        store.reset_leases(&asks);
-        let deadline = self.client.deadline();
-        self.create(&store, &asks, deadline).await?;
-        let parts = store.parts(&asks);
-        let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&asks)).collect();
-        if slots.is_empty() && !asks.is_empty() {
-            slots.push(asks.iter().map(|ask| ask.fingerprint.clone()).collect());
-        }
-        let mut done = Ok(());
-        for keys in slots {
-            let prefix = &self.settings().key_prefix;
-            let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
-            let call = Call::reset(keys, records, None);
-            let sent = self.client.run(&call.script, &call.keys, &call.args, deadline);
-            done = sent.await.map(drop);
-            if done.is_err() {
-                break;
-            }
-        }
-        store.forget_denials(&asks);
-        store.reset_leases(&asks);
-        done?;
-        store.wake(&asks);
+        in_force.tower.reset(&asks, in_force.tower.deadline()).await?;
+        self.wake(&asks);
         Ok(asks.len())
-    }
-
-    /// Creates the limiters that would begin with units in use, so that a reset fills them.
-    async fn create(
-        &self,
-        store: &Store,
-        asks: &[KeyAsk],
-        deadline: Instant,
-    ) -> Result<(), StoreError> {
-        for ask in asks.iter().filter(|ask| ask.begins_in_use(store.policy())) {
-            let args = StepArgs::new(Step::Ask, Origin::default());
-            store.step_until(&[ask.costing(0)], args, deadline).await?;
-        }
-        Ok(())
     }
 }

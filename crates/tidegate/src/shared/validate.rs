@@ -1,7 +1,7 @@
 //! Checks whether rules can be decided in a store.
 
-use super::share::Share;
 use super::{SharedGate, SharedGateError};
+use crate::layers::Share;
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
 

@@ -16,12 +16,11 @@ use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::store::{Late, Store};
-use super::{KeyAsk, SharedGate};
-use crate::answer::Answer;
+use super::{InForce, SharedGate};
+use crate::answer::{Answer, Standing};
 use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
-use crate::store::redis::{StoreError, script};
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
@@ -38,9 +37,9 @@ impl SharedGate {
     /// Returns how many requests in this process wait in front of this one.
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        let (request, store) = (&request.into(), self.newest());
-        let asks = self.asks(&store, request);
-        asks.iter().map(|ask| self.queues().len(&store.queue_of(ask))).sum()
+        let (request, in_force) = (&request.into(), self.newest());
+        let asks = self.asks(&in_force, request);
+        asks.iter().map(|ask| self.queues().len(&self.queue_of(ask))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait if the rules that would refuse it say so,
@@ -79,9 +78,10 @@ impl SharedGate {
         let now = if answer.is_degraded() {
             Some(self.now())
         } else {
-            let store = self.newest();
-            let seen = store.look(&self.asks(&store, request), &[], Origin::default()).await;
-            seen.ok().map(|seen| seen.now)
+            let in_force = self.newest();
+            let look = StepArgs::peek(in_force.tower.deadline());
+            let seen = in_force.tower.step(&self.asks(&in_force, request), look).await.ok();
+            seen.filter(|seen| seen.standing == Standing::Exact).map(|seen| seen.now)
         };
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
     }
@@ -113,30 +113,31 @@ impl SharedGate {
     /// # }
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
-        let (request, store) = (&request.into(), self.newest());
-        if !store.decides_here() || self.has_bans() {
+        let (request, in_force) = (&request.into(), self.newest());
+        if !in_force.tower.decides_now() || self.has_bans() {
             return None;
         }
-        let asks = self.asks(&store, request);
-        if may_wait(store.policy(), &asks, request.longest_wait().into()) || store.is_behind(&asks)
-        {
+        let asks = self.asks(&in_force, request);
+        let longest = request.longest_wait().into();
+        if may_wait(&in_force.generation.policy, &asks, longest) || self.is_behind(&asks) {
             return None;
         }
-        let answer = self.decide_here(&store, &asks, request.origin())?;
-        Some(self.conclude(request, answer))
+        let args = StepArgs::new(Verb::Ask, request.origin(), in_force.tower.deadline());
+        let reply = in_force.tower.step_now(&asks, args)?;
+        Some(self.conclude(request, in_force.answer(&asks, reply)))
     }
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let store = self.newest();
-        let (asks, origin) = (self.asks(&store, request), request.origin());
-        if let Some(answer) = self.banned(&store, &asks, origin).await {
+        let in_force = self.newest();
+        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        if let Some(answer) = self.banned(&in_force, &asks, origin).await {
             return answer;
         }
         let longest = request.longest_wait().into();
-        if !may_wait(store.policy(), &asks, longest) {
-            return self.decide_now(&store, &asks, origin).await;
+        if !may_wait(&in_force.generation.policy, &asks, longest) {
+            return self.decide_now(&in_force, &asks, origin).await;
         }
-        let waitable = ToStore::new(self, store, asks, longest);
+        let waitable = ToStore::new(self, in_force, asks, longest);
         // This future is large and seldom needed; in a box it does not enlarge the futures around it.
         Box::pin(InTurn::new(waitable, *request).until_decided()).await
     }
@@ -144,50 +145,32 @@ impl SharedGate {
     /// Decides a request that does not wait. It is refused if others wait, because they came first.
     pub(super) async fn decide_now(
         &self,
-        store: &Arc<Store>,
+        in_force: &Arc<InForce>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        if store.is_behind(asks) {
-            return match Box::pin(self.behind(store, asks, origin)).await {
-                Some(answer) => answer,
-                None => self.ask(store, asks, origin).await,
-            };
+        let is_behind = self.is_behind(asks);
+        if is_behind && let Some(answer) = Box::pin(self.behind(in_force, asks, origin)).await {
+            return answer;
         }
-        self.decide_with_leases(store, asks, origin).await
-    }
-
-    /// Asks the store, unless it has just denied the request.
-    pub(super) async fn ask_unless_denied(
-        &self,
-        store: &Arc<Store>,
-        asks: &[KeyAsk],
-        origin: Origin<'_>,
-    ) -> Answer<'_> {
-        match self.denied_again(store, asks, origin) {
-            Some(answer) => answer,
-            None => self.ask(store, asks, origin).await,
-        }
+        self.ask(in_force, asks, origin, is_behind).await
     }
 
     /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of
     /// them.
     async fn behind(
         &self,
-        store: &Arc<Store>,
+        in_force: &Arc<InForce>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        let mut waitable = ToStore::new(self, Arc::clone(store), asks.into(), Micros::ZERO);
+        let mut waitable = ToStore::new(self, Arc::clone(in_force), asks.into(), Micros::ZERO);
         let costs = waitable.look(|stop| self.sums_of(&stop.queue));
-        let seen = match store.look(asks, &costs, origin).await {
-            Ok(seen) => seen,
-            Err(error) => return Some(self.without_store(store, asks, origin.id, &error)),
-        };
-        if seen.repeated {
-            return Some(store.answer_of(asks, seen));
+        let seen = in_force.look(asks, &costs, origin).await;
+        if seen.repeated || is_without_store(&seen) {
+            return Some(self.counted(in_force.answer(asks, seen)));
         }
-        waitable.refused_behind(seen).map(|refused| store.exact(asks, refused))
+        waitable.refused_behind(seen)
     }
 
     /// Returns the sums of all requests in a queue.
@@ -197,22 +180,40 @@ impl SharedGate {
     }
 }
 
-impl Store {
+impl SharedGate {
     /// Returns whether a request waits for a limiter that can refuse this one.
     fn is_behind(&self, asks: &[KeyAsk]) -> bool {
         let waits = |ask: &KeyAsk| !self.queues.is_idle(&self.queue_of(ask));
         !self.queues.are_idle() && asks.iter().any(|ask| ask.can_refuse() && waits(ask))
     }
+}
 
-    /// Wakes the first waiter of each of these limiters in this process, because units may be available.
-    pub(super) fn wake(&self, asks: &[KeyAsk]) {
-        asks.iter().for_each(|ask| self.queues.wake(&self.queue_of(ask)));
+impl InForce {
+    /// Looks at limiters with these costs. Without the store, the request is decided.
+    async fn look(&self, asks: &[KeyAsk], costs: &[u64], origin: Origin<'_>) -> StepReply {
+        let look = StepArgs::new(Verb::Peek, origin, self.tower.deadline());
+        self.step_in_turn(asks, StepArgs { costs, or_ask: true, ..look }).await
     }
 
-    /// Returns the queue of a limiter in this process.
-    fn queue_of(&self, ask: &KeyAsk) -> GateQueue {
-        GateQueue::new(ask.lineage, self.seed.of(&ask.fingerprint))
+    /// Runs a step of a request that waits, or that others wait in front of.
+    async fn step_in_turn(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
+        let replied = self.tower.step(asks, StepArgs { is_queued: true, ..args }).await;
+        replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up))
     }
+
+    /// Returns whether limiters live in several slots.
+    fn is_across_slots(&self, asks: &[KeyAsk]) -> bool {
+        let mut slots = asks.iter().map(|ask| self.tower.slot(ask));
+        let first = slots.next();
+        slots.any(|slot| Some(slot) != first)
+    }
+}
+
+/// Returns whether the store did not decide.
+fn is_without_store(reply: &StepReply) -> bool {
+    reply.standing != Standing::Exact
+        && reply.replies.iter().flatten().any(|one| one.seen.is_none())
+        || matches!(reply.standing, Standing::Unavailable(_))
 }
 
 /// A request on its way through the queues.
@@ -243,34 +244,27 @@ impl<'a, 'g> InTurn<'a, 'g> {
     async fn until_decided(mut self) -> Answer<'g> {
         let gate = self.turn.waitable().gate;
         loop {
-            let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
             let origin = self.request.origin();
             self.turn.waitable_mut().follow_changes(&self.request);
-            let ToStore { store, asks, .. } = self.turn.waitable();
-            if !store.parts(asks).is_empty() {
+            let ToStore { in_force, asks, .. } = self.turn.waitable();
+            if in_force.is_across_slots(asks) {
                 // Under the current policy its limiters live in several slots, and rules over several slots let
                 // no request wait.
-                return gate.ask(store, asks, origin).await;
+                return gate.ask(in_force, asks, origin, true).await;
             }
             let seen = if is_behind {
                 self.look().await
             } else {
-                gate.take(store, asks, origin, &late).await
+                let ask = StepArgs::new(Verb::Ask, origin, in_force.tower.deadline());
+                in_force.step_in_turn(asks, ask).await
             };
-            let ToStore { store, asks, .. } = self.turn.waitable();
-            let next = match seen {
-                Err(error) => {
-                    let answer = gate.without_store(store, asks, origin.id, &error);
-                    if answer.is_allowed() {
-                        late.keep();
-                    }
-                    Next::Done(answer)
-                }
-                Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
-                    Next::Done(gate.counted(store.answer_of(asks, seen)))
-                }
-                Ok(seen) => self.hear(seen, is_behind),
+            let ToStore { in_force, asks, .. } = self.turn.waitable();
+            let is_decided = seen.repeated || seen.allowed && !is_behind || is_without_store(&seen);
+            let next = if is_decided {
+                Next::Done(gate.counted(in_force.answer(asks, seen)))
+            } else {
+                self.hear(seen, is_behind)
             };
             match next {
                 Next::Ask => {}
@@ -293,17 +287,17 @@ impl<'a, 'g> InTurn<'a, 'g> {
     }
 
     /// Looks at the limiters, to learn when the requests in front will have gone.
-    async fn look(&mut self) -> Result<script::Decided, StoreError> {
+    async fn look(&mut self) -> StepReply {
         let before = self.turn.sums_before();
         let waitable = self.turn.waitable_mut();
         let looked = waitable.look(|stop| {
             let sums = before.iter().find(|(place, _)| *place == stop.place);
             sums.map_or(Sums::NONE, |(_, sums)| *sums)
         });
-        waitable.store.look(&waitable.asks, &looked, self.request.origin()).await
+        waitable.in_force.look(&waitable.asks, &looked, self.request.origin()).await
     }
 
-    fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
+    fn hear(&mut self, seen: StepReply, looked: bool) -> Next<'g> {
         let gate = self.turn.waitable().gate;
         let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
         if !looked {

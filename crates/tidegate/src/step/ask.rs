@@ -9,6 +9,8 @@ use tidegate_core::{Rule, Since, Timestamp, Token};
 
 use super::Step;
 use crate::key::Fingerprint;
+#[cfg(feature = "redis")]
+use crate::rules::OnStoreError;
 use crate::rules::Policy;
 
 /// Values in place of those of a rule's variant; `None` if the variant's hold.
@@ -73,10 +75,7 @@ pub(crate) struct Ask<K = Fingerprint> {
     /// Whether the request reports usage: its costs are taken whatever the limiters hold.
     pub(crate) report: bool,
     pub(crate) enforced: bool,
-    /// Whether the request supplied the values.
-    pub(crate) from_request: bool,
-    /// Whether the values are a plan.
-    pub(crate) by_plan: bool,
+    pub(crate) source: Source,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) values: OwnValues,
     /// Whether the values that hold admit everything.
@@ -89,6 +88,25 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) token: Option<Token>,
     /// When the units were taken that come back.
     pub(crate) since: Option<Timestamp>,
+}
+
+/// The source of the values that hold for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The rule, or one of its overrides.
+    Rule,
+    /// The rule, because neither a plan nor the request has values for this key; for another key they may.
+    NoPlan,
+    Plan,
+    Request,
+}
+
+impl Source {
+    /// Returns whether the values of the rule are looked up for each key.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn is_looked_up(self) -> bool {
+        !matches!(self, Self::Rule)
+    }
 }
 
 /// Asks of the same limiter are equal, whatever they ask for.
@@ -164,6 +182,12 @@ impl<K> Ask<K> {
     /// Returns whether the limiter would begin with units in use.
     pub(crate) fn begins_in_use(&self, policy: &Policy) -> bool {
         self.rule_in(policy).is_some_and(Rule::begins_in_use)
+    }
+
+    /// Returns what its rule says of a store that does not decide.
+    #[cfg(feature = "redis")]
+    pub(crate) fn on_store_error(&self, policy: &Policy) -> OnStoreError {
+        policy.rules().get(self.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
     }
 
     /// The rule under which it decides.

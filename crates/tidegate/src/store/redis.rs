@@ -14,6 +14,7 @@ mod question;
 mod route;
 pub mod script;
 mod state;
+mod steps;
 
 pub use audit::Finding;
 pub(crate) use client::{Client, heard};
@@ -25,3 +26,4 @@ pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, lease_key, slot_o
 pub(crate) use nodes::Listed;
 pub(crate) use question::{LateReply, NoReply, Replied};
 pub(crate) use route::{Delivered, Route};
+pub(crate) use steps::RedisStore;

@@ -184,6 +184,6 @@ fn a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on()
         stored.give_back_lease(at(10), 250, since);
         stored.used(at(200))
     };
-    assert!(used_after(terms.exact_from(at(0))) >= 20, "20 can be spent");
+    assert!(used_after(at(0).minus(terms.exact_earlier())) >= 20, "20 can be spent");
     assert!(used_after(at(0)) < 20, "it would not hold as of when they were taken");
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Limit, Micros, Rule, Timestamp};
+use tidegate_core::{Decision, Limit, Micros, Rule, Timestamp};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Standing};
 use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::shared::store::Store;
-use crate::shared::{KeyAsk, SharedGate};
+use crate::shared::{InForce, SharedGate};
 use crate::step::{Decided, Done};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
-use crate::store::redis::script::{self, Seen};
+use crate::store::redis::script::Seen;
+use crate::store::{KeyAsk, StepReply};
 use crate::wait::{Stop, Sums, Waitable, refuse_behind};
 
 /// The limiters of a waiting request in a store, and their last known values.
@@ -21,11 +21,11 @@ pub(super) struct ToStore<'g> {
     /// The limiters that matched when the request came, and their queues.
     first: InlineList<KeyAsk>,
     pub(super) stops: Vec<Stop<GateQueue>>,
-    /// The store under the policy in force now, and the limiters that match under it.
-    pub(super) store: Arc<Store>,
+    /// The policy in force now, and the limiters that match under it.
+    pub(super) in_force: Arc<InForce>,
     pub(super) asks: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `asks`.
-    seen: Vec<Seen>,
+    seen: Vec<Option<Seen>>,
     decided: InlineList<Decided>,
     /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its
     /// log must pass than the look covers.
@@ -35,21 +35,22 @@ pub(super) struct ToStore<'g> {
 impl<'g> ToStore<'g> {
     pub(super) fn new(
         gate: &'g SharedGate,
-        store: Arc<Store>,
+        in_force: Arc<InForce>,
         asks: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
-        let stops = stops_of(store.policy(), &asks, max_wait, |ask| store.queue_of(ask));
+        let stops =
+            stops_of(&in_force.generation.policy, &asks, max_wait, |ask| gate.queue_of(ask));
         let (first, decided) = (asks.clone(), InlineList::new());
-        Self { gate, first, stops, store, asks, seen: Vec::new(), decided, laps: Vec::new() }
+        Self { gate, first, stops, in_force, asks, seen: Vec::new(), decided, laps: Vec::new() }
     }
 
     /// Goes on under the policy in force now: another one may have been put in force while the request waited.
     pub(super) fn follow_changes(&mut self, request: &Request<'_>) {
         let newest = self.gate.newest();
-        if !Arc::ptr_eq(&newest, &self.store) {
+        if !Arc::ptr_eq(&newest, &self.in_force) {
             self.asks = self.gate.asks(&newest, request);
-            self.store = newest;
+            self.in_force = newest;
             self.seen.clear();
             self.decided.clear();
             self.laps.clear();
@@ -88,19 +89,23 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let newer = self.seen.get(place).and_then(Seen::decided_by);
-        let own = || self.asks.get(place)?.rule_in(self.store.policy());
+        let newer = self.seen.get(place).and_then(|seen| seen.as_ref()?.decided_by());
+        let own = || self.asks.get(place)?.rule_in(&self.in_force.generation.policy);
         newer.map(|newer| &**newer).or_else(own)
     }
 
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
     /// first. A limiter that no longer matches refuses nobody.
-    pub(super) fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
-        let replies = seen.decisions.into_iter().zip(&seen.seen);
-        self.decided = replies.map(|(decision, seen)| seen.reply(decision)).collect();
-        self.seen = seen.seen;
-        let done =
-            |decisions| Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions };
+    pub(super) fn see(&mut self, reply: StepReply, now: Timestamp) -> Done {
+        let StepReply { allowed, repeated, replies, .. } = reply;
+        let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
+        let replies = replies.into_iter().map(|one| match one {
+            Some(one) => (one.decided, one.seen),
+            None => (unlimited(), None),
+        });
+        let (decided, seen): (Vec<_>, Vec<_>) = replies.unzip();
+        (self.decided, self.seen) = (decided.into(), seen);
+        let done = |decisions| Done { allowed, at: now, repeated, decisions };
         let last = done(self.decided.clone());
         done(last.of_each(&self.asks, &self.first))
     }
@@ -111,14 +116,17 @@ impl<'g> ToStore<'g> {
         let decided = |(ask, last)| done.of(&self.first, ask).cloned().unwrap_or(last);
         let last = std::mem::take(&mut self.decided);
         let decisions = self.asks.iter().zip(last).map(decided).collect();
-        self.store.exact(&self.asks, Done { allowed: false, at, repeated: false, decisions })
+        let done = Done { allowed: false, at, repeated: false, decisions };
+        self.in_force.answer_with(&self.asks, done, Standing::Exact)
     }
 
-    /// Returns the refusal of a request that does not wait while others do; `None` if nobody waits any more.
-    pub(super) fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
+    /// Returns the refusal of a request that does not wait while others do; `None` if no request waits any more.
+    pub(super) fn refused_behind(&mut self, seen: StepReply) -> Option<Answer<'g>> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
-        refuse_behind(self, &self.gate.queues().lock(), &mut done).then_some(Done { at, ..done })
+        let is_refused = refuse_behind(self, &self.gate.queues().lock(), &mut done);
+        let done = Done { at, ..done };
+        is_refused.then(|| self.in_force.answer_with(&self.asks, done, Standing::Exact))
     }
 }
 
@@ -135,7 +143,7 @@ impl Waitable for ToStore<'_> {
 
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
         let place = self.place(stop)?;
-        let (rule, seen) = (self.rule(place)?, self.seen.get(place)?);
+        let (rule, seen) = (self.rule(place)?, self.seen.get(place)?.as_ref()?);
         let looked = self.limit_if_in_part(place).and(self.laps.get(place));
         let least = self.decided.get(place)?.decision.retry_after_micros().unwrap_or_default();
         let Some(laps) = looked else {

@@ -22,7 +22,7 @@ impl Node<'_> {
         let undo = |one: &Stands| {
             let Stands { key, cost: units, at, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
-            let since = terms.map_or(at, |terms| terms.exact_from(at));
+            let since = terms.map_or(at, |terms| at.minus(terms.exact_earlier()));
             (Question::Undo { by: request, server, key, units, since }, None)
         };
         limiters.iter().map(undo).collect()

@@ -76,7 +76,7 @@ impl Node<'_> {
             }
             if more > 0 || !back.is_empty() {
                 let terms = self.plan.keys[*key].terms(self.number, self.revisions[*key]);
-                let since = terms.map_or(*since, |terms| terms.exact_from(*since));
+                let since = terms.map_or(*since, |terms| since.minus(terms.exact_earlier()));
                 sent.push((Question::Settle { key: *key, back, more, since }, None));
             }
         }

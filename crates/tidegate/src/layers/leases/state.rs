@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::Micros;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use super::KeyAsk;
-use super::share::limit_of;
 use crate::clock::BootClock;
 use crate::lease::{Book, Counts, Terms, Unspent, Wanted};
-use crate::rules::{Mode, Policy, PolicyRule};
+use crate::rules::{Mode, Policy, PolicyRule, limit_of};
+use crate::store::KeyAsk;
 
 /// The most limiters with leases at a time. The store decides the requests of others.
 const MOST_LIMITERS: usize = 16_384;
@@ -25,7 +24,7 @@ const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 
 /// The leases of this process, and their terms under one policy.
 #[derive(Clone, Debug)]
-pub(super) struct Leases {
+pub(super) struct State {
     held: Arc<Held>,
     pub(super) clock: BootClock,
     /// By rule and variant; empty if no rule has leases.
@@ -56,20 +55,20 @@ struct Held {
 
 /// Counts of what the store was asked for.
 #[derive(Debug, Default)]
-pub(super) struct CallCounts {
+pub(crate) struct CallCounts {
     /// Leases that can be spent.
-    pub(super) granted: AtomicU64,
-    pub(super) refused: AtomicU64,
+    pub(crate) granted: AtomicU64,
+    pub(crate) refused: AtomicU64,
     /// Leases that were granted when nothing waited for them any more.
-    pub(super) late: AtomicU64,
+    pub(crate) late: AtomicU64,
     /// Questions without a reply.
-    pub(super) unanswered: AtomicU64,
+    pub(crate) unanswered: AtomicU64,
     /// Questions for a share as one ended, without a request.
-    pub(super) renewed: AtomicU64,
+    pub(crate) renewed: AtomicU64,
     /// Units of those leases.
-    pub(super) units_late: AtomicU64,
+    pub(crate) units_late: AtomicU64,
     /// Units that the store got back.
-    pub(super) returned: AtomicU64,
+    pub(crate) returned: AtomicU64,
     /// Units that could not be given back, by the cause.
     lost: [AtomicU64; Lost::ALL.len()],
     /// Questions since one was answered in time.
@@ -78,7 +77,7 @@ pub(super) struct CallCounts {
 
 /// The cause for which units of a lease could not be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(crate) enum Lost {
     /// The store did not have them, because it lost data or the limiter was reset.
     NotTaken,
     /// Their window, bucket or tick had ended.
@@ -107,12 +106,12 @@ impl CallCounts {
     }
 
     /// Returns the units that could not be given back for this cause.
-    pub(super) fn lost(&self, cause: Lost) -> u64 {
+    pub(crate) fn lost(&self, cause: Lost) -> u64 {
         self.lost[cause as usize].load(Relaxed)
     }
 
     /// Returns the units that could not be given back.
-    pub(super) fn all_lost(&self) -> u64 {
+    pub(crate) fn all_lost(&self) -> u64 {
         Lost::ALL.into_iter().map(|cause| self.lost(cause)).sum()
     }
 
@@ -127,7 +126,7 @@ impl CallCounts {
     }
 }
 
-impl Leases {
+impl State {
     /// Creates the leases of a process that shares a store with `nodes`, itself included.
     pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
@@ -274,7 +273,7 @@ impl Drop for UnderWay<'_> {
 
 /// A part of a gate. When it is dropped, nothing waits any more to give leases back.
 #[derive(Debug)]
-pub(super) struct UntilDropped(Arc<Held>);
+pub(crate) struct UntilDropped(Arc<Held>);
 
 impl Drop for UntilDropped {
     fn drop(&mut self) {

@@ -3,16 +3,16 @@
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
 
-use super::KeyAsk;
-use super::decide::on_store_error;
-use super::store::{CallArgs, PendingStep, Store};
+use super::step::{CallArgs, Told};
+use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
 use crate::step;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Settled, Step};
+use crate::store::{GaveUp, KeyAsk};
 
-impl Store {
+impl RedisStore {
     /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
     /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
     /// memory for it.
@@ -22,7 +22,7 @@ impl Store {
         lacks: &[Option<Lacks>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Told, GaveUp> {
         let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();
@@ -53,8 +53,8 @@ impl Store {
             step => step,
         };
         let call_args = CallArgs { step, ..*call_args };
-        let mut done = match rest.is_empty() {
-            true => Decided::nothing(self.clock.now()),
+        let (mut done, route) = match rest.is_empty() {
+            true => (Decided::nothing(self.clock.now()), None),
             false => {
                 Box::pin(self.run_until_decided(
                     &rest,
@@ -83,7 +83,7 @@ impl Store {
             }
         }
         done.allowed &= !denies;
-        Ok(done)
+        Ok((done, route))
     }
 
     /// Returns whether a rule admits a key for whose limiter the store has no memory.
@@ -92,7 +92,7 @@ impl Store {
         let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
         takes
             && one.asks(step) > 0
-            && ask.is_some_and(|ask| on_store_error(self.policy(), ask) == OnStoreError::Open)
+            && ask.is_some_and(|ask| ask.on_store_error(self.policy()) == OnStoreError::Open)
     }
 }
 

@@ -7,19 +7,19 @@ use tidegate_core::{AlgorithmKind, Spec};
 use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
-use crate::step::{Descriptors, Lineage};
+use crate::step::{Descriptors, Lineage, Source};
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Duration::from_secs(86_400))).key(["user"])
 }
 
-fn fallback(rule: RuleSpec, share: Share) -> Fallback {
-    Fallback::new(Policy::new(vec![rule]).unwrap(), share)
+fn fallback(rule: RuleSpec, share: Share) -> Local {
+    Local::new(Policy::new(vec![rule]).unwrap(), share)
 }
 
 fn ada(cost: u64) -> [KeyAsk; 1] {
     let (fingerprint, by) = (b"ada".to_vec(), Descriptors::one(0));
-    let (from_request, by_plan, values) = (false, false, None);
+    let (source, values) = (Source::Rule, None);
     [Ask {
         rule: 0,
         lineage: Lineage::of_rule(0),
@@ -29,8 +29,7 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
         asks: cost,
         report: false,
         enforced: true,
-        from_request,
-        by_plan,
+        source,
         values,
         is_unlimited: false,
         by,
@@ -41,7 +40,7 @@ fn ada(cost: u64) -> [KeyAsk; 1] {
 }
 
 fn decide(
-    fallback: &Fallback,
+    fallback: &Local,
     cost: u64,
     verb: Verb,
     id: Option<Identity<'_>>,
@@ -61,7 +60,7 @@ const fn check(id: &str) -> Identity<'_> {
     Identity { id, reserves: false }
 }
 
-fn ask(fallback: &Fallback, cost: u64, id: Option<Identity<'_>>) -> Done<Option<Decided>> {
+fn ask(fallback: &Local, cost: u64, id: Option<Identity<'_>>) -> Done<Option<Decided>> {
     let error = StoreError::Overloaded { together: false };
     let (done, standing) = decide(fallback, cost, Verb::Ask, id, &error);
     assert_eq!(standing, Standing::Degraded(Lack::Overloaded));
@@ -128,13 +127,13 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
 fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
-    let admits = |fallback: &Fallback, error: &StoreError| {
+    let admits = |fallback: &Local, error: &StoreError| {
         let (done, _) = decide(fallback, 1, Verb::Ask, None, error);
         let decision = done.decisions[0].as_ref().unwrap().decision;
         assert_ne!(decision.outcome, Outcome::Never, "for now");
         done.allowed
     };
-    let left = |fallback: &Fallback, remaining| {
+    let left = |fallback: &Local, remaining| {
         let decision =
             decide(fallback, 1, Verb::Peek, None, &alone).0.decisions[0].as_ref().unwrap().decision;
         fallback.learn_left(&fallback.memory.newest(), &ada(1), |_| {

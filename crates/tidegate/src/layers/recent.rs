@@ -21,7 +21,7 @@ const MOST: usize = SHARDS * GROUPS * PLACES;
 
 /// The last report of each limiter.
 #[derive(Debug)]
-pub(super) struct Recent<T>(Box<[Mutex<Vec<Place<T>>>]>);
+pub(crate) struct Recent<T>(Box<[Mutex<Vec<Place<T>>>]>);
 
 /// A place in the table: one report, or empty.
 #[derive(Clone, Copy, Debug)]
@@ -39,14 +39,14 @@ impl<T: Copy + Default> Place<T> {
 }
 
 impl<T: Copy + Default> Recent<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 
     /// Notes a report until a time, if the last one, with its own end, `gives_way`; it is asked under the lock, also if
     /// there is no report. If another thread has locked the shard, nothing is noted: every report comes through
     /// here, and a limiter that is asked often is reported often.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         fingerprint: Fingerprint,
         reported: T,
@@ -71,7 +71,7 @@ impl<T: Copy + Default> Recent<T> {
     }
 
     /// Returns the last report of a limiter, and how much longer it holds; `None` if none does.
-    pub(super) fn of(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<(T, Micros)> {
+    pub(crate) fn of(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<(T, Micros)> {
         let words = fingerprint.words();
         let mut shard = held(self.shard(words)?);
         let place =
@@ -80,7 +80,7 @@ impl<T: Copy + Default> Recent<T> {
     }
 
     /// Forgets the report of a limiter.
-    pub(super) fn forget(&self, fingerprint: Fingerprint) {
+    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
         let words = fingerprint.words();
         let Some(mut shard) = self.shard(words).map(held) else { return };
         let group = group_of(&mut shard, words).into_iter().flatten();

@@ -1,12 +1,12 @@
 //! A node's share of each limit, for decisions without the store.
 
-use tidegate_core::{Algorithm, AlgorithmKind, Limit, Rule, Spec, Visitor};
+use tidegate_core::{AlgorithmKind, Limit, Rule, Spec};
 
 use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 
 /// The share of a node in every limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(crate) struct Share {
     /// The number of nodes, at least 1.
     nodes: u32,
     /// The number of nodes before this one; `None` if no order is known.
@@ -18,17 +18,17 @@ impl Share {
     const WHOLE: Self = Self { nodes: 1, rank: None };
 
     /// Returns an equal share for a configured number of nodes, rounded down; the whole if none was configured.
-    pub(super) fn of(nodes: Option<u64>) -> Self {
+    pub(crate) fn of(nodes: Option<u64>) -> Self {
         nodes.map_or(Self::WHOLE, |nodes| Self { nodes: saturated(nodes).max(1), rank: None })
     }
 
     /// Returns the share of the node at this rank, from 0, of `nodes`.
-    pub(super) fn of_rank(nodes: u64, rank: u64) -> Self {
+    pub(crate) fn of_rank(nodes: u64, rank: u64) -> Self {
         let nodes = saturated(nodes).max(1);
         Self { nodes, rank: Some(saturated(rank).min(nodes - 1)) }
     }
 
-    pub(super) const fn nodes(self) -> u64 {
+    pub(crate) const fn nodes(self) -> u64 {
         self.nodes as u64
     }
 
@@ -81,7 +81,7 @@ impl Share {
     }
 
     /// Returns whether a rule that is decided in process leaves some node without a share, under any of its values.
-    pub(super) fn is_too_small(self, rule: &PolicyRule) -> bool {
+    pub(crate) fn is_too_small(self, rule: &PolicyRule) -> bool {
         is_local(rule.spec())
             && (0..rule.variants()).any(|number| self.leaves_some_without(rule.variant(number)))
     }
@@ -90,7 +90,7 @@ impl Share {
     ///
     /// # Errors
     /// The values of which no share can be made.
-    pub(super) fn check(self, policy: &Policy) -> Result<(), PolicyErrors> {
+    pub(crate) fn check(self, policy: &Policy) -> Result<(), PolicyErrors> {
         let rules = policy.rules().iter().enumerate();
         for (number, rule) in rules.filter(|(_, rule)| is_local(rule.spec())) {
             for variant in 0..rule.variants() {
@@ -121,18 +121,6 @@ fn closed(whole: &Rule) -> Rule {
 
 fn saturated(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Returns the most units that a limiter of a rule can hold.
-pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
-    struct LimitOf;
-    impl Visitor for LimitOf {
-        type Out = u64;
-        fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
-            algorithm.limit()
-        }
-    }
-    rule.visit(LimitOf)
 }
 
 /// Returns whether a rule is decided in process while the store is unavailable or overloaded.

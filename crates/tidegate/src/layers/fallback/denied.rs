@@ -5,21 +5,21 @@
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::recent::Recent;
 use crate::key::Fingerprint;
+use crate::layers::recent::Recent;
 
 /// The known denials: of each limiter the least cost that is denied.
 #[derive(Debug)]
-pub(super) struct Denials(Recent<u64>);
+pub(super) struct Denied(Recent<u64>);
 
 /// A known denial of a limiter: `cost` and more are denied for `wait` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) cost: u64,
-    pub(super) wait: Micros,
+pub(crate) struct Known {
+    pub(crate) cost: u64,
+    pub(crate) wait: Micros,
 }
 
-impl Denials {
+impl Denied {
     pub(super) fn new() -> Self {
         Self(Recent::new())
     }
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_denial_holds_for_its_cost_and_more_until_it_ends() {
-        let (denials, fingerprint) = (Denials::new(), Seed::random().of(b"ada"));
+        let (denials, fingerprint) = (Denied::new(), Seed::random().of(b"ada"));
         assert_eq!(denials.of(fingerprint, 5, at(10)), None);
         denials.note(fingerprint, 3, at(10), at(100));
         assert_eq!(denials.of(fingerprint, 2, at(10)), None);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_denial_of_a_smaller_cost_is_kept_while_it_lasts() {
-        let (denials, fingerprint) = (Denials::new(), Seed::random().of(b"ada"));
+        let (denials, fingerprint) = (Denied::new(), Seed::random().of(b"ada"));
         denials.note(fingerprint, 3, at(0), at(100));
         denials.note(fingerprint, 8, at(10), at(500));
         assert_eq!(denials.of(fingerprint, 8, at(20)), known(3, 80));

@@ -6,20 +6,18 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule};
 
-use super::KeyAsk;
-use super::denials::Known;
-use super::fallback::Fallback;
+use super::denied::Known;
 use super::left::News;
-use super::share::limit_of;
-use super::store::is_report;
+use super::local::Local;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::request::Identity;
-use crate::rules::{OnStoreError, Policy};
+use crate::rules::{OnStoreError, Policy, limit_of};
 use crate::step::{Ask, Decided, Done};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
+use crate::store::{KeyAsk, Verb, is_report};
 use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal while the store is unavailable.
@@ -27,12 +25,6 @@ const COME_BACK: Micros = Micros::from_secs(1);
 /// The least `retry_after` of a refusal while the store is overloaded, and the width over which it is spread,
 /// so that callers do not return together.
 const SHED: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(100));
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
-    Ask,
-    Peek,
-}
 
 /// The decider of a limiter in place of the store.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +43,7 @@ struct Barred {
     left: u64,
 }
 
-impl Fallback {
+impl Local {
     /// Decides in place of the store, which failed with `error`. `lasts` returns how long this node can still spend
     /// units that it took ahead: nothing is admitted on top of them. It is all or nothing: if a rule refuses
     /// because the store is missing, or has values that no store can hold, the other limiters take nothing.
@@ -67,7 +59,7 @@ impl Fallback {
         let (lack, policy) = (Lack::of(error), &generation.policy);
         let newest = self.memory.newest();
         let by = |ask: &KeyAsk| {
-            let setting = on_store_error(policy, ask);
+            let setting = ask.on_store_error(policy);
             let is_local = match setting {
                 OnStoreError::Local => true,
                 OnStoreError::Open => lack == Lack::Overloaded,
@@ -101,7 +93,7 @@ impl Fallback {
         let refuses = denied && !is_report(asks);
         let step = match verb {
             Verb::Ask if !refused && !refuses => step::Step::Ask,
-            Verb::Ask | Verb::Peek => step::Step::Peek,
+            _ => step::Step::Peek,
         };
         let done = self.step(policy, &here, step, id);
         let closed = |(ask, by): &(&KeyAsk, By)| {
@@ -233,11 +225,6 @@ impl Fallback {
         let turn = self.shed.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         SHED.0.plus(Micros::from_micros((SHED.1.as_micros() * turn) >> 32))
     }
-}
-
-/// Returns what the rule of a limiter says of a store that does not decide.
-pub(super) fn on_store_error(policy: &Policy, ask: &KeyAsk) -> OnStoreError {
-    policy.rules().get(ask.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
 }
 
 /// Returns whether a limiter can ever hold this many units.

@@ -4,20 +4,21 @@
 //! repeated for at most [`MOST`] after the request that brought it was sent. What gives units back through this node
 //! ends it immediately.
 
+use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
-use super::KeyAsk;
-use super::recent::Recent;
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
+use crate::layers::recent::Recent;
 use crate::step::{Decided, Done};
+use crate::store::KeyAsk;
 use crate::store::memory::Generation;
 
 /// The longest time for which a denial is repeated.
-pub(super) const MOST: Micros = Micros::from_millis(50);
+const MOST: Micros = Micros::from_millis(50);
 /// The part of a wait by which the clocks of this process and the store may differ in speed: one in 1,024.
 const DRIFT: u64 = 1_024;
 /// The number of times of giving back that are kept apart.
@@ -25,7 +26,7 @@ const ENDS: usize = 256;
 
 /// The last reports of the store about the limiters of refused requests.
 #[derive(Debug)]
-pub(super) struct DenialMemory {
+pub(crate) struct DenialMemory {
     seed: Seed,
     reports: Recent<Option<Report>>,
     /// When the last report ends, in microseconds.
@@ -73,7 +74,7 @@ impl Report {
 }
 
 impl DenialMemory {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             seed: Seed::random(),
             reports: Recent::new(),
@@ -83,13 +84,13 @@ impl DenialMemory {
     }
 
     /// Returns whether any denial may be repeated.
-    pub(super) fn has_any(&self, now: Timestamp) -> bool {
+    pub(crate) fn has_any(&self, now: Timestamp) -> bool {
         now.as_micros() < self.last.load(SeqCst)
     }
 
     /// Notes the store's reply to a refused request that was sent at `sent` and answered by `now`. `reply_of` returns
     /// the decision of the limiter at a place, if its own limiter decided under the values of this node.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         generation: &Generation,
         asks: &[KeyAsk],
@@ -144,17 +145,18 @@ impl DenialMemory {
 
     /// Refuses a request if the store has just denied one of its limiters this cost or less; `None` if it has not.
     /// The request must have no id, and nobody may wait for its limiters in this process.
-    pub(super) fn refuse(
+    pub(crate) fn refuse(
         &self,
         generation: &Generation,
-        asks: &[KeyAsk],
+        asks: &[impl Borrow<KeyAsk>],
         now: Timestamp,
     ) -> Option<Done<Option<Decided>>> {
-        if !self.has_any(now) || asks.iter().any(|ask| ask.report) {
+        if !self.has_any(now) || asks.iter().any(|ask| ask.borrow().report) {
             return None;
         }
+        let asks: InlineList<&KeyAsk> = asks.iter().map(Borrow::borrow).collect();
         let all: InlineList<_> = asks.iter().map(|ask| self.report(generation, ask, now)).collect();
-        let all = || asks.iter().zip(&all).map(|(ask, report)| (ask, report.as_ref()));
+        let all = || asks.iter().zip(&all).map(|(ask, report)| (*ask, report.as_ref()));
         let denied = |(ask, report): (&KeyAsk, Option<&Report>)| {
             report.filter(|report| ask.can_refuse() && report.denies(ask.asks)).copied()
         };
@@ -172,7 +174,7 @@ impl DenialMemory {
     }
 
     /// Forgets the reports of limiters to which units were given back by `now`, and those that are on their way.
-    pub(super) fn forget<'m>(&self, asks: impl IntoIterator<Item = &'m KeyAsk>, now: Timestamp) {
+    pub(crate) fn forget<'m>(&self, asks: impl IntoIterator<Item = &'m KeyAsk>, now: Timestamp) {
         for ask in asks {
             let known_by = self.known_by(ask);
             if let Some(given_back) = self.given_back(known_by) {

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use tidegate_core::Timestamp;
 use tokio::time::Instant;
 
-use super::KeyAsk;
-use super::store::Store;
+use super::RedisStore;
 use crate::clock::Clock;
+use crate::step::Source;
+use crate::store::KeyAsk;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Reply, Revision, Script};
 
@@ -20,10 +21,10 @@ static TIME: LazyLock<Script> = LazyLock::new(|| {
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(ask: &KeyAsk) -> bool {
-    !ask.from_request && !ask.by_plan
+    matches!(ask.source, Source::Rule | Source::NoPlan)
 }
 
-impl Store {
+impl RedisStore {
     /// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked
     /// once.
     ///

@@ -3,66 +3,74 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_core::Rule;
+use tidegate_core::{Decision, Micros, Rule, Timestamp};
 use tokio::time::Instant;
 
-use super::KeyAsk;
-use super::store::{CallArgs, PendingStep, Remembered, StepArgs, Store, is_report};
-use crate::clock::Clock;
+use super::no_space;
+use super::{PendingStep, RedisStore};
+use crate::answer::{Lack, Standing};
 use crate::dedupe;
+use crate::inline_list::InlineList;
 use crate::request::{Identity, Origin};
 use crate::rules::Policy;
+use crate::step::Source;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
-use crate::store::redis::{StoreError, answer_key};
+use crate::store::redis::{Delivered, Route, StoreError, answer_key};
+use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Verb, is_report};
 
-impl Store {
-    /// Runs a step. If a limiter was written under another rule, the step amends it first.
-    ///
-    /// # Errors
-    /// The store did not reply. Whether anything was taken is known only if nothing was sent.
-    pub(super) async fn step(
+/// The id of a request, and how long its answer is remembered.
+#[derive(Clone, Copy)]
+pub(super) struct Remembered<'a> {
+    id: Identity<'a>,
+    time: Micros,
+}
+
+/// The parts of a call other than its limiters.
+#[derive(Clone, Copy)]
+pub(super) struct CallArgs<'a> {
+    pub(super) step: Step,
+    pub(super) at: Option<Timestamp>,
+    pub(super) remembered: Option<Remembered<'a>>,
+}
+
+/// The result of a step, and the connection that brought it if the store was asked.
+pub(super) type Told = (Decided, Option<Route>);
+
+impl RedisStore {
+    /// Runs a step that asks, looks or renews. If a limiter was written under another rule, the step amends it first.
+    pub(super) async fn ask(
         &self,
         asks: &[KeyAsk],
         args: StepArgs<'_>,
-    ) -> Result<Decided, StoreError> {
-        self.step_until(asks, args, self.client.deadline()).await
-    }
-
-    /// Runs a step by a deadline.
-    pub(super) async fn step_until(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-        deadline: Instant,
-    ) -> Result<Decided, StoreError> {
-        if !self.can_hold(asks) {
+    ) -> Result<StepReply, GaveUp> {
+        if !self.can_hold_all(asks) {
             let error = StoreError::Refused("no store can hold these values".to_owned());
             self.note_undecided(&error, asks);
-            return Err(error);
+            return Err(error.into());
         }
         if args.at.is_none() {
-            let known = self.know_revision(asks, deadline).await;
+            let known = self.know_revision(asks, args.deadline).await;
             known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
         let (step, costs) = part(self.policy(), asks, args);
-        let mut limiters = self.limiters(asks, args.actual, &costs);
+        let mut limiters = self.limiters(asks, args.actual, &costs, args.leased);
         if args.under.len() == limiters.len() {
             let both = limiters.iter_mut().zip(args.under);
             both.for_each(|(one, under)| one.note_values(*under));
         }
         if limiters.is_empty() {
-            return Ok(Decided::nothing(args.at.unwrap_or_else(|| self.clock.now())));
+            return Ok(self.nothing(asks, args.at));
         }
-        let pending = PendingStep { asks, args, deadline, newer: None, undoes: true };
+        let pending = PendingStep { asks, args, newer: None, undoes: true };
         // A look returns the current state of a limiter, whatever was reported before.
         let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(asks));
         let call_args = CallArgs { step, at: args.at, remembered: self.remembered(asks, id) };
         if call_args.remembered.is_none() {
-            return self.decide(&limiters, &call_args, pending).await;
+            return Ok(reply_of(self.decide(&limiters, &call_args, pending).await?));
         }
         let (places, limiters) = by_key(limiters);
-        let done = self.decide(&limiters, &call_args, pending).await?;
-        Ok(put_back(&places, done))
+        let (done, route) = self.decide(&limiters, &call_args, pending).await?;
+        Ok(reply_of((put_back(&places, done), route)))
     }
 
     fn note_undecided(&self, error: &StoreError, asks: &[KeyAsk]) {
@@ -72,18 +80,23 @@ impl Store {
     }
 
     /// Returns whether the store can hold the values from plans and from the request.
-    fn can_hold(&self, asks: &[KeyAsk]) -> bool {
+    fn can_hold_all(&self, asks: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
         asks.iter().filter_map(|ask| ask.values.as_deref()).all(|rule| settings.can_hold(rule))
     }
 
     /// Decides with a limiter that no rule of the policy names.
-    pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
+    ///
+    /// # Errors
+    /// The store did not reply. Whether anything was taken is known only if nothing was sent.
+    pub(crate) async fn check_under(&self, limiter: Limiter<'_>) -> Result<Decision, StoreError> {
         let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
-        let args = StepArgs::new(Step::Ask, Origin::default());
-        let deadline = self.client.deadline();
-        let pending = PendingStep { asks: &[], args, deadline, newer: None, undoes: true };
-        self.decide(&[limiter], &call_args, pending).await
+        let args = StepArgs::new(Verb::Ask, Origin::default(), self.client.deadline());
+        let pending = PendingStep { asks: &[], args, newer: None, undoes: true };
+        let done = self.decide(&[limiter], &call_args, pending).await;
+        let (done, _) = done.map_err(|gave_up| gave_up.error)?;
+        let none = || StoreError::Answer("no values".to_owned());
+        done.decisions.into_iter().next().ok_or_else(none)
     }
 
     /// Runs a call until it is decided, and notes an error.
@@ -92,10 +105,10 @@ impl Store {
         limiters: &[Limiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Told, GaveUp> {
         let done = self.run_until_decided(limiters, call_args, pending).await;
-        if let (Err(error), Some(first)) = (&done, limiters.first()) {
-            self.client.note_undecided(error, first.key);
+        if let (Err(gave_up), Some(first)) = (&done, limiters.first()) {
+            self.client.note_undecided(&gave_up.error, first.key);
         }
         done
     }
@@ -105,11 +118,11 @@ impl Store {
         limiters: &[Limiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Told, GaveUp> {
         let call = Arc::new(self.call(limiters, call_args));
         match self.answer(limiters, call, pending).await? {
-            Answer::Decided(done) => Ok(done),
-            other => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
+            (Answer::Decided(done), route) => Ok((done, route)),
+            (other, _) => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
         }
     }
 
@@ -121,12 +134,13 @@ impl Store {
         mut answer: Answer,
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<Told, GaveUp> {
         let mut newer = NewerValues::default();
+        let mut route = None;
         loop {
             let (mut amends, mut lacks) = (false, None);
             match answer {
-                Answer::Decided(done) => return Ok(done.decided_by(newer)),
+                Answer::Decided(done) => return Ok((done.decided_by(newer), route)),
                 Answer::Changed => amends = true,
                 Answer::Superseded(found) => newer = newer.and(found),
                 Answer::NoSpace(found) => lacks = Some(found),
@@ -134,16 +148,17 @@ impl Store {
             let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
                 let pending = PendingStep { newer: Some(&newer), ..pending };
-                let done = self.decide_without_space(&limiters, &lacks, call_args, pending).await?;
-                return Ok(done.decided_by(newer));
+                let without_space =
+                    self.decide_without_space(&limiters, &lacks, call_args, pending).await?;
+                return Ok((without_space.0.decided_by(newer), without_space.1));
             }
-            if Instant::now() >= pending.deadline {
+            if Instant::now() >= pending.args.deadline {
                 let error = "values that changed until the deadline".to_owned();
-                return Err(StoreError::Answer(error));
+                return Err(StoreError::Answer(error).into());
             }
             let call = self.call(&limiters, call_args);
             let call = Arc::new(if amends { call.amending() } else { call });
-            answer = self
+            (answer, route) = self
                 .answer(&limiters, call, PendingStep { newer: Some(&newer), ..pending })
                 .await?;
         }
@@ -154,18 +169,22 @@ impl Store {
         limiters: &[Limiter<'_>],
         mut call: Arc<Call>,
         pending: PendingStep<'_>,
-    ) -> Result<Answer, StoreError> {
-        let mut reply = self.run(&call, pending).await;
-        if reply == Err(StoreError::OutOfMemory) {
+    ) -> Result<(Answer, Option<Route>), GaveUp> {
+        let mut replied = self.run(&call, pending).await;
+        if replied.as_ref().is_err_and(|gave_up| gave_up.error == StoreError::OutOfMemory) {
             // Nothing was done.
             call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
-            reply = self.run(&call, pending).await;
+            replied = self.run(&call, pending).await;
         }
-        let reply = match reply {
-            Err(error) if error.is_of_other_layout() => Reply::Nil,
-            reply => reply?,
+        let (reply, route) = match replied {
+            Err(gave_up) if gave_up.error.is_of_other_layout() => (Reply::Nil, None),
+            replied => {
+                let Delivered { reply, route } = replied?;
+                (reply, Some(route))
+            }
         };
-        call.answer(limiters, &reply).map_err(StoreError::from)
+        let answer = call.answer(limiters, &reply).map_err(StoreError::from)?;
+        Ok((answer, route))
     }
 
     fn call(&self, limiters: &[Limiter<'_>], call_args: &CallArgs<'_>) -> Call {
@@ -177,8 +196,8 @@ impl Store {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(super) fn answer_key(&self, asks: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
-        let limiters = self.limiters(asks, &[], &[]);
+    pub(crate) fn answer_key(&self, asks: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
+        let limiters = self.limiters(asks, &[], &[], &[]);
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 
@@ -196,24 +215,22 @@ impl Store {
         asks: &'m [KeyAsk],
         actual: &[u64],
         costs: &[u64],
+        leased: &[Option<Micros>],
     ) -> Vec<Limiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
         let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
             let rule = ask.rule_in(self.policy())?;
             let cost = costs.get(place).copied().unwrap_or(ask.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
-            let terms = self.terms(ask);
             // Leases rely on the level: nothing comes back that might have drained by the time they end.
-            let since = match terms {
-                Some(terms) => ask.since.map(|since| terms.exact_from(since)),
-                None => ask.since,
-            };
-            let is_kept = terms.is_some() && since.is_none();
+            let earlier = leased.get(place).copied().flatten();
+            let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
+            let is_kept = earlier.is_some() && since.is_none();
             let actual = if is_kept { actual.max(cost) } else { actual };
             let limiter =
                 Limiter::new(&ask.fingerprint, rule, cost)?.turned_out(actual).of_permit(ask.token);
             let limiter = limiter.taken_at(since);
-            let limiter = if terms.is_some() {
+            let limiter = if earlier.is_some() {
                 limiter.leased()
             } else if ask.reserves {
                 limiter.reserving()
@@ -223,14 +240,14 @@ impl Store {
             let looks = costs.is_empty() && ask.asks > ask.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(ask));
-            let variant = (!self.is_looked_up(ask.rule)).then_some(ask.variant);
+            let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
             let limiter = match self.counted.get(ask.rule) {
                 Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
                 _ => limiter,
             };
-            let limiter = if ask.from_request {
+            let limiter = if ask.source == Source::Request {
                 limiter.from_request()
-            } else if self.is_looked_up(ask.rule) {
+            } else if ask.source.is_looked_up() {
                 limiter.looked_up()
             } else {
                 limiter
@@ -243,16 +260,19 @@ impl Store {
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
 fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
-    match args.step {
-        Step::Ask if is_report(asks) => {
+    match args.verb {
+        Verb::Ask if is_report(asks) => {
             let is_bounded = asks.iter().any(|ask| ask.report && bounds_debt(ask.rule_in(policy)));
             let step = if is_bounded { Step::ReportWithin } else { Step::Report };
             (step, Cow::Borrowed(args.costs))
         }
-        Step::Peek if args.costs.is_empty() => {
+        Verb::Ask => (Step::Ask, Cow::Borrowed(args.costs)),
+        Verb::Peek if args.costs.is_empty() => {
             (Step::Peek, asks.iter().map(|ask| ask.asks).collect())
         }
-        step => (step, Cow::Borrowed(args.costs)),
+        Verb::Peek => (Step::Peek, Cow::Borrowed(args.costs)),
+        Verb::Settle => (Step::Settle, Cow::Borrowed(args.costs)),
+        Verb::Renew => (Step::Renew, Cow::Borrowed(args.costs)),
     }
 }
 
@@ -276,4 +296,18 @@ fn put_back(places: &[usize], done: Decided) -> Decided {
     all.sort_by_key(|(place, _)| **place);
     let (decisions, seen) = all.into_iter().map(|(_, part)| part).unzip();
     Decided { decisions, seen, ..done }
+}
+
+/// Returns the reply to a step.
+pub(super) fn reply_of((done, route): Told) -> StepReply {
+    let replies = done.decisions.into_iter().zip(done.seen);
+    let replies: InlineList<_> = replies
+        .map(|(decision, seen)| {
+            Some(LimiterReply { decided: seen.reply(decision), seen: Some(seen) })
+        })
+        .collect();
+    let is_opened = replies.iter().flatten().any(|one| no_space::is_opened(&one.decided));
+    let standing = if is_opened { Standing::Degraded(Lack::Unavailable) } else { Standing::Exact };
+    let Decided { allowed, now, repeated, .. } = done;
+    StepReply { allowed, now, repeated, standing, replies, route }
 }

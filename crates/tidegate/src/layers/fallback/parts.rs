@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tidegate_core::Rule;
 
-use super::KeyAsk;
 use super::share::{Share, is_local};
 use crate::rules::Policy;
+use crate::store::KeyAsk;
 
 /// This node's share of every limit.
 #[derive(Debug)]

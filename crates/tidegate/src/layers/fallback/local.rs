@@ -7,8 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
-use super::KeyAsk;
-use super::denials::{Denials, Known};
+use super::denied::{Denied, Known};
 use super::left::{Lefts, News};
 use super::parts::Parts;
 use super::share::{Share, is_local};
@@ -17,7 +16,8 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Ask, Lineage};
+use crate::step::{Ask, Lineage, Source};
+use crate::store::KeyAsk;
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
@@ -27,10 +27,10 @@ use crate::store::memory::{Generation, MemoryStore, PerKey};
 /// limiter is asked under this node's share of its values, and keeps the values it was last asked under. So
 /// after a change of the share each limiter changes when it is next asked, and no request waits for that.
 #[derive(Debug)]
-pub(super) struct Fallback {
-    pub(super) memory: MemoryStore,
+pub(crate) struct Local {
+    pub(crate) memory: MemoryStore,
     pub(super) parts: Arc<Parts>,
-    pub(super) denials: Denials,
+    pub(super) denials: Denied,
     /// The units left of limiters, as the store has just reported them.
     pub(super) left: Lefts,
     /// The number of refusals whose `retry_after` was spread.
@@ -41,8 +41,8 @@ pub(super) struct Fallback {
     pub(super) clock: SystemClock,
 }
 
-impl Fallback {
-    pub(super) fn new(policy: Policy, share: Share) -> Self {
+impl Local {
+    pub(crate) fn new(policy: Policy, share: Share) -> Self {
         let (clock, parts) = (SystemClock::new(), Arc::new(Parts::new(share)));
         let of_overflow = Arc::clone(&parts);
         let overflow = Box::new(move |rule: &Rule| of_overflow.share().rule(rule));
@@ -51,7 +51,7 @@ impl Fallback {
         Self {
             memory,
             parts,
-            denials: Denials::new(),
+            denials: Denied::new(),
             left: Lefts::new(),
             shed: AtomicU64::new(0),
             answers: DedupeCache::default(),
@@ -65,7 +65,7 @@ impl Fallback {
     ///
     /// # Errors
     /// `next` failed, or no share can be made of a rule. Nothing changes.
-    pub(super) fn change<E: From<PolicyErrors>>(
+    pub(crate) fn change<E: From<PolicyErrors>>(
         &self,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
         published: impl FnOnce(&[Lineage]),
@@ -83,21 +83,21 @@ impl Fallback {
     }
 
     /// Puts another share of every limit in force; what was used stays used.
-    pub(super) fn split(&self, share: Share) {
+    pub(crate) fn split(&self, share: Share) {
         self.parts.split(share);
         self.memory.amend_overflow();
     }
 
     /// Returns this node's share of every limit.
-    pub(super) fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> Share {
         self.parts.share()
     }
 
-    pub(super) fn clock(&self) -> SystemClock {
+    pub(crate) fn clock(&self) -> SystemClock {
         self.clock.clone()
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
@@ -150,7 +150,9 @@ impl Fallback {
         asks: &[KeyAsk],
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
-        for (place, ask) in warm(&generation.policy, asks).filter(|(_, ask)| !ask.from_request) {
+        for (place, ask) in
+            warm(&generation.policy, asks).filter(|(_, ask)| ask.source != Source::Request)
+        {
             if let Some(Outcome::Deny { retry_after }) =
                 denied(place).map(|decision| decision.outcome)
             {
@@ -177,7 +179,7 @@ impl Fallback {
     }
 
     /// Returns the store's last denial of a limiter, if it still holds for this request.
-    pub(super) fn denied(
+    pub(crate) fn denied(
         &self,
         generation: &Generation,
         ask: &KeyAsk,
@@ -187,7 +189,7 @@ impl Fallback {
     }
 
     /// Returns the fingerprint of a limiter in this process.
-    pub(super) fn fingerprint(&self, ask: &KeyAsk) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, ask: &KeyAsk) -> Fingerprint {
         self.seed.of(&ask.fingerprint)
     }
 
@@ -253,7 +255,7 @@ impl Fallback {
     /// Returns a limiter as this process knows it, but with its own values.
     pub(super) fn local_ask(&self, ask: &KeyAsk) -> Ask {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *ask;
-        let KeyAsk { enforced, from_request, by_plan, is_unlimited, by, reserves, .. } = *ask;
+        let KeyAsk { enforced, source, is_unlimited, by, reserves, .. } = *ask;
         let KeyAsk { token, since, .. } = *ask;
         let (fingerprint, values) = (self.fingerprint(ask), None);
         Ask {
@@ -265,8 +267,7 @@ impl Fallback {
             asks,
             report,
             enforced,
-            from_request,
-            by_plan,
+            source,
             values,
             is_unlimited,
             by,

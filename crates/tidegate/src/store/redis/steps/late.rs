@@ -8,19 +8,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate_core::{Timestamp, Token};
+use tidegate_core::{Micros, Timestamp, Token};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::KeyAsk;
-use super::give_back_leases::MOST_CHANGES;
-use super::store::{PendingStep, Store, is_report};
+use super::step::reply_of;
+use super::{PendingStep, RedisStore};
 use crate::store::redis::script::{
-    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Step, Values,
+    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Values,
 };
 use crate::store::redis::{
     Client, Counts, Delivered, LateReply, NoReply, Replied, Route, StoreError, heard,
 };
+use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepReply, Verb, is_report};
 
 /// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// The units that a step took.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Took {
     /// The indices of the limiters that it took from.
     places: Vec<usize>,
@@ -52,12 +52,12 @@ impl Took {
 }
 
 /// The reply of limiters that got units back, after their indices.
-pub(super) type GivenBack = (Vec<usize>, Decided);
+type GivenBack = (Vec<usize>, Decided);
 
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
 pub(super) struct Attempt<'a> {
-    store: &'a Store,
+    store: &'a RedisStore,
     call: &'a Arc<Call>,
     pending: PendingStep<'a>,
     /// `None` after the reply.
@@ -66,7 +66,7 @@ pub(super) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     pub(super) const fn new(
-        store: &'a Store,
+        store: &'a RedisStore,
         call: &'a Arc<Call>,
         pending: PendingStep<'a>,
         replied: Receiver<Replied>,
@@ -79,7 +79,7 @@ impl<'a> Attempt<'a> {
     fn can_be_undone(&self) -> bool {
         let PendingStep { asks, args, undoes, .. } = self.pending;
         undoes
-            && args.step == Step::Ask
+            && args.verb == Verb::Ask
             && !is_report(asks)
             && self.store.answer_key(asks, args.origin.id).is_none()
             && asks.iter().any(|ask| ask.cost > 0)
@@ -88,27 +88,25 @@ impl<'a> Attempt<'a> {
     /// The error of a call that was sent. What gives units back is not undone when its reply comes late, so an error that
     /// says that nothing was done would be wrong: units would come back twice if the caller tried again.
     fn sent(&self, error: StoreError) -> StoreError {
-        match (self.pending.args.step, error) {
-            (Step::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
+        match (self.pending.args.verb, error) {
+            (Verb::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
             (_, error) => error,
         }
     }
 
     /// Starts to wait for a late reply, to give back what it took; unless its request was admitted by then.
-    fn undo_late(&self, late: LateReply) {
+    fn undo_late(&self, late: LateReply) -> Late {
         if !self.can_be_undone() {
-            return;
+            return Late::default();
         }
         let (keep, kept) = oneshot::channel();
-        if let Some(late) = self.pending.args.late {
-            late.note(keep);
-        }
         let (store, asked) = (self.store.clone(), self.asked());
         self.store.client.runtime().spawn(async move {
             let replied = late.await.unwrap_or(Err(StoreError::Away));
             let is_kept = kept.await.is_ok();
             store.conclude(&asked, replied, is_kept).await;
         });
+        Late::unless_sent(keep)
     }
 
     fn asked(&self) -> AskedLate {
@@ -116,32 +114,24 @@ impl<'a> Attempt<'a> {
             call: Arc::clone(self.call),
             asks: self.pending.asks.to_vec(),
             newer: self.pending.newer.cloned().unwrap_or_default(),
+            leased: self.pending.args.leased.to_vec(),
         }
     }
 
-    /// Notes a reply in time, or the reason for none.
-    fn note(&self, replied: Replied) -> Result<Reply, StoreError> {
-        match replied {
-            Ok(Delivered { reply, route }) => {
-                if let Some(late) = self.pending.args.late {
-                    late.came_over(route);
-                }
-                Ok(reply)
-            }
-            Err(NoReply { error, late }) => {
-                match late {
-                    Some(late) => {
-                        self.undo_late(late);
-                        return Err(self.sent(error));
-                    }
-                    None if self.can_be_undone() => {
-                        self.store.count_unanswered(self.pending.asks, &error);
-                    }
-                    None => {}
-                }
-                Err(error)
-            }
+    /// Takes a reply in time, or the reason for none.
+    fn take(&self, replied: Replied) -> Result<Delivered, GaveUp> {
+        let NoReply { error, late } = match replied {
+            Ok(delivered) => return Ok(delivered),
+            Err(no_reply) => no_reply,
+        };
+        if let Some(late) = late {
+            let late = self.undo_late(late);
+            return Err(GaveUp { late, ..GaveUp::from(self.sent(error)) });
         }
+        if self.can_be_undone() {
+            self.store.count_unanswered(self.pending.asks, &error);
+        }
+        Err(error.into())
     }
 }
 
@@ -151,16 +141,20 @@ struct AskedLate {
     asks: Vec<KeyAsk>,
     /// The values that decide in place of the node's own.
     newer: NewerValues,
+    /// Of each limiter with leases, how much earlier its units count if they are given back.
+    leased: Vec<Option<Micros>>,
 }
 
 impl Future for Attempt<'_> {
-    type Output = Result<Reply, StoreError>;
+    type Output = Result<Delivered, GaveUp>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(replied) = &mut self.replied else { return Poll::Ready(Err(StoreError::Away)) };
+        let Some(replied) = &mut self.replied else {
+            return Poll::Ready(Err(StoreError::Away.into()));
+        };
         let Poll::Ready(replied) = Pin::new(replied).poll(context) else { return Poll::Pending };
         self.replied = None;
-        Poll::Ready(self.note(heard(replied)))
+        Poll::Ready(self.take(heard(replied)))
     }
 }
 
@@ -180,7 +174,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-impl Store {
+impl RedisStore {
     /// Gives back what a call took of which no caller was told; keeps it if the request was admitted without the store.
     async fn conclude(
         &self,
@@ -188,24 +182,22 @@ impl Store {
         replied: Result<Delivered, StoreError>,
         is_kept: bool,
     ) {
-        let AskedLate { call, asks, newer } = asked;
+        let AskedLate { call, asks, newer, leased } = asked;
         let Delivered { reply, route } = match replied {
             Ok(delivered) => delivered,
             Err(error) => return self.count_unanswered(asks, &error),
         };
-        let answer = call.answer(&newer.limiters(&self.limiters(asks, &[], &[])), &reply);
+        let limiters = self.limiters(asks, &[], &[], leased);
+        let answer = call.answer(&newer.limiters(&limiters), &reply);
         let Ok(Answer::Decided(done)) = answer else { return };
-        let done = done.decided_by(newer.clone());
-        let places: Vec<_> = (0..asks.len()).collect();
-        let Some(took) = self.took(asks, &places, &done, None, Some(route)) else { return };
+        let reply = reply_of((done.decided_by(newer.clone()), Some(route)));
+        let Some(took) = self.took(asks, &reply, leased, None) else { return };
         if is_kept {
             self.client.counts().late_units_admitted.fetch_add(took.units(asks), Relaxed);
             return;
         }
         if !self.give_back(asks, &took).await.is_empty() {
             Counts::add(&self.client.counts().undone, 1);
-            // The first waiter may have been refused these units.
-            self.queues.wake_those(|queue| asks.iter().any(|ask| queue.is_of(ask.lineage)));
         }
     }
 
@@ -217,47 +209,56 @@ impl Store {
         }
     }
 
-    /// Returns what a step over the limiters at `places` took from them; `None` if it took nothing.
+    /// Returns what a step took from its limiters; `None` if it took nothing.
     pub(super) fn took(
         &self,
         asks: &[KeyAsk],
-        places: &[usize],
-        done: &Decided,
+        reply: &StepReply,
+        leased: &[Option<Micros>],
         at: Option<Timestamp>,
-        route: Option<Route>,
     ) -> Option<Took> {
-        if !done.allowed || done.repeated {
+        if !reply.allowed || reply.repeated {
             return None;
         }
-        let decided = places.iter().zip(&done.decisions).zip(&done.seen);
-        let costs = |place: &usize| asks.get(*place).is_some_and(|one| one.cost > 0);
-        let took = decided.filter(|((place, one), _)| one.is_allowed() && costs(place));
-        let (places, seen): (Vec<_>, Vec<_>) =
-            took.map(|((place, _), seen)| (*place, seen)).unzip();
-        let tokens = seen.iter().map(|seen| seen.token).collect();
-        // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
-        let since = places.iter().zip(&seen).map(|(place, seen)| {
-            let terms = asks.get(*place).and_then(|ask| self.terms(ask));
-            terms.map_or(seen.reply.at, |terms| terms.exact_from(seen.reply.at))
-        });
-        let since = since.collect();
-        let newer = NewerValues::seen(seen.into_iter());
-        (!places.is_empty()).then_some(Took { places, tokens, newer, since, at, route })
+        let mut took = Took { at, route: reply.route.clone(), ..Took::default() };
+        let mut newer = Vec::new();
+        for (place, (ask, one)) in asks.iter().zip(&reply.replies).enumerate() {
+            let Some(LimiterReply { decided, seen: Some(seen) }) = one else { continue };
+            if ask.cost == 0 || !decided.decision.is_allowed() {
+                continue;
+            }
+            let earlier = leased.get(place).copied().flatten().unwrap_or_default();
+            took.places.push(place);
+            took.tokens.push(seen.token);
+            // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
+            took.since.push(seen.reply.at.minus(earlier));
+            newer.push(seen);
+        }
+        took.newer = NewerValues::seen(newer.into_iter());
+        (!took.places.is_empty()).then_some(took)
     }
 
     /// Gives back what a step took. If the values of one of several limiters have another meaning since, that limiter
     /// keeps its units, and the others get theirs one by one.
-    pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+    pub(super) async fn give_back(
+        &self,
+        asks: &[KeyAsk],
+        took: &Took,
+    ) -> Vec<(usize, LimiterReply)> {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
         };
         let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
         let given_back = self.give_back_here(&here, took).await;
-        self.forget_denials(&here);
+        (self.on_units_back)(&here);
         if took.route.is_some() {
             self.count_undone(asks, took, &given_back);
         }
-        given_back
+        let given_back = given_back.into_iter().flat_map(|(places, done)| {
+            let replies = reply_of((done, None)).replies;
+            places.into_iter().zip(replies).filter_map(|(place, reply)| Some((place, reply?)))
+        });
+        given_back.collect()
     }
 
     /// Counts the units of a step that were given back, and those that were not. Of a queue only the last slot comes
@@ -278,7 +279,7 @@ impl Store {
     }
 
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
-        let own = self.limiters(here, &[], &[]);
+        let own = self.limiters(here, &[], &[], &[]);
         let mut limiters = took.newer.limiters(&own);
         limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
         match self.undone(&limiters, &took.since, took).await {
@@ -306,7 +307,6 @@ impl Store {
     ) -> Option<Answer> {
         let mut newer = NewerValues::default();
         let until = Instant::now() + PATIENCE;
-        let mut changes = 0;
         loop {
             let now = newer.limiters(limiters);
             let call = Arc::new(Call::undo(&now, since, took.at));
@@ -319,12 +319,7 @@ impl Store {
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
-                Answer::Superseded(found)
-                    if found.count_as(limiters)
-                        && changes < MOST_CHANGES
-                        && Instant::now() < until =>
-                {
-                    changes += 1;
+                Answer::Superseded(found) if found.count_as(limiters) && Instant::now() < until => {
                     newer = newer.and(found);
                 }
                 answer => return Some(answer),

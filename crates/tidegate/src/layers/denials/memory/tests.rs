@@ -8,11 +8,10 @@ use super::*;
 use crate::Gate;
 use crate::answer::Answer;
 use crate::clock::ManualClock;
+use crate::layers::{Local, Share};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
-use crate::shared::fallback::Fallback;
-use crate::shared::share::Share;
-use crate::step::{Descriptors, Lineage};
+use crate::step::{Descriptors, Lineage, Source};
 use testkit::traffic::Rng;
 
 /// What a clock error of one in 1,024 is within the time that a denial is repeated, in microseconds.
@@ -35,8 +34,7 @@ fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
         asks,
         report: false,
         enforced: true,
-        from_request: false,
-        by_plan: false,
+        source: Source::Rule,
         values: None,
         is_unlimited: false,
         by: Descriptors::one(0),
@@ -47,8 +45,8 @@ fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
     vec![limiter(0, format!("own:{user}")), limiter(1, "all".to_owned())]
 }
 
-fn generation_of(rules: Vec<RuleSpec>) -> Fallback {
-    Fallback::new(Policy::new(rules).unwrap(), Share::of_rank(1, 0))
+fn generation_of(rules: Vec<RuleSpec>) -> Local {
+    Local::new(Policy::new(rules).unwrap(), Share::of_rank(1, 0))
 }
 
 /// A request or a refund of this node on its way.
@@ -66,7 +64,7 @@ struct UnderWay {
 struct World {
     store: Gate<ManualClock>,
     now_us: u64,
-    fallback: Fallback,
+    fallback: Local,
     memory: DenialMemory,
     /// Where the clock of the node began, and by how much it is faster than the store's, in parts of a million.
     begin_us: u64,
@@ -248,7 +246,7 @@ const fn denied(retry_after_us: u64) -> Decision {
 }
 
 /// A memory with a denial of `cost` units that was sent at 1,000 and heard at 2,000.
-fn denying(fallback: &Fallback, cost: u64, decision: Decision) -> DenialMemory {
+fn denying(fallback: &Local, cost: u64, decision: Decision) -> DenialMemory {
     let memory = DenialMemory::new();
     let reply_of = |place| (place == 0).then_some(decision);
     let asked = asks("ada", cost);
@@ -294,7 +292,7 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     assert!(!is_refused(|ask| ask.enforced = false));
     assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));
-        (ask.values, ask.by_plan) = (Some(Rule::new(spec).unwrap().into()), true);
+        (ask.values, ask.source) = (Some(Rule::new(spec).unwrap().into()), Source::Plan);
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();

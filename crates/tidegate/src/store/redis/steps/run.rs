@@ -7,21 +7,21 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::KeyAsk;
 use super::late::Attempt;
-use super::store::{PendingStep, StepArgs, Store};
+use super::{PendingStep, RedisStore};
 use crate::dedupe;
-use crate::store::redis::StoreError;
-use crate::store::redis::script::{Call, Reply, Step};
+use crate::store::redis::script::Call;
+use crate::store::redis::{Delivered, StoreError};
+use crate::store::{GaveUp, KeyAsk, StepArgs, Verb};
 
-impl Store {
+impl RedisStore {
     /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent
     /// once more within the rest, if that is safe. The first reply counts.
     pub(super) async fn run(
         &self,
         call: &Arc<Call>,
         pending: PendingStep<'_>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Delivered, GaveUp> {
         match self.is_safe_twice(pending.asks, pending.args) {
             true => Box::pin(self.run_twice(call, pending)).await,
             false => self.run_once(call, pending).await,
@@ -32,8 +32,8 @@ impl Store {
         &self,
         call: &Arc<Call>,
         pending: PendingStep<'_>,
-    ) -> Result<Reply, StoreError> {
-        let replied = self.client.ask(call, pending.args.origin.source, pending.deadline);
+    ) -> Result<Delivered, GaveUp> {
+        let replied = self.client.ask(call, pending.args.origin.source, pending.args.deadline);
         Attempt::new(self, call, pending, replied).await
     }
 
@@ -41,8 +41,8 @@ impl Store {
         &self,
         call: &Arc<Call>,
         pending: PendingStep<'_>,
-    ) -> Result<Reply, StoreError> {
-        let deadline = pending.deadline;
+    ) -> Result<Delivered, GaveUp> {
+        let deadline = pending.args.deadline;
         let ask = || self.run_once(call, pending);
         let mut first = pin!(ask());
         let half = deadline.duration_since(Instant::now()) / 2;
@@ -52,7 +52,9 @@ impl Store {
             ask().await
         };
         match reply {
-            Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
+            Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {
+                again.await
+            }
             Ok(reply) => reply,
             Err(_) => either(first, pin!(again)).await,
         }
@@ -63,24 +65,24 @@ impl Store {
     fn is_safe_twice(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> bool {
         let least = dedupe::least_time(self.policy(), asks);
         args.origin.id.is_some()
-            && args.step == Step::Ask
+            && args.verb == Verb::Ask
             && least.is_some_and(|least| least >= self.client.settings().timeout.into())
     }
 }
 
 /// Returns the reply that comes first; an error only if both calls failed.
-async fn either<T>(
-    mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
-    mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
-) -> Result<T, StoreError> {
-    let (mut one_error, mut other_error) = (None, None);
+async fn either<T, E>(
+    mut one: impl Future<Output = Result<T, E>> + Unpin,
+    mut other: impl Future<Output = Result<T, E>> + Unpin,
+) -> Result<T, E> {
+    let (mut one_failed, mut other_failed) = (None, None);
     poll_fn(|context| {
-        let first = poll_once(&mut one, &mut one_error, context);
-        if let Some(reply) = first.or_else(|| poll_once(&mut other, &mut other_error, context)) {
+        let first = poll_once(&mut one, &mut one_failed, context);
+        if let Some(reply) = first.or_else(|| poll_once(&mut other, &mut other_failed, context)) {
             return Poll::Ready(Ok(reply));
         }
-        match (&one_error, &other_error) {
-            (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
+        match (&one_failed, &other_failed) {
+            (Some(_), Some(_)) => one_failed.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e))),
             _ => Poll::Pending,
         }
     })
@@ -88,9 +90,9 @@ async fn either<T>(
 }
 
 /// Returns the reply of a call if it is there now. A failed call is noted in `failed` and not polled again.
-fn poll_once<T>(
-    one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
-    failed: &mut Option<StoreError>,
+fn poll_once<T, E>(
+    one: &mut (impl Future<Output = Result<T, E>> + Unpin),
+    failed: &mut Option<E>,
     context: &mut Context<'_>,
 ) -> Option<T> {
     if failed.is_some() {

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use tidegate_core::{Decision, Micros, Timestamp};
 
-use super::recent::Recent;
 use crate::key::Fingerprint;
+use crate::layers::recent::Recent;
 
 /// The time for which a reply of the store holds that less than half of a limiter is left.
 const LITTLE: Micros = Micros::from_millis(100);

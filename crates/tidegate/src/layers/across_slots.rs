@@ -1,0 +1,354 @@
+//! One request whose limiters live in several slots of a cluster: one step for each slot, all or nothing.
+//!
+//! The slots are asked one after the other, from the smallest N/W up, because that one is the likeliest to
+//! refuse. After a refusal, each slot asked before gives its units back in one more step. So no limit is ever
+//! exceeded: units are available before the next slot is asked, and only units that still count are given back.
+//! But other requests may be refused in between, for units that nobody uses in the end. If the store or this
+//! process becomes unavailable before units are given back, they count until they leave the limiter by
+//! themselves.
+//!
+//! No rule here may remember answers or let requests wait. A remembered answer would report units as admitted
+//! that were given back, and a request that asks again and again would hold units in passing each time. Loading
+//! the policy refuses both.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use tidegate_core::{Limit, Micros, Rule, Timestamp};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::answer::Standing;
+use crate::request::Origin;
+use crate::rules::Policy;
+use crate::store::memory::Generation;
+use crate::store::redis::StoreError;
+use crate::store::{
+    GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, Verb, is_report,
+};
+
+/// Decides requests over several slots of the store `inner`.
+#[derive(Clone, Debug)]
+pub(crate) struct AcrossSlots<S> {
+    pub(crate) inner: S,
+    generation: Arc<Generation>,
+}
+
+/// The limiters of a request that live in one slot, by their indices in the request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    places: Vec<usize>,
+    when: When,
+}
+
+/// When a part is asked: parts that cannot be given back come after those that can, and parts that never refuse
+/// come last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    ByRate(Rate),
+    Queue,
+    Shadow,
+}
+
+/// The rate N/W.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rate {
+    limit: u64,
+    window: Micros,
+}
+
+impl Rate {
+    fn of(rule: &Rule) -> Self {
+        let limit = match rule.spec().limit {
+            Limit::Units(units) => units,
+            Limit::Unlimited => u64::MAX,
+        };
+        Self { limit, window: rule.spec().window.map_or(Micros::from_micros(1), Micros::from) }
+    }
+
+    /// The product of this limit and the other's window.
+    const fn times(self, other: Self) -> u128 {
+        self.limit as u128 * other.window.as_micros() as u128
+    }
+}
+
+impl Ord for Rate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.times(*other).cmp(&other.times(*self))
+    }
+}
+
+impl PartialOrd for Rate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A step in one slot, as it was asked and answered.
+struct Taken {
+    asks: Vec<KeyAsk>,
+    leased: Vec<Option<Micros>>,
+    at: Option<Timestamp>,
+    reply: StepReply,
+    places: Vec<usize>,
+}
+
+/// The steps so far. Dropping them gives back what they took, even if no caller waits for the answer any more.
+struct StepsTaken<S: Store> {
+    store: S,
+    steps: Vec<Taken>,
+}
+
+impl<S: Store> StepsTaken<S> {
+    /// Keeps the units.
+    fn keep(mut self) {
+        self.steps.clear();
+    }
+
+    /// Starts to give back, in a task of its own.
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<(usize, LimiterReply)>>> {
+        let steps = std::mem::take(&mut self.steps);
+        if steps.is_empty() {
+            return None;
+        }
+        Some(self.store.spawn(give_back(self.store.clone(), steps)))
+    }
+
+    /// Gives back what was taken, unless the request is admitted without the store.
+    fn unless_kept(mut self, error: GaveUp) -> GaveUp {
+        let steps = std::mem::take(&mut self.steps);
+        if steps.is_empty() {
+            return error;
+        }
+        let (keep, kept) = oneshot::channel();
+        let store = self.store.clone();
+        let unless_kept = async move {
+            if kept.await.is_err() {
+                give_back(store, steps).await;
+            }
+        };
+        drop(self.store.spawn(unless_kept));
+        GaveUp { late: error.late.and(Late::unless_sent(keep)), ..error }
+    }
+}
+
+impl<S: Store> Drop for StepsTaken<S> {
+    fn drop(&mut self) {
+        // The task runs without being awaited.
+        drop(self.give_back());
+    }
+}
+
+async fn give_back<S: Store>(store: S, steps: Vec<Taken>) -> Vec<(usize, LimiterReply)> {
+    let mut given_back = Vec::new();
+    for Taken { asks, leased, at, reply, places } in steps {
+        let asked = StepArgs::new(Verb::Ask, Origin::default(), store.deadline());
+        let asked = StepArgs { leased: &leased, at, ..asked };
+        for (place, reply) in store.undo(&asks, asked, &reply).await {
+            given_back.extend(places.get(place).map(|place| (*place, reply)));
+        }
+    }
+    given_back
+}
+
+impl<S: Store> AcrossSlots<S> {
+    pub(crate) const fn new(inner: S, generation: Arc<Generation>) -> Self {
+        Self { inner, generation }
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.generation.policy
+    }
+
+    /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
+    /// enough.
+    fn parts(&self, asks: &[KeyAsk]) -> Vec<Part> {
+        let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
+        for (place, one) in asks.iter().enumerate() {
+            let Some(slot) = self.inner.slot(one) else { return Vec::new() };
+            match slots.iter_mut().find(|(known, _)| *known == slot) {
+                Some((_, places)) => places.push(place),
+                None => slots.push((slot, vec![place])),
+            }
+        }
+        if slots.len() < 2 {
+            return Vec::new();
+        }
+        let part = |(_, places): (u16, Vec<usize>)| Part { when: self.when(asks, &places), places };
+        let mut parts: Vec<_> = slots.into_iter().map(part).collect();
+        parts.sort_by_key(|part| part.when);
+        parts
+    }
+
+    fn when(&self, asks: &[KeyAsk], places: &[usize]) -> When {
+        let here = || places.iter().filter_map(|place| asks.get(*place));
+        let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
+        let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
+        let enforced = rules().filter(|(enforced, _)| *enforced);
+        let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();
+        match smallest {
+            None => When::Shadow,
+            Some(_) if rules().any(|(_, rule)| is_queue(rule)) => When::Queue,
+            Some(rate) => When::ByRate(rate),
+        }
+    }
+
+    /// Checks whether these parts may be taken one after the other.
+    ///
+    /// # Errors
+    /// A rule does not allow it, or more than one part could not be given back.
+    fn may_be_apart(&self, asks: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+        let says_so = |one: &KeyAsk| {
+            one.is_unlimited
+                || self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
+        };
+        let queues = parts.iter().filter(|part| part.when == When::Queue).count();
+        if asks.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
+    }
+
+    /// Takes from all parts or, in the end, from none.
+    async fn ask(
+        &self,
+        asks: &[KeyAsk],
+        parts: &[Part],
+        args: StepArgs<'_>,
+    ) -> Result<StepReply, GaveUp> {
+        self.may_be_apart(asks, parts)?;
+        let mut done = StepReply::nothing(asks.len(), args.at.unwrap_or(Timestamp::EPOCH));
+        let origin = Origin { id: None, ..args.origin };
+        let mut taken = StepsTaken { store: self.inner.clone(), steps: Vec::new() };
+        for (number, part) in parts.iter().enumerate() {
+            let (here, leased) = (part.of(asks), part.of(args.leased));
+            let args_here = StepArgs { origin, leased: &leased, ..args };
+            let reply = match self.inner.step(&here, args_here).await {
+                Ok(reply) => reply,
+                Err(error) => return Err(taken.unless_kept(error)),
+            };
+            done.note(&part.places, &reply);
+            if !reply.allowed {
+                let later = parts.get(number + 1..).unwrap_or_default();
+                self.refused(asks, later, args, &mut taken, &mut done).await;
+                return Ok(done);
+            }
+            let (at, places) = (args.at, part.places.clone());
+            taken.steps.push(Taken { asks: here, leased, at, reply, places });
+        }
+        taken.keep();
+        Ok(done)
+    }
+
+    /// Gives back the units taken before a refusal, and looks at the limiters that were not asked, so that the
+    /// answer has all of them, if time allows.
+    async fn refused(
+        &self,
+        asks: &[KeyAsk],
+        later: &[Part],
+        args: StepArgs<'_>,
+        taken: &mut StepsTaken<S>,
+        done: &mut StepReply,
+    ) {
+        let giving = taken.give_back();
+        let peek = StepArgs { at: args.at, ..StepArgs::peek(args.deadline) };
+        for part in later {
+            if let Ok(reply) = self.inner.step(&part.of(asks), peek).await {
+                done.note(&part.places, &reply);
+            }
+        }
+        if let Some(giving) = giving {
+            let given = timeout_at(args.deadline, giving).await.map(Result::unwrap_or_default);
+            for (place, reply) in given.unwrap_or_default() {
+                done.note_one(place, reply);
+            }
+        }
+        done.allowed = false;
+    }
+
+    /// Runs a step that takes nothing, or whose parts are independent, in each slot.
+    ///
+    /// # Errors
+    /// The error of the first slot that did not reply. The step has run in the slots before it.
+    async fn each_slot(
+        &self,
+        asks: &[KeyAsk],
+        parts: &[Part],
+        args: StepArgs<'_>,
+    ) -> Result<StepReply, GaveUp> {
+        self.may_be_apart(asks, parts)?;
+        let mut done = StepReply::nothing(asks.len(), Timestamp::EPOCH);
+        for (number, part) in parts.iter().enumerate() {
+            let (here, costs, actual) = (part.of(asks), part.of(args.costs), part.of(args.actual));
+            let (under, leased) = (part.of(args.under), part.of(args.leased));
+            let args_here =
+                StepArgs { costs: &costs, actual: &actual, under: &under, leased: &leased, ..args };
+            let reply = self.inner.step(&here, args_here).await;
+            let untouched = number == 0 || args.verb == Verb::Peek;
+            let reply = reply.map_err(|gave_up| match untouched {
+                true => gave_up,
+                false => GaveUp::from(gave_up.error.in_part()),
+            })?;
+            done.note(&part.places, &reply);
+        }
+        Ok(done)
+    }
+}
+
+impl<S: Store> Store for AcrossSlots<S> {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let parts = self.parts(asks);
+        if parts.is_empty() {
+            return self.inner.step(asks, args).await;
+        }
+        match args.verb {
+            // No part of a report can refuse, so nothing needs to be given back.
+            Verb::Ask if !is_report(asks) => Box::pin(self.ask(asks, &parts, args)).await,
+            _ => Box::pin(self.each_slot(asks, &parts, args)).await,
+        }
+    }
+
+    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
+        let parts = self.parts(asks);
+        if parts.is_empty() {
+            return self.inner.reset(asks, deadline).await;
+        }
+        for part in parts {
+            self.inner.reset(&part.of(asks), deadline).await?;
+        }
+        Ok(())
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        Self { inner: self.inner.under(generation), generation: Arc::clone(generation) }
+    }
+
+    pass_inward!(undo leases now spends changes store);
+}
+
+impl Part {
+    /// Returns the elements at the indices of this part.
+    fn of<T: Clone>(&self, all: &[T]) -> Vec<T> {
+        self.places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+    }
+}
+
+impl StepReply {
+    /// Notes the reply of one slot for the limiters at these indices.
+    fn note(&mut self, places: &[usize], reply: &Self) {
+        self.allowed &= reply.allowed;
+        self.now = self.now.max(reply.now);
+        if reply.standing != Standing::Exact {
+            self.standing = reply.standing;
+        }
+        for (place, one) in places.iter().zip(&reply.replies) {
+            if let Some(one) = one {
+                self.note_one(*place, one.clone());
+            }
+        }
+    }
+
+    fn note_one(&mut self, place: usize, reply: LimiterReply) {
+        if let Some(known) = self.replies.get_mut(place) {
+            *known = Some(reply);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Denials: requests that are refused here, because the store has just denied them, and what ends that.
+
+mod memory;
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::answer::Standing;
+use crate::clock::{Clock, SystemClock};
+use crate::inline_list::InlineList;
+use crate::step::Done;
+use crate::store::memory::Generation;
+use crate::store::redis::StoreError;
+use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};
+pub(crate) use memory::DenialMemory;
+
+/// Called for each request that is refused without the store `inner`.
+pub(crate) type OnDenied = Arc<dyn Fn() + Send + Sync>;
+
+/// Repeats what the store `inner` has just denied. It comes before leases, so that a refusal holds no leased unit.
+#[derive(Clone)]
+pub(crate) struct Denials<S> {
+    pub(crate) inner: S,
+    generation: Arc<Generation>,
+    /// `None` if the settings turn it off.
+    memory: Option<Arc<DenialMemory>>,
+    clock: SystemClock,
+    on_denied: OnDenied,
+}
+
+impl<S: Store> Denials<S> {
+    pub(crate) fn new(
+        inner: S,
+        generation: Arc<Generation>,
+        memory: Option<Arc<DenialMemory>>,
+        clock: SystemClock,
+        on_denied: OnDenied,
+    ) -> Self {
+        Self { inner, generation, memory, clock, on_denied }
+    }
+
+    /// Refuses a request that the store would refuse by what it has just reported of limiters that have too few units
+    /// taken ahead; `None` if nothing is known, or if the request has an id, for which an answer may be remembered.
+    fn refuse(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
+        let memory = self.memory.as_ref().filter(|_| args.origin.id.is_none())?;
+        let now = self.clock.now();
+        if !memory.has_any(now) {
+            return None;
+        }
+        let mut decisions = self.inner.covered(asks);
+        decisions.resize(asks.len(), None);
+        let is_rest = |place: &usize| matches!(decisions.get(*place), Some(None));
+        let places: InlineList<_> = (0..asks.len()).filter(is_rest).collect();
+        let rest: InlineList<_> = places.iter().filter_map(|place| asks.get(*place)).collect();
+        let Done { at, decisions: denied, .. } = memory.refuse(&self.generation, &rest, now)?;
+        for (place, decided) in places.into_iter().zip(denied) {
+            if let Some(slot) = decisions.get_mut(place) {
+                *slot = decided;
+            }
+        }
+        (self.on_denied)();
+        let here = |decided| Some(LimiterReply { decided, seen: None });
+        let replies = decisions.into_iter().map(|decided| decided.and_then(here)).collect();
+        let (allowed, repeated, standing) = (false, false, Standing::Exact);
+        Some(StepReply { allowed, now: at, repeated, standing, replies, route: None })
+    }
+
+    fn forget(&self, asks: &[KeyAsk]) {
+        if let Some(memory) = &self.memory {
+            memory.forget(asks, self.clock.now());
+        }
+    }
+}
+
+impl<S: Store> Store for Denials<S> {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let Some(memory) = &self.memory else { return self.inner.step(asks, args).await };
+        match args.verb {
+            Verb::Ask if !args.is_queued => {}
+            Verb::Settle => {
+                let settled = self.inner.step(asks, args).await;
+                // Whether units were given back is not known after an error.
+                self.forget(asks);
+                return settled;
+            }
+            _ => return self.inner.step(asks, args).await,
+        }
+        if let Some(refused) = self.refuse(asks, args) {
+            return Ok(refused);
+        }
+        let sent = self.clock.now();
+        let reply = self.inner.step(asks, args).await?;
+        if !reply.allowed && !reply.repeated {
+            let decision_of = |place| reply.own_under_own_values(place);
+            let times = (sent, self.clock.now());
+            memory.note(&self.generation, asks, times, reply.now, decision_of);
+        }
+        Ok(reply)
+    }
+
+    fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
+        self.inner.step_now(asks, args).or_else(|| self.refuse(asks, args))
+    }
+
+    fn decides_now(&self) -> bool {
+        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.clock.now());
+        self.inner.decides_now() || self.memory.as_ref().is_some_and(has_any)
+    }
+
+    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
+        let done = self.inner.reset(asks, deadline).await;
+        self.forget(asks);
+        done
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), ..self.clone() }
+    }
+
+    pass_inward!(undo leases spends changes store);
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Denials<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { inner, memory, .. } = self;
+        f.debug_struct("Denials")
+            .field("inner", inner)
+            .field("memory", memory)
+            .finish_non_exhaustive()
+    }
+}

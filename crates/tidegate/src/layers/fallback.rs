@@ -1,0 +1,132 @@
+//! Fallback: decisions without the store, by this node's share of each limit.
+
+mod decide;
+mod denied;
+mod learn;
+mod left;
+mod local;
+mod parts;
+mod share;
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::answer::Standing;
+use crate::clock::Clock;
+use crate::step::Done;
+use crate::store::memory::Generation;
+use crate::store::redis::StoreError;
+use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};
+pub(crate) use local::Local;
+pub(crate) use share::Share;
+
+/// Decides in place of the store `inner` while it does not.
+#[derive(Clone, Debug)]
+pub(crate) struct Fallback<S> {
+    pub(crate) inner: S,
+    generation: Arc<Generation>,
+    pub(crate) local: Arc<Local>,
+}
+
+impl<S: Store> Fallback<S> {
+    pub(crate) const fn new(inner: S, generation: Arc<Generation>, local: Arc<Local>) -> Self {
+        Self { inner, generation, local }
+    }
+
+    /// Decides in this process, because the store gave up. An admitted request owns the units that a late reply took.
+    fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>, gave_up: GaveUp) -> StepReply {
+        let GaveUp { error, covered, late } = gave_up;
+        let is_covered = |place: usize| matches!(covered.get(place), Some(Some(_)));
+        let rest: Vec<_> = (0..asks.len()).filter(|place| !is_covered(*place)).collect();
+        let of_rest: Vec<_> = rest.iter().filter_map(|place| asks.get(*place).cloned()).collect();
+        let store_knows =
+            (|rule: &_| self.inner.can_hold(rule), |ask: &KeyAsk| self.inner.lasts(ask));
+        let verb = if args.or_ask { Verb::Ask } else { args.verb };
+        let id = args.origin.id;
+        let (done, standing) =
+            self.local.decide(&self.generation, &of_rest, verb, id, &error, store_knows);
+        if done.allowed && verb == Verb::Ask {
+            late.keep();
+            if !covered.is_empty() {
+                self.local.learn(&self.generation.policy, asks, is_covered);
+            }
+        }
+        let Done { allowed, at, repeated, decisions } = done;
+        let mut reply = StepReply::nothing(asks.len(), at);
+        (reply.allowed, reply.repeated, reply.standing) = (allowed, repeated, standing);
+        let covered = covered.into_iter().enumerate();
+        let decided = rest.into_iter().zip(decisions).chain(covered);
+        for (place, decided) in decided.filter_map(|(place, decided)| Some((place, decided?))) {
+            if let Some(slot) = reply.replies.get_mut(place) {
+                *slot = Some(LimiterReply { decided, seen: None });
+            }
+        }
+        reply
+    }
+
+    /// Settles in this process what it decided in place of the store.
+    fn settle(&self, asks: &[KeyAsk], args: StepArgs<'_>, standing: Standing) -> StepReply {
+        let policy = &self.generation.policy;
+        let all = asks.iter().cloned().zip(args.actual.iter().copied()).collect();
+        let (settled, done) = self.local.settle(policy, all);
+        let mut reply = StepReply::nothing(asks.len(), done.at);
+        reply.standing = standing;
+        for (ask, decided) in settled.iter().zip(done.decisions) {
+            let place = asks.iter().position(|one| one.is_of(ask) && one.by == ask.by);
+            if let Some(slot) = place.and_then(|place| reply.replies.get_mut(place)) {
+                *slot = Some(LimiterReply { decided, seen: None });
+            }
+        }
+        reply
+    }
+}
+
+impl<S: Store> Store for Fallback<S> {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        if let Some(lack) = args.lack {
+            let standing = Standing::Degraded(lack);
+            if args.verb == Verb::Settle {
+                return Ok(self.settle(asks, args, standing));
+            }
+            let mut reply = StepReply::nothing(asks.len(), self.local.clock.now());
+            reply.standing = standing;
+            reply.allowed = self.local.renew(&self.generation.policy, asks);
+            return Ok(reply);
+        }
+        match (self.inner.step(asks, args).await, args.verb) {
+            (Ok(reply), Verb::Ask) => {
+                self.learn(asks, &reply);
+                Ok(reply)
+            }
+            (Ok(reply), Verb::Settle) => {
+                self.local.forget_denials(&self.generation, asks);
+                Ok(reply)
+            }
+            (Err(gave_up), Verb::Ask | Verb::Peek) => Ok(self.decide(asks, args, gave_up)),
+            (replied, _) => replied,
+        }
+    }
+
+    fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
+        let reply = self.inner.step_now(asks, args)?;
+        self.learn(asks, &reply);
+        Some(reply)
+    }
+
+    fn decides_now(&self) -> bool {
+        self.inner.decides_now()
+    }
+
+    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
+        self.local.forget(&self.generation, asks);
+        self.inner.reset(asks, deadline).await
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), local: Arc::clone(&self.local) }
+    }
+
+    pass_inward!(undo leases spends changes store);
+}

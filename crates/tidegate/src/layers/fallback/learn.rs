@@ -1,0 +1,24 @@
+//! Keeps the store's replies for when it does not decide.
+
+use super::Fallback;
+use crate::store::{KeyAsk, StepReply, Store, is_report};
+
+impl<S: Store> Fallback<S> {
+    /// Keeps a reply for when the store does not decide: what it admitted, what it denied, and what is left.
+    pub(super) fn learn(&self, asks: &[KeyAsk], reply: &StepReply) {
+        if reply.repeated {
+            return;
+        }
+        let (local, generation) = (&self.local, &self.generation);
+        if reply.allowed || is_report(asks) {
+            local.learn(&generation.policy, asks, |place| {
+                let one = reply.replies.get(place).and_then(Option::as_ref);
+                one.is_some_and(|one| !one.decided.overflow && one.decided.decision.is_allowed())
+            });
+        }
+        if !reply.allowed {
+            local.learn_denials(generation, asks, |place| reply.own(place));
+        }
+        local.learn_left(generation, asks, |place| reply.own(place));
+    }
+}

@@ -1,0 +1,153 @@
+//! Leases: units that this node takes ahead and spends without asking the store.
+
+mod give_back;
+mod spend;
+mod state;
+mod take;
+
+use std::sync::Arc;
+
+use tidegate_core::Micros;
+use tokio::time::Instant;
+
+use crate::inline_list::InlineList;
+use crate::lease::Terms;
+use crate::step::{Decided, Lineage, Source};
+use crate::store::memory::Generation;
+use crate::store::redis::{StoreError, StoreEvent};
+use crate::store::{GaveUp, KeyAsk, OnUnitsBack, StepArgs, StepReply, Store, Verb};
+use spend::Need;
+use state::State;
+pub(crate) use state::{CallCounts, Lost, UntilDropped};
+
+/// The handles of a gate that leases need.
+#[derive(Clone)]
+pub(crate) struct Handles {
+    /// Called with limiters that got units back.
+    pub(crate) on_units_back: OnUnitsBack,
+    pub(crate) report: Arc<dyn Fn(StoreEvent<'_>) + Send + Sync>,
+}
+
+/// Spends units that were taken ahead from the store `inner`.
+#[derive(Clone)]
+pub(crate) struct Leases<S> {
+    pub(crate) inner: S,
+    generation: Arc<Generation>,
+    state: State,
+    handles: Handles,
+}
+
+impl<S: Store> Leases<S> {
+    /// Adds leases of a process that shares the store with `nodes`, itself included.
+    pub(crate) fn new(
+        inner: S,
+        generation: &Arc<Generation>,
+        nodes: u64,
+        handles: Handles,
+    ) -> Self {
+        let state = State::new(nodes).under(&generation.policy, &generation.policy);
+        Self { inner, generation: Arc::clone(generation), state, handles }
+    }
+
+    /// Returns what notes that the gate was dropped.
+    pub(crate) fn until_dropped(&self) -> UntilDropped {
+        self.state.until_dropped()
+    }
+
+    /// Returns what the store was asked for so far.
+    pub(crate) fn calls(&self) -> &CallCounts {
+        self.state.calls()
+    }
+
+    /// Returns what became of all leased units so far.
+    pub(crate) fn counts(&self) -> crate::lease::Counts {
+        self.state.counts()
+    }
+
+    /// Returns what is told how many nodes share the store.
+    pub(crate) fn nodes(&self) -> impl Fn(u64) + Send + Sync + 'static {
+        let state = self.state.clone();
+        move |nodes| state.know_nodes(nodes)
+    }
+
+    /// Returns the terms of the leases of a limiter, if it has any: not one whose values are looked up.
+    fn terms(&self, ask: &KeyAsk) -> Option<Terms> {
+        let terms = self.state.terms(ask.rule, ask.variant)?;
+        (ask.source == Source::Rule).then_some(terms)
+    }
+
+    /// Returns, of each limiter with leases, how much earlier its units count if they are given back.
+    fn leased(&self, asks: &[KeyAsk]) -> InlineList<Option<Micros>> {
+        let has_terms = asks.iter().any(|ask| self.terms(ask).is_some());
+        let asks = if has_terms { asks } else { &[] };
+        asks.iter().map(|ask| Some(self.terms(ask)?.exact_earlier())).collect()
+    }
+}
+
+impl<S: Store> Store for Leases<S> {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let leased = self.leased(asks);
+        let args = StepArgs { leased: &leased, ..args };
+        // The store may remember an answer to an id.
+        let spends = args.verb == Verb::Ask && !args.is_queued && args.origin.id.is_none();
+        if !spends || leased.is_empty() || !self.state.are_spent() {
+            return self.inner.step(asks, args).await;
+        }
+        match self.spend(asks, Need::Any) {
+            Some(spending) if spending.is_all => Ok(spending.admitted()),
+            Some(spending) => Box::pin(self.decide_rest(asks, args, spending)).await,
+            None => self.inner.step(asks, args).await,
+        }
+    }
+
+    fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
+        if !self.state.are_spent() || args.origin.id.is_some() {
+            return None;
+        }
+        Some(self.spend(asks, Need::All)?.admitted())
+    }
+
+    fn decides_now(&self) -> bool {
+        self.state.are_spent()
+    }
+
+    fn covered(&self, asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
+        self.decisions_covered(asks)
+    }
+
+    fn lasts(&self, ask: &KeyAsk) -> Option<Micros> {
+        self.terms(ask)?;
+        self.state.book().lasts(self.state.clock.now(), ask)
+    }
+
+    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
+        // Before and after: the store may grant others meanwhile, before the reset.
+        self.reset_leases(asks);
+        let done = self.inner.reset(asks, deadline).await;
+        self.reset_leases(asks);
+        done
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let state = self.state.under(&self.generation.policy, &generation.policy);
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), state, handles: self.handles.clone() }
+    }
+
+    fn superseded(&self, changed: &[Lineage]) {
+        self.give_back_leases(changed);
+    }
+
+    async fn end(&self) {
+        self.end_leases().await;
+    }
+
+    pass_inward!(undo leases store);
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Leases<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { inner, state, .. } = self;
+        f.debug_struct("Leases").field("inner", inner).field("state", state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,248 @@
+//! A request that spends leased units: all of its cost, so that the store is not asked, or a part of it.
+
+use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
+
+use super::Leases;
+use crate::inline_list::InlineList;
+use crate::lease::{Ask, Choice, Leased, Report, Wanted};
+use crate::rules::limit_of;
+use crate::step::Decided;
+use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store};
+
+/// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, what
+/// it holds is released.
+pub(super) struct Spending<S: Store> {
+    layer: Leases<S>,
+    asks: InlineList<KeyAsk>,
+    /// Empty if they are spent or released.
+    held: Vec<Leased>,
+    /// For each limiter that uses leased units, how it stands.
+    standing: InlineList<Option<Here>>,
+    /// Whether all limiters spend leased units.
+    pub(super) is_all: bool,
+}
+
+/// A limiter of which a request uses leased units.
+#[derive(Clone, Copy)]
+struct Here {
+    report: Report,
+    /// When the store took the oldest of these units, by its clock.
+    since: Option<Timestamp>,
+}
+
+/// The limiters of a request that must have enough leased units, so that it uses any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Any,
+    All,
+}
+
+impl<S: Store> Leases<S> {
+    /// Spends what is leased of the limiters of a request, and asks for more in the background; `None` if no limiter
+    /// has leases, or not all limiters that must have enough have it.
+    pub(super) fn spend(&self, asks: &[KeyAsk], need: Need) -> Option<Spending<S>> {
+        let of_leases = self.lease_asks(asks);
+        if of_leases.iter().all(|ask| ask.terms.is_none()) {
+            return None;
+        }
+        let (now, nodes) = (self.state.clock.now(), *self.state.nodes().borrow());
+        let mut book = self.state.book();
+        if need == Need::All && !book.has_all(now, &of_leases) {
+            return None;
+        }
+        let (leased, is_all) = match book.decide(now, &of_leases) {
+            Choice::Here(spent) => (spent, true),
+            Choice::Store(held) => (held, false),
+        };
+        let with_leases = of_leases.iter().filter(|ask| ask.terms.is_some());
+        let wanted: Vec<(&KeyAsk, Wanted)> = with_leases
+            .filter_map(|ask| Some((ask.key, book.wants(now, ask.key, nodes)?)))
+            .collect();
+        let standing = asks.iter().enumerate().map(|(place, ask)| {
+            let since = Leased::oldest(&leased, place)?;
+            let report = book.standing(now, ask).unwrap_or_default();
+            Some(Here { report, since: Some(since) })
+        });
+        let standing = standing.collect();
+        drop(book);
+        for (ask, wanted) in wanted {
+            self.begin_lease(ask, wanted);
+        }
+        let held = if is_all { Vec::new() } else { leased };
+        Some(Spending { layer: self.clone(), asks: asks.into(), held, standing, is_all })
+    }
+
+    /// Decides in the store about the limiters that have too few leased units.
+    pub(super) async fn decide_rest(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        mut spending: Spending<S>,
+    ) -> Result<StepReply, GaveUp> {
+        if spending.held.is_empty() {
+            let reply = self.inner.step(asks, args).await?;
+            self.note(asks, &reply);
+            return Ok(reply);
+        }
+        let places = spending.places_of_rest();
+        let rest: Vec<_> = places.iter().filter_map(|place| asks.get(*place).cloned()).collect();
+        let leased = self.leased(&rest);
+        let reply = match self.inner.step(&rest, StepArgs { leased: &leased, ..args }).await {
+            Ok(reply) => reply,
+            Err(gave_up) => return Err(spending.unless_kept(&places, gave_up)),
+        };
+        self.note(&rest, &reply);
+        let decisions = if reply.allowed {
+            spending.commit();
+            spending.decisions()
+        } else {
+            spending.refused()
+        };
+        Ok(with_rest(decisions, &places, reply))
+    }
+
+    /// Returns the decisions of limiters that have enough leased units now; empty if no lease can be spent.
+    pub(super) fn decisions_covered(&self, asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
+        if !self.state.are_spent() {
+            return InlineList::new();
+        }
+        let now = self.state.clock.now();
+        let book = self.state.book();
+        let covered = self.lease_asks(asks).into_iter().map(|ask| {
+            let report = || book.standing(now, ask.key).unwrap_or_default();
+            let report = book.has(now, &ask).then(report)?;
+            decided(ask.key.rule_in(&self.generation.policy)?, report, None)
+        });
+        covered.collect()
+    }
+
+    fn lease_asks<'a>(&self, asks: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
+        let ask = |ask: &'a KeyAsk| Ask { key: ask, terms: self.terms(ask), cost: ask.cost };
+        asks.iter().map(ask).collect()
+    }
+
+    /// Notes what the store reported of limiters with leases.
+    fn note(&self, asks: &[KeyAsk], reply: &StepReply) {
+        if reply.repeated {
+            return;
+        }
+        let (now, at) = (self.state.clock.now(), reply.now);
+        let mut book = self.state.book();
+        for (place, ask) in asks.iter().enumerate() {
+            let Some(decision) = reply.own_under_own_values(place) else { continue };
+            if self.terms(ask).is_some() {
+                let Decision { remaining, reset_after, .. } = decision;
+                book.reported(now, ask, Report { remaining, at, idle_at: at.plus(reset_after) });
+            }
+        }
+    }
+}
+
+impl<S: Store> Spending<S> {
+    /// Returns the indices of the limiters that the store decides.
+    fn places_of_rest(&self) -> Vec<usize> {
+        let places = self.standing.iter().enumerate();
+        places.filter(|(_, here)| here.is_none()).map(|(place, _)| place).collect()
+    }
+
+    /// Returns the decisions of the limiters that use leased units.
+    fn decisions(&self) -> InlineList<Option<Decided>> {
+        let all = self.asks.iter().zip(&self.standing);
+        let decided = all.map(|(ask, here)| {
+            let Here { report, since } = (*here)?;
+            decided(ask.rule_in(&self.layer.generation.policy)?, report, since)
+        });
+        decided.collect()
+    }
+
+    /// Releases the units, and returns the decisions of their limiters with them.
+    fn refused(&mut self) -> InlineList<Option<Decided>> {
+        self.release();
+        let state = &self.layer.state;
+        let (now, book) = (state.clock.now(), state.book());
+        for (ask, standing) in self.asks.iter().zip(&mut self.standing) {
+            if let Some(here) = standing {
+                here.report = book.standing(now, ask).unwrap_or(here.report);
+            }
+        }
+        drop(book);
+        self.decisions()
+    }
+
+    /// Releases the units that are held.
+    fn release(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            let layer = &self.layer;
+            let closed = layer.state.book().release(&layer.lease_asks(&self.asks), &held);
+            layer.go_on_with(closed);
+        }
+    }
+
+    /// Spends the units that are held, because the request is admitted.
+    fn commit(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let layer = &self.layer;
+        let closed = layer.state.book().commit(&layer.lease_asks(&self.asks), &held);
+        layer.go_on_with(closed);
+    }
+
+    /// Holds the units while another one decides about the limiters at these places, which the store did not.
+    fn unless_kept(mut self, places: &[usize], gave_up: GaveUp) -> GaveUp {
+        let mut covered = self.decisions().into_vec();
+        for place in places {
+            if let Some(one) = covered.get_mut(*place) {
+                *one = None;
+            }
+        }
+        let GaveUp { error, late, .. } = gave_up;
+        let held = Late::new(move |is_kept| {
+            if is_kept {
+                self.commit();
+            }
+        });
+        GaveUp { error, covered, late: late.and(held) }
+    }
+
+    /// Returns the reply to a request whose limiters all spend leased units.
+    pub(super) fn admitted(self) -> StepReply {
+        // The reading of the store's clock now, as far as it is known.
+        let at = self.standing.iter().flatten().map(|here| here.report.at).max();
+        let reply = StepReply::nothing(self.asks.len(), at.unwrap_or_default());
+        with_rest(self.decisions(), &[], reply)
+    }
+}
+
+/// Adds the decisions of limiters that use leased units to the reply for the limiters at `places`.
+fn with_rest(
+    decisions: InlineList<Option<Decided>>,
+    places: &[usize],
+    mut reply: StepReply,
+) -> StepReply {
+    let here = |decided| Some(LimiterReply { decided, seen: None });
+    let mut replies: InlineList<_> =
+        decisions.into_iter().map(|decided| decided.and_then(here)).collect();
+    for (place, one) in places.iter().zip(reply.replies) {
+        if let Some(slot) = replies.get_mut(*place) {
+            *slot = one;
+        }
+    }
+    reply.replies = replies;
+    reply
+}
+
+/// The reply of a limiter that admits from a lease. What other nodes did since the store's last reply is not known.
+fn decided(rule: &Rule, report: Report, since: Option<Timestamp>) -> Option<Decided> {
+    let limit = limit_of(rule)?;
+    let reset_after = report.idle_at.since(report.at).max(Micros::from_micros(1));
+    let outcome = Outcome::Allow { delay: Micros::ZERO };
+    let remaining = report.remaining.min(limit);
+    let decision = Decision { outcome, limit, remaining, reset_after };
+    Some(Decided { since, ..Decided::of(decision, false, false) })
+}
+
+impl<S: Store> Drop for Spending<S> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

@@ -1,0 +1,156 @@
+//! Leases are asked for in the background, held until they are due, and renewed if they are shares.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tidegate_core::Micros;
+use tokio::time::timeout;
+
+use super::Leases;
+use super::state::State;
+use crate::lease::{self, Grant, Unspent, Wanted};
+use crate::store::redis::StoreEvent;
+use crate::store::{Granted, KeyAsk, LeaseAsk, LeaseReply, Store};
+
+impl<S: Store> Leases<S> {
+    /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
+    pub(super) fn begin_lease(&self, ask: &KeyAsk, wanted: Wanted) {
+        let (layer, ask) = (self.clone(), ask.clone());
+        drop(self.inner.spawn(async move { layer.take_leases(&ask, wanted).await }));
+    }
+
+    async fn take_leases(&self, ask: &KeyAsk, wanted: Wanted) {
+        let mut next = Some(wanted);
+        while let Some(wanted) = next {
+            if let Some(held) = self.granted(ask, wanted).await {
+                // If requests still hold units of it, the last of them goes on.
+                let Some(rest) = self.hold_lease(ask, wanted, held).await else { return };
+                self.end_lease(&rest).await;
+            }
+            next = self.renewal(ask);
+        }
+    }
+
+    /// Gives back what is left of leases that were closed while requests held units of them, and takes the next shares.
+    pub(super) fn go_on_with(&self, closed: Vec<Unspent<KeyAsk>>) {
+        for rest in closed {
+            let layer = self.clone();
+            drop(self.inner.spawn(async move {
+                layer.end_lease(&rest).await;
+                if let Some(wanted) = layer.renewal(&rest.key) {
+                    layer.take_leases(&rest.key, wanted).await;
+                }
+            }));
+        }
+    }
+
+    /// Asks for a lease; returns when it is due and when it ends. A lease that comes too late is given back, and so is
+    /// a lease of which no reply says whether it was granted.
+    async fn granted(&self, ask: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
+        let state = &self.state;
+        let _under_way = state.under_way();
+        let result = if state.are_spent() {
+            let reply = self.ask_for_lease(ask, wanted).await;
+            let granted = state.answered(ask, wanted.ticket, reply.granted);
+            self.count(ask, reply, granted);
+            if let lease::Granted::Held { due, ends } = granted {
+                return Some([due, ends]);
+            }
+            reply.granted
+        } else {
+            Granted::NotSent
+        };
+        let rest = wanted.unspent(ask.clone());
+        match result {
+            Granted::Decided(_, Some(_)) => {
+                state.calls().units_late.fetch_add(rest.units, Relaxed);
+                self.end_lease(&rest).await;
+            }
+            Granted::Unknown => self.end_unknown_lease(&rest).await,
+            Granted::Decided(_, None) | Granted::Undecided | Granted::NotSent => {
+                state.book().finished(state.clock.now(), ask, wanted.ticket);
+            }
+        }
+        None
+    }
+
+    /// Asks the store for a lease.
+    async fn ask_for_lease(&self, ask: &KeyAsk, wanted: Wanted) -> LeaseReply {
+        let state = &self.state;
+        let on_late = || state.book().not_granted(state.clock.now(), ask, wanted.ticket);
+        let lease = LeaseAsk { wanted: &wanted, node: state.node(), on_late: &on_late };
+        self.inner.lease(ask, lease).await
+    }
+
+    /// Counts a question for a lease, and reports if many in a row are in vain. A question that the store answered
+    /// without deciding was not in vain: it came in time.
+    fn count(&self, ask: &KeyAsk, reply: LeaseReply, granted: lease::Granted) {
+        let calls = self.state.calls();
+        let counter = match (reply.granted, granted) {
+            (_, lease::Granted::Held { .. }) => &calls.granted,
+            (Granted::Unknown | Granted::NotSent, _) => &calls.unanswered,
+            (Granted::Decided(_, Some(_)), _) => &calls.late,
+            (Granted::Decided(_, None) | Granted::Undecided, _) => &calls.refused,
+        };
+        counter.fetch_add(1, Relaxed);
+        let in_time = reply.is_in_time && granted != lease::Granted::Ended;
+        if in_time && calls.in_time() {
+            (self.handles.report)(StoreEvent::LeasesInTime);
+        }
+        if !in_time && calls.in_vain() {
+            let rule = self.generation.policy.rules().get(ask.rule);
+            let rule = rule.map_or("", |rule| rule.name());
+            (self.handles.report)(StoreEvent::LeasesLate { rule });
+        }
+    }
+
+    /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back meanwhile what exceeds
+    /// this node's share if other nodes join. Returns what is left then; `None` while requests hold units of it.
+    async fn hold_lease(
+        &self,
+        ask: &KeyAsk,
+        wanted: Wanted,
+        [due, ends]: [Micros; 2],
+    ) -> Option<Unspent<KeyAsk>> {
+        let (state, Wanted { ticket, life, .. }) = (&self.state, wanted);
+        let left_until = |time: Micros| {
+            let left = time.as_micros().saturating_sub(state.clock.now().as_micros());
+            Duration::from_micros(left.min(life.as_micros()))
+        };
+        let mut nodes = state.nodes();
+        // They may have changed while the lease was asked for.
+        nodes.mark_changed();
+        while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
+            let nodes = *nodes.borrow_and_update();
+            let excess = state.book().excess(ask, ticket, nodes);
+            if let Some(excess) = excess {
+                self.give_back_lease(&excess).await;
+            }
+        }
+        let _ = timeout(left_until(ends), self.inner.fit()).await;
+        state.book().close(ask, ticket)
+    }
+
+    /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
+    /// that: the next request asks under the newest one.
+    fn renewal(&self, ask: &KeyAsk) -> Option<Wanted> {
+        let wanted = self.state.renewal(ask, self.terms(ask)?)?;
+        self.state.calls().renewed.fetch_add(1, Relaxed);
+        Some(wanted)
+    }
+}
+
+impl State {
+    /// Takes the reply to a question, if one came.
+    fn answered(&self, ask: &KeyAsk, ticket: u64, granted: Granted) -> lease::Granted {
+        let (now, mut book) = (self.clock.now(), self.book());
+        if let Granted::Decided(report, lease) = granted {
+            book.reported(now, ask, report);
+            if let Some([since, end]) = lease {
+                return book.granted(now, ask, &Grant { ticket, since, end });
+            }
+        }
+        book.not_granted(now, ask, ticket);
+        lease::Granted::NotAsked
+    }
+}

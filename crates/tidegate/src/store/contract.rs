@@ -1,0 +1,349 @@
+//! What a gate expects of a store, and every layer over one: a step over the limiters of a request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Decision, Micros, Rule, Timestamp};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::memory::Generation;
+use super::redis::script::{GivenBack, Seen, Values};
+use super::redis::{Route, StoreError};
+use crate::answer::{Lack, Standing};
+use crate::inline_list::InlineList;
+use crate::lease::{Report, Unspent, Wanted};
+use crate::request::Origin;
+use crate::step::{Ask, Decided, Lineage};
+
+/// A limiter of a request, by its key in the store.
+pub(crate) type KeyAsk = Ask<Vec<u8>>;
+
+/// Called with limiters that got units back for which no caller waits.
+pub(crate) type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
+
+/// A store of limiters under one policy, or a layer over a store.
+///
+/// A step is all or nothing: if a limiter that is enforced refuses the request, no limiter takes anything. The
+/// order of calls is not the order of decisions.
+///
+/// A layer is a struct over another store. It answers what it can, hands the rest inward, and notes what comes
+/// back. Each verb passes through every layer, so that a layer forgets what a settlement or a reset makes untrue.
+pub(crate) trait Store: Clone + Send + Sync + 'static {
+    /// Runs a step over the limiters of a request.
+    ///
+    /// # Errors
+    /// The store did not decide by the deadline. Whether units were taken is known only if nothing was sent; if
+    /// the error is dropped, units of a late reply are given back.
+    fn step(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+    ) -> impl Future<Output = Result<StepReply, GaveUp>> + Send;
+
+    /// Gives back what the step with these `args` took, where it was taken. Returns the replies of the limiters that
+    /// got units back, each with its index.
+    fn undo(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        reply: &StepReply,
+    ) -> impl Future<Output = Vec<(usize, LimiterReply)>> + Send;
+
+    /// Resets limiters: nothing counts as used then.
+    ///
+    /// # Errors
+    /// The store did not reply.
+    fn reset(
+        &self,
+        asks: &[KeyAsk],
+        deadline: Instant,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Takes units of a limiter ahead, with a record in the store.
+    fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> impl Future<Output = LeaseReply> + Send;
+
+    /// Gives back units that were taken ahead, once: giving back consumes the record of `node`. Returns what became
+    /// of them, and how the limiter stands; `None` if it counts in another way by now.
+    ///
+    /// # Errors
+    /// The store did not reply. It may be asked again.
+    fn give_back_lease(
+        &self,
+        rest: &Unspent<KeyAsk>,
+        node: u64,
+    ) -> impl Future<Output = Result<Option<(GivenBack, Report)>, StoreError>> + Send;
+
+    /// Returns this store under another policy.
+    #[must_use]
+    fn under(&self, generation: &Arc<Generation>) -> Self;
+
+    /// Starts work that goes on when its caller has gone: units that are given back, leases that are taken.
+    fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T>;
+
+    /// Returns when a step that begins now must have ended.
+    fn deadline(&self) -> Instant;
+
+    /// Resolves when the store can be asked; immediately, while it can.
+    fn fit(&self) -> impl Future<Output = ()> + Send;
+
+    /// Returns the slot of a limiter; `None` if one step covers all limiters of the store.
+    fn slot(&self, ask: &KeyAsk) -> Option<u16>;
+
+    /// Returns whether limiters of the store can have these values.
+    fn can_hold(&self, rule: &Rule) -> bool;
+
+    /// Returns the decisions of limiters that units taken ahead cover now, and that take nothing.
+    fn covered(&self, _asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
+        InlineList::new()
+    }
+
+    /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
+    fn lasts(&self, _ask: &KeyAsk) -> Option<Micros> {
+        None
+    }
+
+    /// Returns whether [`Store::step_now`] may decide a request.
+    fn decides_now(&self) -> bool {
+        false
+    }
+
+    /// Decides a request if the store need not be asked; returns `None`, and takes nothing, if it must be.
+    fn step_now(&self, _asks: &[KeyAsk], _args: StepArgs<'_>) -> Option<StepReply> {
+        None
+    }
+
+    /// Notes that these rules have other values, or none: the store is one under an older policy by now.
+    fn superseded(&self, _changed: &[Lineage]) {}
+
+    /// Gives back what this node took ahead, and takes no more of it.
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
+
+/// What a step does with the limiters of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Decides and takes.
+    Ask,
+    /// Decides and takes nothing.
+    Peek,
+    /// Settles what was taken.
+    Settle,
+    /// Makes permits last their lives from now.
+    Renew,
+}
+
+/// The parts of a step other than its limiters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepArgs<'a> {
+    pub(crate) verb: Verb,
+    /// When the step must have ended.
+    pub(crate) deadline: Instant,
+    /// The request's source, and its id if it may be asked again.
+    pub(crate) origin: Origin<'a>,
+    /// Whether the request waits in a queue: then neither units taken ahead nor an earlier denial decides it.
+    pub(crate) is_queued: bool,
+    /// Whether a look that the store does not answer decides the request.
+    pub(crate) or_ask: bool,
+    /// The actual cost of each limiter, for [`Verb::Settle`].
+    pub(crate) actual: &'a [u64],
+    /// The values under which its units were taken, as far as they are known.
+    pub(crate) under: &'a [Option<Values>],
+    /// The units each limiter is asked for in place of its cost, for [`Verb::Peek`]; empty otherwise.
+    pub(crate) costs: &'a [u64],
+    /// Of each limiter with leases, how much earlier than they were taken its units count if they are given back;
+    /// empty if no limiter has leases.
+    pub(crate) leased: &'a [Option<Micros>],
+    /// The time in a replay; `None` for the store's clock.
+    pub(crate) at: Option<Timestamp>,
+    /// Why this process decided the request whose cost is settled, if it did.
+    pub(crate) lack: Option<Lack>,
+}
+
+impl<'a> StepArgs<'a> {
+    pub(crate) const fn new(verb: Verb, origin: Origin<'a>, deadline: Instant) -> Self {
+        Self {
+            verb,
+            deadline,
+            origin,
+            is_queued: false,
+            or_ask: false,
+            actual: &[],
+            under: &[],
+            costs: &[],
+            leased: &[],
+            at: None,
+            lack: None,
+        }
+    }
+
+    /// Looks at limiters: nothing is taken.
+    pub(crate) const fn peek(deadline: Instant) -> Self {
+        Self::new(Verb::Peek, Origin { id: None, source: 0 }, deadline)
+    }
+
+    pub(crate) const fn settle(
+        actual: &'a [u64],
+        under: &'a [Option<Values>],
+        deadline: Instant,
+    ) -> Self {
+        let settle = Self::new(Verb::Settle, Origin { id: None, source: 0 }, deadline);
+        Self { actual, under, ..settle }
+    }
+}
+
+/// The reply to a step.
+#[derive(Debug)]
+pub(crate) struct StepReply {
+    pub(crate) allowed: bool,
+    /// The reading of the store's clock.
+    pub(crate) now: Timestamp,
+    /// Whether this is the remembered answer to an earlier request with the same id.
+    pub(crate) repeated: bool,
+    /// Whether the limiters decided, or the rules without the store.
+    pub(crate) standing: Standing,
+    /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
+    pub(crate) replies: InlineList<Option<LimiterReply>>,
+    /// The connection that brought the reply, over which its units can be given back.
+    pub(crate) route: Option<Route>,
+}
+
+/// The reply of one limiter of a step.
+#[derive(Clone, Debug)]
+pub(crate) struct LimiterReply {
+    pub(crate) decided: Decided,
+    /// The state that the store decided by; `None` if the store did not.
+    pub(crate) seen: Option<Seen>,
+}
+
+impl StepReply {
+    /// The reply to a step over limiters of which none was asked yet.
+    pub(crate) fn nothing(limiters: usize, now: Timestamp) -> Self {
+        Self {
+            allowed: true,
+            now,
+            repeated: false,
+            standing: Standing::Exact,
+            replies: (0..limiters).map(|_| None).collect(),
+            route: None,
+        }
+    }
+
+    /// The reply to a step that neither the store nor any layer decided: the request is refused.
+    pub(crate) fn unavailable(limiters: usize, gave_up: &GaveUp) -> Self {
+        let standing = Standing::Unavailable(Lack::of(&gave_up.error));
+        Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
+    }
+
+    /// Returns the decision of the limiter at a place, if the store took it, by the limiter of the key itself.
+    pub(crate) fn own(&self, place: usize) -> Option<Decision> {
+        let reply = self.replies.get(place)?.as_ref()?;
+        reply.seen.as_ref().filter(|seen| !seen.overflow)?;
+        Some(reply.decided.decision)
+    }
+
+    /// Returns the decision like [`StepReply::own`], if it was also taken under the values of this node.
+    pub(crate) fn own_under_own_values(&self, place: usize) -> Option<Decision> {
+        let reply = self.replies.get(place)?.as_ref()?;
+        self.own(place).filter(|_| reply.decided.values.is_none())
+    }
+}
+
+/// The error of a step that was not decided. If it is dropped, what the step took, or takes later, is given back.
+#[derive(Debug)]
+pub(crate) struct GaveUp {
+    pub(crate) error: StoreError,
+    /// The decisions of limiters that the error is not about: they hold units that were taken ahead. Empty if there
+    /// are none.
+    pub(crate) covered: Vec<Option<Decided>>,
+    pub(crate) late: Late,
+}
+
+impl From<StoreError> for GaveUp {
+    fn from(error: StoreError) -> Self {
+        Self { error, covered: Vec::new(), late: Late::default() }
+    }
+}
+
+/// Units that a step took, or takes later, and of which no caller was told. If this is dropped, they are given back.
+#[derive(Default)]
+pub(crate) struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
+
+impl Late {
+    /// Units of which `decided` is told, once, whether they are kept.
+    pub(crate) fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
+        Self(vec![Box::new(decided)])
+    }
+
+    /// Units that are kept if `keep` is sent anything, and given back if it is dropped.
+    pub(crate) fn unless_sent(keep: oneshot::Sender<()>) -> Self {
+        Self::new(move |is_kept| {
+            if is_kept {
+                // An error means that there was nothing to give back.
+                let _ = keep.send(());
+            }
+        })
+    }
+
+    pub(crate) fn and(mut self, mut other: Self) -> Self {
+        self.0.append(&mut other.0);
+        self
+    }
+
+    /// Keeps the units, because the request is admitted.
+    pub(crate) fn keep(mut self) {
+        self.0.drain(..).for_each(|decided| decided(true));
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|decided| decided(false));
+    }
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Late").field(&self.0.len()).finish()
+    }
+}
+
+/// A lease to take from the store.
+#[derive(Clone, Copy)]
+pub(crate) struct LeaseAsk<'a> {
+    pub(crate) wanted: &'a Wanted,
+    /// Names this process in the records of leases.
+    pub(crate) node: u64,
+    /// Called when no reply came in time, before a late one is waited for.
+    pub(crate) on_late: &'a (dyn Fn() + Sync),
+}
+
+/// The reply to a question for a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseReply {
+    pub(crate) is_in_time: bool,
+    pub(crate) granted: Granted,
+}
+
+/// What is known of a lease that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Granted {
+    /// How the limiter stands, and, if the lease was granted, when it was taken and when it ends.
+    Decided(Report, Option<[Timestamp; 2]>),
+    /// It was not granted, because the limiter has other values or no room.
+    Undecided,
+    /// The question was not sent.
+    NotSent,
+    /// The question was sent, and no reply will come: the store may have granted the lease.
+    Unknown,
+}
+
+/// Returns whether a request with these limiters reports usage.
+pub(crate) fn is_report(asks: &[KeyAsk]) -> bool {
+    asks.iter().any(|ask| ask.report)
+}

@@ -1,0 +1,111 @@
+//! Leases in the store: units that a node takes ahead, and what comes back of them.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use tidegate_core::Micros;
+use tokio::time::Instant;
+
+use super::RedisStore;
+use crate::lease::{Report, Unspent, Wanted};
+use crate::store::redis::script::{
+    Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
+};
+use crate::store::redis::{Delivered, NoReply, StoreError, heard, lease_key};
+use crate::store::{Granted, KeyAsk, LeaseAsk, LeaseReply};
+
+impl RedisStore {
+    /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
+    /// given back.
+    pub(super) async fn take_lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
+        let LeaseAsk { wanted, node, on_late } = lease;
+        let asked = ask.costing(wanted.units);
+        let limiters = self.limiters(from_ref(&asked), &[], &[], &[Some(wanted.earlier)]);
+        let Some(limiter) = limiters.first() else {
+            return LeaseReply { is_in_time: false, granted: Granted::NotSent };
+        };
+        let record = self.lease_record(ask, node, wanted.ticket);
+        let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
+        let replied = heard(self.client.ask(&call, 0, self.client.deadline()).await);
+        let is_in_time = replied.is_ok();
+        let reply = match replied {
+            Ok(reply) => Ok(reply),
+            Err(NoReply { late: Some(late), .. }) => {
+                on_late();
+                late.await.unwrap_or(Err(StoreError::Timeout))
+            }
+            Err(NoReply { error, late: None }) => Err(error),
+        };
+        let granted = match reply {
+            Ok(Delivered { reply, .. }) => match call.answer(from_ref(limiter), &reply) {
+                Ok(answer) => read(&answer, limiter, wanted),
+                Err(_) => Granted::Unknown,
+            },
+            Err(error) if error.is_of_other_layout() => Granted::Undecided,
+            Err(StoreError::Away | StoreError::Overloaded { .. }) => Granted::NotSent,
+            Err(_) => Granted::Unknown,
+        };
+        LeaseReply { is_in_time, granted }
+    }
+
+    /// Gives units of a lease back. A changed limit alone changes nothing of what was taken, so the store is asked
+    /// again under newer values, until the deadline.
+    ///
+    /// # Errors
+    /// The store did not reply.
+    pub(super) async fn return_lease(
+        &self,
+        rest: &Unspent<KeyAsk>,
+        node: u64,
+    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+        let ask = rest.key.costing(rest.units);
+        let limiters = self.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
+        let record = self.lease_record(&ask, node, rest.ticket);
+        let deadline = self.client.deadline();
+        let mut newer = NewerValues::default();
+        loop {
+            let limiters = newer.limiters(&limiters);
+            let Some(limiter) = limiters.first() else { return Ok(None) };
+            let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
+            let call = Arc::new(call);
+            let reply = match heard(self.client.ask(&call, 0, deadline).await) {
+                Ok(delivered) => delivered.reply,
+                Err(no_reply) if no_reply.error.is_of_other_layout() => Reply::Nil,
+                Err(no_reply) => return Err(no_reply.error),
+            };
+            match call.answer(&limiters, &reply) {
+                Ok(Answer::Decided(done)) => {
+                    return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
+                }
+                Ok(Answer::Superseded(found)) if found.count_as(&limiters) => {
+                    if Instant::now() >= deadline {
+                        return Err(StoreError::Timeout);
+                    }
+                    newer = newer.and(found);
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// The lease of a node with this ticket, in the record of the limiter.
+    fn lease_record(&self, ask: &KeyAsk, node: u64, ticket: u64) -> LeaseRecord {
+        let key = lease_key(&self.client.settings().key_prefix, &ask.fingerprint);
+        LeaseRecord::new(key, node, ticket)
+    }
+}
+
+/// Returns how the only limiter of a reply stands.
+fn report(done: &Decided) -> Option<Report> {
+    let decision = done.decisions.first()?;
+    let idle_at = done.at.plus(decision.reset_after);
+    Some(Report { remaining: decision.remaining, at: done.at, idle_at })
+}
+
+/// Reads the answer about a lease.
+fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: &Wanted) -> Granted {
+    let Answer::Decided(done) = answer else { return Granted::Undecided };
+    let Some(report) = report(done) else { return Granted::Unknown };
+    let end = done.lease_end(limiter, wanted.life);
+    Granted::Decided(report, end.map(|end| [done.at, end]))
+}

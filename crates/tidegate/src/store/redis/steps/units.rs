@@ -1,0 +1,121 @@
+//! Units that come back, and limiters that are reset.
+
+use tidegate_core::Settled;
+use tokio::time::Instant;
+
+use super::RedisStore;
+use crate::clock::Clock;
+use crate::request::Origin;
+use crate::store::redis::script::Call;
+use crate::store::redis::{StoreError, lease_key};
+use crate::store::{KeyAsk, StepArgs, StepReply, Verb};
+
+impl RedisStore {
+    /// Settles limiters, each with its actual cost. A limiter that is unlimited now gets the surplus back.
+    ///
+    /// # Errors
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    pub(super) async fn settle(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+    ) -> Result<StepReply, StoreError> {
+        if asks.iter().any(|ask| ask.is_unlimited) {
+            return Box::pin(self.settle_with_unlimited(asks, args)).await;
+        }
+        let settled = self.ask(asks, args).await;
+        let mut reply = settled.map_err(|gave_up| gave_up.error)?;
+        note_kept(asks, args, &mut reply);
+        Ok(reply)
+    }
+
+    async fn settle_with_unlimited(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+    ) -> Result<StepReply, StoreError> {
+        let places: Vec<_> = (0..asks.len())
+            .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
+            .collect();
+        let limited = of(asks, &places);
+        let (actual, under) = (of(args.actual, &places), of(args.under, &places));
+        let leased = of(args.leased, &places);
+        let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
+        let mut reply = StepReply::nothing(asks.len(), self.clock.now());
+        if !limited.is_empty() {
+            let settled = Box::pin(self.settle(&limited, of_limited)).await?;
+            reply.now = settled.now;
+            for (place, one) in places.iter().zip(settled.replies) {
+                if let Some(slot) = reply.replies.get_mut(*place) {
+                    *slot = one;
+                }
+            }
+        }
+        self.give_back_unlimited(asks, args)
+            .await
+            .map_err(|error| if limited.is_empty() { error } else { error.in_part() })?;
+        Ok(reply)
+    }
+
+    /// Gives reserved units back to limiters that admit everything now.
+    async fn give_back_unlimited(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+    ) -> Result<(), StoreError> {
+        let surplus = asks.iter().zip(args.actual).filter_map(|(ask, actual)| {
+            // A permit whose rule is unlimited now ends by itself.
+            let comes_back = ask.is_unlimited && ask.token.is_none() && *actual < ask.cost;
+            comes_back.then(|| (&*ask.fingerprint, ask.cost - *actual, ask.since))
+        });
+        let surplus: Vec<_> = surplus.collect();
+        if surplus.is_empty() {
+            return Ok(());
+        }
+        let call = Call::giving_back(&surplus, None);
+        let reply = self.client.run(&call.script, &call.keys, &call.args, args.deadline).await?;
+        Ok(call.given_back(&reply)?)
+    }
+
+    /// Resets limiters in one step. A limiter that would begin with units in use is created first, so that the reset
+    /// fills it.
+    ///
+    /// # Errors
+    /// The store did not reply. Whether they were reset is known only if nothing was sent.
+    pub(super) async fn reset_limiters(
+        &self,
+        asks: &[KeyAsk],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        for ask in asks.iter().filter(|ask| ask.begins_in_use(self.policy())) {
+            let args = StepArgs::new(Verb::Ask, Origin::default(), deadline);
+            let created = self.ask(&[ask.costing(0)], args).await;
+            created.map_err(|gave_up| gave_up.error)?;
+        }
+        if asks.is_empty() {
+            return Ok(());
+        }
+        let prefix = &self.client.settings().key_prefix;
+        let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
+        let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
+        let call = Call::reset(keys, records, None);
+        self.client.run(&call.script, &call.keys, &call.args, deadline).await.map(drop)
+    }
+}
+
+/// Notes the surplus of limiters with leases that stays taken, because it is not known when it was taken.
+fn note_kept(asks: &[KeyAsk], args: StepArgs<'_>, reply: &mut StepReply) {
+    let leased = args.leased.iter().zip(asks).zip(args.actual).enumerate();
+    for (place, ((earlier, ask), actual)) in leased {
+        let surplus = ask.cost.saturating_sub(*actual);
+        let is_kept = earlier.is_some() && ask.since.is_none() && surplus > 0;
+        if let Some(Some(one)) = reply.replies.get_mut(place).filter(|_| is_kept) {
+            one.decided.settled = Settled::Late(surplus);
+        }
+    }
+}
+
+/// Returns the elements at these indices.
+fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+}
