@@ -1,7 +1,6 @@
 //! The gate's answer: the decision of every rule that matched, and the one that is reported.
 
 mod no_rule;
-mod standing;
 mod unreached;
 mod values;
 
@@ -14,9 +13,8 @@ use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
-use crate::step::{Descriptors, Lineage};
+use crate::step::{Descriptors, Lack, Lineage, Standing};
 use crate::store::memory::{Generation, Kept};
-pub(crate) use standing::{Lack, Standing};
 pub use unreached::Unreached;
 
 /// One limiter's reply, with the ask that it belongs to.

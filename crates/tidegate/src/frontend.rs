@@ -7,10 +7,10 @@ mod queues;
 mod resolve;
 mod settle;
 
-use crate::answer::{Answer, Reply, Rules, Standing};
+use crate::answer::{Answer, Reply, Rules};
 use crate::inline_list::with_space_for;
 use crate::observe::Observers;
-use crate::step::{Ask, Decided, Done};
+use crate::step::{Ask, Decided, Done, Standing};
 use bans::Bans;
 pub(crate) use bans::deny;
 use plans::Plans;

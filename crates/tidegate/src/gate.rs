@@ -15,7 +15,7 @@ use std::sync::Arc;
 use smallvec::{Array, SmallVec};
 use tidegate_core::Timestamp;
 
-use crate::answer::{Answer, Rules, Standing};
+use crate::answer::{Answer, Rules};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
 use crate::frontend::{self, Frontend, GateQueues};
@@ -24,7 +24,7 @@ use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Done, Step, keep_limited};
+use crate::step::{Ask, Done, Standing, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, KeptOfRule, MemoryStore, Moved};
 use fingerprints::Fingerprints;
 pub use hold::Charge;

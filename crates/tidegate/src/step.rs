@@ -3,7 +3,9 @@
 mod ask;
 mod op;
 mod reply;
+mod standing;
 
 pub(crate) use ask::{Ask, Descriptors, Lineage, OwnValues, Source, keep_limited};
 pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, One, without_values};
+pub(crate) use standing::{Lack, Standing};

@@ -8,6 +8,6 @@ pub(crate) mod redis;
 
 #[cfg(feature = "redis")]
 pub(crate) use contract::{
-    GaveUp, Granted, KeyAsk, Late, LeaseAsk, LeaseReply, LimiterReply, OnUnitsBack, StepArgs,
+    GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnUnitsBack, StepArgs,
     StepReply, Store, Verb, is_report,
 };

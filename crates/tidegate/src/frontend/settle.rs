@@ -4,11 +4,11 @@
 use tidegate_core::Since;
 use tidegate_core::{Settled, Timestamp, Token};
 
-#[cfg(feature = "redis")]
-use crate::answer::Lack;
 use crate::answer::{Answer, Matched, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
+#[cfg(feature = "redis")]
+use crate::step::Lack;
 use crate::step::{Ask, Descriptors, Lineage};
 #[cfg(feature = "redis")]
 use crate::store::redis::script::Values;

@@ -19,9 +19,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::Standing;
 use crate::request::Origin;
 use crate::rules::Policy;
+use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{
@@ -86,7 +86,7 @@ impl PartialOrd for Rate {
 }
 
 /// A step in one slot, as it was asked and answered.
-struct Taken {
+struct TakenStep {
     asks: Vec<KeyAsk>,
     leased: Vec<Option<Micros>>,
     at: Option<Timestamp>,
@@ -97,7 +97,7 @@ struct Taken {
 /// The steps so far. Dropping them gives back what they took, even if no caller waits for the answer any more.
 struct StepsTaken<S: Store> {
     store: S,
-    steps: Vec<Taken>,
+    steps: Vec<TakenStep>,
 }
 
 impl<S: Store> StepsTaken<S> {
@@ -140,9 +140,9 @@ impl<S: Store> Drop for StepsTaken<S> {
     }
 }
 
-async fn give_back<S: Store>(store: S, steps: Vec<Taken>) -> Vec<(usize, LimiterReply)> {
+async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Vec<(usize, LimiterReply)> {
     let mut given_back = Vec::new();
-    for Taken { asks, leased, at, reply, places } in steps {
+    for TakenStep { asks, leased, at, reply, places } in steps {
         let asked = StepArgs::new(Verb::Ask, Origin::default(), store.deadline());
         let asked = StepArgs { leased: &leased, at, ..asked };
         for (place, reply) in store.undo(&asks, asked, &reply).await {
@@ -232,7 +232,7 @@ impl<S: Store> AcrossSlots<S> {
                 return Ok(done);
             }
             let (at, places) = (args.at, part.places.clone());
-            taken.steps.push(Taken { asks: here, leased, at, reply, places });
+            taken.steps.push(TakenStep { asks: here, leased, at, reply, places });
         }
         taken.keep();
         Ok(done)

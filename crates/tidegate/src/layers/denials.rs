@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::answer::Standing;
 use crate::clock::{Clock, SystemClock};
 use crate::inline_list::InlineList;
-use crate::step::Done;
+use crate::step::{Done, Standing};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};

@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::answer::Standing;
 use crate::clock::Clock;
-use crate::step::Done;
+use crate::step::{Done, Standing};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};

@@ -17,7 +17,7 @@ use crate::store::memory::Generation;
 use crate::store::redis::{StoreError, StoreEvent};
 use crate::store::{GaveUp, KeyAsk, OnUnitsBack, StepArgs, StepReply, Store, Verb};
 use spend::Need;
-use state::State;
+use state::LeaseState;
 pub(crate) use state::{CallCounts, Lost, UntilDropped};
 
 /// The handles of a gate that leases need.
@@ -33,7 +33,7 @@ pub(crate) struct Handles {
 pub(crate) struct Leases<S> {
     pub(crate) inner: S,
     generation: Arc<Generation>,
-    state: State,
+    state: LeaseState,
     handles: Handles,
 }
 
@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
         nodes: u64,
         handles: Handles,
     ) -> Self {
-        let state = State::new(nodes).under(&generation.policy, &generation.policy);
+        let state = LeaseState::new(nodes).under(&generation.policy, &generation.policy);
         Self { inner, generation: Arc::clone(generation), state, handles }
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{InForce, SharedGate};
-use crate::answer::{Answer, Rules, Standing};
+use crate::answer::{Answer, Rules};
 use crate::frontend;
 use crate::inline_list::InlineList;
-use crate::step::{Decided, Done};
+use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Kept;
 use crate::store::{GaveUp, KeyAsk, StepReply};
 

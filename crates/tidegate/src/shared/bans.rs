@@ -3,13 +3,13 @@
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
 use super::{InForce, SharedGate};
-use crate::answer::{Answer, Standing};
+use crate::answer::Answer;
 use crate::dedupe;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
 use crate::request::{Origin, Request};
 use crate::rules::{NoSuchRule, limit_of};
-use crate::step::{Decided, Done};
+use crate::step::{Decided, Done, Standing};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl SharedGate {

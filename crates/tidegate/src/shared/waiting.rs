@@ -17,9 +17,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::{InForce, SharedGate};
-use crate::answer::{Answer, Standing};
+use crate::answer::Answer;
 use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
+use crate::step::Standing;
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;

@@ -10,11 +10,10 @@ use tokio::time::Instant;
 use super::memory::Generation;
 use super::redis::script::{GivenBack, Seen, Values};
 use super::redis::{Route, StoreError};
-use crate::answer::{Lack, Standing};
 use crate::inline_list::InlineList;
 use crate::lease::{Report, Unspent, Wanted};
 use crate::request::Origin;
-use crate::step::{Ask, Decided, Lineage};
+use crate::step::{Ask, Decided, Lack, Lineage, Standing};
 
 /// A limiter of a request, by its key in the store.
 pub(crate) type KeyAsk = Ask<Vec<u8>>;
@@ -236,7 +235,7 @@ impl StepReply {
 
     /// The reply to a step that neither the store nor any layer decided: the request is refused.
     pub(crate) fn unavailable(limiters: usize, gave_up: &GaveUp) -> Self {
-        let standing = Standing::Unavailable(Lack::of(&gave_up.error));
+        let standing = Standing::Unavailable(gave_up.error.lack());
         Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
     }
 
@@ -327,12 +326,12 @@ pub(crate) struct LeaseAsk<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseReply {
     pub(crate) is_in_time: bool,
-    pub(crate) granted: Granted,
+    pub(crate) result: LeaseResult,
 }
 
 /// What is known of a lease that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Granted {
+pub(crate) enum LeaseResult {
     /// How the limiter stands, and, if the lease was granted, when it was taken and when it ends.
     Decided(Report, Option<[Timestamp; 2]>),
     /// It was not granted, because the limiter has other values or no room.

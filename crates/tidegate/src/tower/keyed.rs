@@ -7,14 +7,14 @@ use tidegate_core::{Micros, Timestamp};
 use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
 use super::entries::Question;
 use super::fields::{Constant, Fields};
-use crate::answer::{Answer, Reply, Rules, Standing};
+use crate::answer::{Answer, Reply, Rules};
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
 use crate::headers;
 use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Lineage, One, Step};
+use crate::step::{Descriptors, Lineage, One, Standing, Step};
 use crate::wait::wait_until;
 
 /// Decides by the limiter of the caller.

@@ -9,12 +9,11 @@ use tidegate_core::{Decision, Micros, Outcome, Rule};
 use super::denied::Known;
 use super::left::News;
 use super::local::Local;
-use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::request::Identity;
 use crate::rules::{OnStoreError, Policy, limit_of};
-use crate::step::{Ask, Decided, Done};
+use crate::step::{Ask, Decided, Done, Lack, Standing};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{KeyAsk, Verb, is_report};
@@ -56,7 +55,7 @@ impl Local {
         error: &StoreError,
         (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
-        let (lack, policy) = (Lack::of(error), &generation.policy);
+        let (lack, policy) = (error.lack(), &generation.policy);
         let newest = self.memory.newest();
         let by = |ask: &KeyAsk| {
             let setting = ask.on_store_error(policy);

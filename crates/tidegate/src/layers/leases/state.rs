@@ -24,7 +24,7 @@ const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 
 /// The leases of this process, and their terms under one policy.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct LeaseState {
     held: Arc<Held>,
     pub(super) clock: BootClock,
     /// By rule and variant; empty if no rule has leases.
@@ -126,7 +126,7 @@ impl CallCounts {
     }
 }
 
-impl State {
+impl LeaseState {
     /// Creates the leases of a process that shares a store with `nodes`, itself included.
     pub(super) fn new(nodes: u64) -> Self {
         let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));

@@ -7,10 +7,10 @@ use tidegate_core::Micros;
 use tokio::time::timeout;
 
 use super::Leases;
-use super::state::State;
-use crate::lease::{self, Grant, Unspent, Wanted};
+use super::state::LeaseState;
+use crate::lease::{Grant, Granted, Unspent, Wanted};
 use crate::store::redis::StoreEvent;
-use crate::store::{Granted, KeyAsk, LeaseAsk, LeaseReply, Store};
+use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store};
 
 impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
@@ -51,23 +51,23 @@ impl<S: Store> Leases<S> {
         let _under_way = state.under_way();
         let result = if state.are_spent() {
             let reply = self.ask_for_lease(ask, wanted).await;
-            let granted = state.answered(ask, wanted.ticket, reply.granted);
+            let granted = state.answered(ask, wanted.ticket, reply.result);
             self.count(ask, reply, granted);
-            if let lease::Granted::Held { due, ends } = granted {
+            if let Granted::Held { due, ends } = granted {
                 return Some([due, ends]);
             }
-            reply.granted
+            reply.result
         } else {
-            Granted::NotSent
+            LeaseResult::NotSent
         };
         let rest = wanted.unspent(ask.clone());
         match result {
-            Granted::Decided(_, Some(_)) => {
+            LeaseResult::Decided(_, Some(_)) => {
                 state.calls().units_late.fetch_add(rest.units, Relaxed);
                 self.end_lease(&rest).await;
             }
-            Granted::Unknown => self.end_unknown_lease(&rest).await,
-            Granted::Decided(_, None) | Granted::Undecided | Granted::NotSent => {
+            LeaseResult::Unknown => self.end_unknown_lease(&rest).await,
+            LeaseResult::Decided(_, None) | LeaseResult::Undecided | LeaseResult::NotSent => {
                 state.book().finished(state.clock.now(), ask, wanted.ticket);
             }
         }
@@ -84,16 +84,16 @@ impl<S: Store> Leases<S> {
 
     /// Counts a question for a lease, and reports if many in a row are in vain. A question that the store answered
     /// without deciding was not in vain: it came in time.
-    fn count(&self, ask: &KeyAsk, reply: LeaseReply, granted: lease::Granted) {
+    fn count(&self, ask: &KeyAsk, reply: LeaseReply, granted: Granted) {
         let calls = self.state.calls();
-        let counter = match (reply.granted, granted) {
-            (_, lease::Granted::Held { .. }) => &calls.granted,
-            (Granted::Unknown | Granted::NotSent, _) => &calls.unanswered,
-            (Granted::Decided(_, Some(_)), _) => &calls.late,
-            (Granted::Decided(_, None) | Granted::Undecided, _) => &calls.refused,
+        let counter = match (reply.result, granted) {
+            (_, Granted::Held { .. }) => &calls.granted,
+            (LeaseResult::Unknown | LeaseResult::NotSent, _) => &calls.unanswered,
+            (LeaseResult::Decided(_, Some(_)), _) => &calls.late,
+            (LeaseResult::Decided(_, None) | LeaseResult::Undecided, _) => &calls.refused,
         };
         counter.fetch_add(1, Relaxed);
-        let in_time = reply.is_in_time && granted != lease::Granted::Ended;
+        let in_time = reply.is_in_time && granted != Granted::Ended;
         if in_time && calls.in_time() {
             (self.handles.report)(StoreEvent::LeasesInTime);
         }
@@ -140,17 +140,17 @@ impl<S: Store> Leases<S> {
     }
 }
 
-impl State {
+impl LeaseState {
     /// Takes the reply to a question, if one came.
-    fn answered(&self, ask: &KeyAsk, ticket: u64, granted: Granted) -> lease::Granted {
+    fn answered(&self, ask: &KeyAsk, ticket: u64, result: LeaseResult) -> Granted {
         let (now, mut book) = (self.clock.now(), self.book());
-        if let Granted::Decided(report, lease) = granted {
+        if let LeaseResult::Decided(report, lease) = result {
             book.reported(now, ask, report);
             if let Some([since, end]) = lease {
                 return book.granted(now, ask, &Grant { ticket, since, end });
             }
         }
         book.not_granted(now, ask, ticket);
-        lease::Granted::NotAsked
+        Granted::NotAsked
     }
 }

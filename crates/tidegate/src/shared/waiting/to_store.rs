@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Limit, Micros, Rule, Timestamp};
 
-use crate::answer::{Answer, Standing};
+use crate::answer::Answer;
 use crate::frontend::{GateQueue, GateQueues, delay_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::shared::{InForce, SharedGate};
-use crate::step::{Decided, Done};
+use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
 use crate::store::redis::script::Seen;
 use crate::store::{KeyAsk, StepReply};

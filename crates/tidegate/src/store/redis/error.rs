@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::step::Lack;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::script::NotAnAnswer;
@@ -111,6 +113,14 @@ pub(super) enum Symptom {
 }
 
 impl StoreError {
+    /// Why the store did not decide, if this is the error.
+    pub(crate) const fn lack(&self) -> Lack {
+        match self {
+            Self::Overloaded { .. } => Lack::Overloaded,
+            _ => Lack::Unavailable,
+        }
+    }
+
     /// Returns whether a script did nothing because a key has another layout by now.
     pub(crate) fn is_of_other_layout(&self) -> bool {
         matches!(self, Self::Refused(text) if text.contains("WRONGTYPE"))

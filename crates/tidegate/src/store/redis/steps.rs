@@ -5,6 +5,7 @@ mod late;
 mod leases;
 mod loaded;
 mod no_space;
+mod reply;
 mod revisions;
 mod run;
 mod step;

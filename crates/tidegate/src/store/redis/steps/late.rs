@@ -12,7 +12,7 @@ use tidegate_core::{Micros, Timestamp, Token};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::step::reply_of;
+use super::reply::reply_of;
 use super::{PendingStep, RedisStore};
 use crate::store::redis::script::{
     Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Values,

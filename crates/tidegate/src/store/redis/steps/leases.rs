@@ -12,7 +12,7 @@ use crate::store::redis::script::{
     Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
 };
 use crate::store::redis::{Delivered, NoReply, StoreError, heard, lease_key};
-use crate::store::{Granted, KeyAsk, LeaseAsk, LeaseReply};
+use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult};
 
 impl RedisStore {
     /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
@@ -22,7 +22,7 @@ impl RedisStore {
         let asked = ask.costing(wanted.units);
         let limiters = self.limiters(from_ref(&asked), &[], &[], &[Some(wanted.earlier)]);
         let Some(limiter) = limiters.first() else {
-            return LeaseReply { is_in_time: false, granted: Granted::NotSent };
+            return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
         };
         let record = self.lease_record(ask, node, wanted.ticket);
         let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
@@ -36,16 +36,16 @@ impl RedisStore {
             }
             Err(NoReply { error, late: None }) => Err(error),
         };
-        let granted = match reply {
+        let result = match reply {
             Ok(Delivered { reply, .. }) => match call.answer(from_ref(limiter), &reply) {
                 Ok(answer) => read(&answer, limiter, wanted),
-                Err(_) => Granted::Unknown,
+                Err(_) => LeaseResult::Unknown,
             },
-            Err(error) if error.is_of_other_layout() => Granted::Undecided,
-            Err(StoreError::Away | StoreError::Overloaded { .. }) => Granted::NotSent,
-            Err(_) => Granted::Unknown,
+            Err(error) if error.is_of_other_layout() => LeaseResult::Undecided,
+            Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
+            Err(_) => LeaseResult::Unknown,
         };
-        LeaseReply { is_in_time, granted }
+        LeaseReply { is_in_time, result }
     }
 
     /// Gives units of a lease back. A changed limit alone changes nothing of what was taken, so the store is asked
@@ -103,9 +103,9 @@ fn report(done: &Decided) -> Option<Report> {
 }
 
 /// Reads the answer about a lease.
-fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: &Wanted) -> Granted {
-    let Answer::Decided(done) = answer else { return Granted::Undecided };
-    let Some(report) = report(done) else { return Granted::Unknown };
+fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: &Wanted) -> LeaseResult {
+    let Answer::Decided(done) = answer else { return LeaseResult::Undecided };
+    let Some(report) = report(done) else { return LeaseResult::Unknown };
     let end = done.lease_end(limiter, wanted.life);
-    Granted::Decided(report, end.map(|end| [done.at, end]))
+    LeaseResult::Decided(report, end.map(|end| [done.at, end]))
 }

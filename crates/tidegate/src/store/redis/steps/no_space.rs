@@ -3,11 +3,11 @@
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
 
-use super::step::{CallArgs, Told};
+use super::reply::Told;
+use super::step::CallArgs;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
-use crate::step;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Settled, Step};
 use crate::store::{GaveUp, KeyAsk};
@@ -94,12 +94,6 @@ impl RedisStore {
             && one.asks(step) > 0
             && ask.is_some_and(|ask| ask.on_store_error(self.policy()) == OnStoreError::Open)
     }
-}
-
-/// Returns whether a reply stands for a key that its rule admitted because the store has no memory for its limiter:
-/// nothing else is without room and without a limit.
-pub(super) const fn is_opened(decided: &step::Decided) -> bool {
-    decided.overflow && decided.decision.is_unlimited()
 }
 
 /// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked

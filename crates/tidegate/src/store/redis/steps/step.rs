@@ -6,17 +6,15 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 use tokio::time::Instant;
 
-use super::no_space;
+use super::reply::{Told, reply_of};
 use super::{PendingStep, RedisStore};
-use crate::answer::{Lack, Standing};
 use crate::dedupe;
-use crate::inline_list::InlineList;
 use crate::request::{Identity, Origin};
 use crate::rules::Policy;
 use crate::step::Source;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{Delivered, Route, StoreError, answer_key};
-use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Verb, is_report};
+use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy)]
@@ -32,9 +30,6 @@ pub(super) struct CallArgs<'a> {
     pub(super) at: Option<Timestamp>,
     pub(super) remembered: Option<Remembered<'a>>,
 }
-
-/// The result of a step, and the connection that brought it if the store was asked.
-pub(super) type Told = (Decided, Option<Route>);
 
 impl RedisStore {
     /// Runs a step that asks, looks or renews. If a limiter was written under another rule, the step amends it first.
@@ -296,18 +291,4 @@ fn put_back(places: &[usize], done: Decided) -> Decided {
     all.sort_by_key(|(place, _)| **place);
     let (decisions, seen) = all.into_iter().map(|(_, part)| part).unzip();
     Decided { decisions, seen, ..done }
-}
-
-/// Returns the reply to a step.
-pub(super) fn reply_of((done, route): Told) -> StepReply {
-    let replies = done.decisions.into_iter().zip(done.seen);
-    let replies: InlineList<_> = replies
-        .map(|(decision, seen)| {
-            Some(LimiterReply { decided: seen.reply(decision), seen: Some(seen) })
-        })
-        .collect();
-    let is_opened = replies.iter().flatten().any(|one| no_space::is_opened(&one.decided));
-    let standing = if is_opened { Standing::Degraded(Lack::Unavailable) } else { Standing::Exact };
-    let Decided { allowed, now, repeated, .. } = done;
-    StepReply { allowed, now, repeated, standing, replies, route }
 }

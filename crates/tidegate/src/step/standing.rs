@@ -1,7 +1,4 @@
-//! Who decided a request: the limiters, or the rules without the store.
-
-#[cfg(feature = "redis")]
-use crate::store::redis::StoreError;
+//! The standing of a decision: whether the limiters took it, or the rules without the store.
 
 /// The origin of the decisions of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,16 +29,6 @@ impl Standing {
         match self {
             Self::Exact => None,
             Self::Degraded(lack) | Self::Unavailable(lack) => Some(lack),
-        }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Lack {
-    pub(crate) const fn of(error: &StoreError) -> Self {
-        match error {
-            StoreError::Overloaded { .. } => Self::Overloaded,
-            _ => Self::Unavailable,
         }
     }
 }
