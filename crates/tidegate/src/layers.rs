@@ -78,6 +78,14 @@ macro_rules! pass_inward {
             self.inner.spawn(work)
         }
 
+        fn now(&self) -> tidegate_core::Timestamp {
+            self.inner.now()
+        }
+
+        fn uptime(&self) -> tidegate_core::Micros {
+            self.inner.uptime()
+        }
+
         fn deadline(&self) -> tokio::time::Instant {
             self.inner.deadline()
         }

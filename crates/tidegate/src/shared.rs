@@ -133,8 +133,8 @@ impl SharedGate {
         let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
         let denials = client.settings().denial_memory.then(|| Arc::new(DenialMemory::new()));
         let on_units_back = on_units_back(&queues, &seed, denials.as_ref(), &clock);
-        let store = (Arc::clone(&generation), client.clone(), clock.clone());
-        let redis = RedisStore::new(store.0, store.1, store.2, Arc::clone(&on_units_back));
+        let (first, of_redis) = (Arc::clone(&generation), client.clone());
+        let redis = RedisStore::new(first, of_redis, clock, Arc::clone(&on_units_back));
         let (of_events, of_counts) = (client.clone(), client.clone());
         let handles = Handles {
             on_units_back,
@@ -147,7 +147,7 @@ impl SharedGate {
         let on_denied = Arc::new(move || {
             of_counts.counts().denied_again.fetch_add(1, Relaxed);
         });
-        let denials = Denials::new(leases, Arc::clone(&generation), denials, clock, on_denied);
+        let denials = Denials::new(leases, Arc::clone(&generation), denials, on_denied);
         let tower = Fallback::new(denials, Arc::clone(&generation), Arc::clone(&local));
         Ok(Self {
             front: Frontend::new(),

@@ -352,3 +352,6 @@ impl StepReply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::clock::{Clock, SystemClock};
 use crate::inline_list::InlineList;
 use crate::step::{Done, Standing};
 use crate::store::memory::Generation;
@@ -24,7 +23,6 @@ pub(crate) struct Denials<S> {
     generation: Arc<Generation>,
     /// `None` if the settings turn it off.
     memory: Option<Arc<DenialMemory>>,
-    clock: SystemClock,
     on_denied: OnDenied,
 }
 
@@ -33,17 +31,16 @@ impl<S: Store> Denials<S> {
         inner: S,
         generation: Arc<Generation>,
         memory: Option<Arc<DenialMemory>>,
-        clock: SystemClock,
         on_denied: OnDenied,
     ) -> Self {
-        Self { inner, generation, memory, clock, on_denied }
+        Self { inner, generation, memory, on_denied }
     }
 
     /// Refuses a request that the store would refuse by what it has just reported of limiters that have too few units
     /// taken ahead; `None` if nothing is known, or if the request has an id, for which an answer may be remembered.
     fn refuse(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
         let memory = self.memory.as_ref().filter(|_| args.origin.id.is_none())?;
-        let now = self.clock.now();
+        let now = self.inner.now();
         if !memory.has_any(now) {
             return None;
         }
@@ -67,7 +64,7 @@ impl<S: Store> Denials<S> {
 
     fn forget(&self, asks: &[KeyAsk]) {
         if let Some(memory) = &self.memory {
-            memory.forget(asks, self.clock.now());
+            memory.forget(asks, self.inner.now());
         }
     }
 }
@@ -88,11 +85,11 @@ impl<S: Store> Store for Denials<S> {
         if let Some(refused) = self.refuse(asks, args) {
             return Ok(refused);
         }
-        let sent = self.clock.now();
+        let sent = self.inner.now();
         let reply = self.inner.step(asks, args).await?;
         if !reply.allowed && !reply.repeated {
             let decision_of = |place| reply.own_under_own_values(place);
-            let times = (sent, self.clock.now());
+            let times = (sent, self.inner.now());
             memory.note(&self.generation, asks, times, reply.now, decision_of);
         }
         Ok(reply)
@@ -103,7 +100,7 @@ impl<S: Store> Store for Denials<S> {
     }
 
     fn decides_now(&self) -> bool {
-        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.clock.now());
+        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.inner.now());
         self.inner.decides_now() || self.memory.as_ref().is_some_and(has_any)
     }
 
@@ -130,3 +127,6 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Denials<S> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

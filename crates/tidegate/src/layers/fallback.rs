@@ -129,3 +129,6 @@ impl<S: Store> Store for Fallback<S> {
 
     pass_inward!(undo leases spends changes store);
 }
+
+#[cfg(test)]
+mod tests;

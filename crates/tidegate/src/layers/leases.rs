@@ -117,7 +117,7 @@ impl<S: Store> Store for Leases<S> {
 
     fn lasts(&self, ask: &KeyAsk) -> Option<Micros> {
         self.terms(ask)?;
-        self.state.book().lasts(self.state.clock.now(), ask)
+        self.state.book().lasts(self.inner.uptime(), ask)
     }
 
     async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
@@ -151,3 +151,6 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Leases<S> {
         f.debug_struct("Leases").field("inner", inner).field("state", state).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

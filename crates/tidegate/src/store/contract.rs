@@ -83,6 +83,12 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         work: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T>;
 
+    /// The time of this process.
+    fn now(&self) -> Timestamp;
+
+    /// The time of a clock that is never set, and that runs on while the machine sleeps.
+    fn uptime(&self) -> Micros;
+
     /// Returns when a step that begins now must have ended.
     fn deadline(&self) -> Instant;
 

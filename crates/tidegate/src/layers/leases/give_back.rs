@@ -46,7 +46,7 @@ impl<S: Store> Leases<S> {
 
     fn finish(&self, rest: &Unspent<KeyAsk>) {
         let state = &self.state;
-        state.book().finished(state.clock.now(), &rest.key, rest.ticket);
+        state.book().finished(self.inner.uptime(), &rest.key, rest.ticket);
     }
 
     /// Gives units of a lease back, and counts what became of them.
@@ -87,7 +87,7 @@ impl<S: Store> Leases<S> {
             drop(turn);
             match given_back {
                 Ok(Some((given_back, report))) => {
-                    self.state.book().reported(self.state.clock.now(), &rest.key, report);
+                    self.state.book().reported(self.inner.uptime(), &rest.key, report);
                     return match given_back {
                         GivenBack::Back => Ok(()),
                         GivenBack::TooLate => Err(Lost::TooLate),

@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
-        let (now, nodes) = (self.state.clock.now(), *self.state.nodes().borrow());
+        let (now, nodes) = (self.inner.uptime(), *self.state.nodes().borrow());
         let mut book = self.state.book();
         if need == Need::All && !book.has_all(now, &of_leases) {
             return None;
@@ -106,7 +106,7 @@ impl<S: Store> Leases<S> {
         if !self.state.are_spent() {
             return InlineList::new();
         }
-        let now = self.state.clock.now();
+        let now = self.inner.uptime();
         let book = self.state.book();
         let covered = self.lease_asks(asks).into_iter().map(|ask| {
             let report = || book.standing(now, ask.key).unwrap_or_default();
@@ -126,7 +126,7 @@ impl<S: Store> Leases<S> {
         if reply.repeated {
             return;
         }
-        let (now, at) = (self.state.clock.now(), reply.now);
+        let (now, at) = (self.inner.uptime(), reply.now);
         let mut book = self.state.book();
         for (place, ask) in asks.iter().enumerate() {
             let Some(decision) = reply.own_under_own_values(place) else { continue };
@@ -159,7 +159,7 @@ impl<S: Store> Spending<S> {
     fn refused(&mut self) -> InlineList<Option<Decided>> {
         self.release();
         let state = &self.layer.state;
-        let (now, book) = (state.clock.now(), state.book());
+        let (now, book) = (self.layer.inner.uptime(), state.book());
         for (ask, standing) in self.asks.iter().zip(&mut self.standing) {
             if let Some(here) = standing {
                 here.report = book.standing(now, ask).unwrap_or(here.report);

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::Micros;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use crate::clock::BootClock;
 use crate::lease::{Book, Counts, Terms, Unspent, Wanted};
 use crate::rules::{Mode, Policy, PolicyRule, limit_of};
 use crate::store::KeyAsk;
@@ -26,7 +25,6 @@ const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 #[derive(Clone, Debug)]
 pub(super) struct LeaseState {
     held: Arc<Held>,
-    pub(super) clock: BootClock,
     /// By rule and variant; empty if no rule has leases.
     terms: Arc<Vec<Vec<Option<Terms>>>>,
     version: u64,
@@ -146,7 +144,7 @@ impl LeaseState {
             under_way,
             calls,
         });
-        Self { held, clock: BootClock::new(), terms: Arc::default(), version: 0 }
+        Self { held, terms: Arc::default(), version: 0 }
     }
 
     /// Returns these leases, which are of the policy `before`, under another one. Those of a rule that is other there are
@@ -230,9 +228,9 @@ impl LeaseState {
     }
 
     /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
-    pub(super) fn renewal(&self, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
+    pub(super) fn renewal(&self, now: Micros, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
         let is_newest = self.held.newest.load(SeqCst) == self.version;
-        let (now, nodes) = (self.clock.now(), *self.held.nodes.borrow());
+        let nodes = *self.held.nodes.borrow();
         let renews = is_newest && self.are_spent();
         renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }

@@ -51,7 +51,7 @@ impl<S: Store> Leases<S> {
         let _under_way = state.under_way();
         let result = if state.are_spent() {
             let reply = self.ask_for_lease(ask, wanted).await;
-            let granted = state.answered(ask, wanted.ticket, reply.result);
+            let granted = state.answered(self.inner.uptime(), ask, wanted.ticket, reply.result);
             self.count(ask, reply, granted);
             if let Granted::Held { due, ends } = granted {
                 return Some([due, ends]);
@@ -68,7 +68,7 @@ impl<S: Store> Leases<S> {
             }
             LeaseResult::Unknown => self.end_unknown_lease(&rest).await,
             LeaseResult::Decided(_, None) | LeaseResult::Undecided | LeaseResult::NotSent => {
-                state.book().finished(state.clock.now(), ask, wanted.ticket);
+                state.book().finished(self.inner.uptime(), ask, wanted.ticket);
             }
         }
         None
@@ -77,7 +77,7 @@ impl<S: Store> Leases<S> {
     /// Asks the store for a lease.
     async fn ask_for_lease(&self, ask: &KeyAsk, wanted: Wanted) -> LeaseReply {
         let state = &self.state;
-        let on_late = || state.book().not_granted(state.clock.now(), ask, wanted.ticket);
+        let on_late = || state.book().not_granted(self.inner.uptime(), ask, wanted.ticket);
         let lease = LeaseAsk { wanted: &wanted, node: state.node(), on_late: &on_late };
         self.inner.lease(ask, lease).await
     }
@@ -114,7 +114,7 @@ impl<S: Store> Leases<S> {
     ) -> Option<Unspent<KeyAsk>> {
         let (state, Wanted { ticket, life, .. }) = (&self.state, wanted);
         let left_until = |time: Micros| {
-            let left = time.as_micros().saturating_sub(state.clock.now().as_micros());
+            let left = time.as_micros().saturating_sub(self.inner.uptime().as_micros());
             Duration::from_micros(left.min(life.as_micros()))
         };
         let mut nodes = state.nodes();
@@ -134,7 +134,7 @@ impl<S: Store> Leases<S> {
     /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
     /// that: the next request asks under the newest one.
     fn renewal(&self, ask: &KeyAsk) -> Option<Wanted> {
-        let wanted = self.state.renewal(ask, self.terms(ask)?)?;
+        let wanted = self.state.renewal(self.inner.uptime(), ask, self.terms(ask)?)?;
         self.state.calls().renewed.fetch_add(1, Relaxed);
         Some(wanted)
     }
@@ -142,8 +142,8 @@ impl<S: Store> Leases<S> {
 
 impl LeaseState {
     /// Takes the reply to a question, if one came.
-    fn answered(&self, ask: &KeyAsk, ticket: u64, result: LeaseResult) -> Granted {
-        let (now, mut book) = (self.clock.now(), self.book());
+    fn answered(&self, now: Micros, ask: &KeyAsk, ticket: u64, result: LeaseResult) -> Granted {
+        let mut book = self.book();
         if let LeaseResult::Decided(report, lease) = result {
             book.reported(now, ask, report);
             if let Some([since, end]) = lease {

@@ -13,13 +13,13 @@ mod units;
 
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::script::{GivenBack, NewerValues};
 use super::{Client, StoreError, slot_of};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{BootClock, Clock, SystemClock};
 use crate::lease::{Report, Unspent};
 use crate::rules::Policy;
 use crate::store::memory::Generation;
@@ -37,6 +37,7 @@ pub(crate) struct RedisStore {
     generation: Arc<Generation>,
     client: Client,
     clock: SystemClock,
+    boot_clock: BootClock,
     loaded: Arc<Loaded>,
     /// By rule, how its keys are counted.
     counted: Arc<Vec<Option<Counted>>>,
@@ -63,7 +64,8 @@ impl RedisStore {
     ) -> Self {
         let (loaded, counted) = (Arc::new(Loaded::now(&clock)), Arc::default());
         let first = Arc::clone(&generation);
-        Self { generation, client, clock, loaded, counted, on_units_back }.under(&first)
+        let boot_clock = BootClock::new();
+        Self { generation, client, clock, boot_clock, loaded, counted, on_units_back }.under(&first)
     }
 
     fn policy(&self) -> &Policy {
@@ -119,6 +121,14 @@ impl Store for RedisStore {
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         self.client.runtime().spawn(work)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn uptime(&self) -> Micros {
+        self.boot_clock.now()
     }
 
     fn deadline(&self) -> Instant {

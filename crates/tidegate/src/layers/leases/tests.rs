@@ -1,0 +1,142 @@
+//! Units that are taken ahead: spent here, held beside the store, and given back once.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmKind, Spec};
+
+use super::*;
+use crate::rules::{LeaseSpec, RuleSpec};
+use crate::store::fake::{FakeStore, Fault, ask, asking, let_tasks_run};
+
+const LIMIT: u64 = 1_000_000;
+
+/// A rule with leases, and an exact one of 10 units.
+fn layer() -> Leases<FakeStore> {
+    let window = Spec::new(AlgorithmKind::FixedWindow, LIMIT, Duration::from_secs(3_600));
+    let leased = RuleSpec::new("leased", window).key(["leased"]);
+    let leased = leased.lease(LeaseSpec { max_percent: 10, life: Duration::from_secs(1) });
+    let store = FakeStore::new(vec![leased, RuleSpec::new("exact", "10/h").key(["exact"])]);
+    let generation = Arc::clone(&store.generation);
+    let back: Arc<Mutex<Vec<KeyAsk>>> = Arc::default();
+    let on_units_back: OnUnitsBack =
+        Arc::new(move |asks: &[KeyAsk]| back.lock().unwrap().extend_from_slice(asks));
+    let handles = Handles { on_units_back, report: Arc::new(|_: StoreEvent<'_>| ()) };
+    Leases::new(store, &generation, 1, handles)
+}
+
+async fn check(layer: &Leases<FakeStore>, asks: &[KeyAsk]) -> StepReply {
+    layer.step(asks, asking(layer)).await.unwrap()
+}
+
+/// A layer that holds a lease of the first rule.
+async fn with_lease() -> Leases<FakeStore> {
+    let layer = layer();
+    for _ in 0..100 {
+        assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
+        let_tasks_run().await;
+        if layer.counts().taken > 0 && layer.covered(&[ask(0, "a", 1)])[0].is_some() {
+            layer.inner.steps();
+            return layer;
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    panic!("no lease was taken");
+}
+
+/// The units in use: those of the store, less those that can still be spent here.
+fn used(layer: &Leases<FakeStore>) -> u64 {
+    let counts = layer.counts();
+    let held = counts.taken - counts.spent - counts.unspent;
+    LIMIT - layer.inner.left(&ask(0, "a", 0)) - held
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_lease_covers_does_not_ask_the_store() {
+    let layer = with_lease().await;
+    let before = used(&layer);
+    assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
+    assert_eq!((layer.inner.steps(), used(&layer)), (vec![], before + 1));
+    assert!(layer.step_now(&[ask(0, "a", 1)], asking(&layer)).unwrap().allowed);
+    assert!(layer.lasts(&ask(0, "a", 1)).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_an_exact_rule_only_that_is_asked_and_a_refusal_spends_nothing() {
+    let layer = with_lease().await;
+    let before = used(&layer);
+    let reply = check(&layer, &[ask(0, "a", 1), ask(1, "b", 10)]).await;
+    assert!(reply.allowed && reply.replies.iter().all(Option::is_some));
+    assert_eq!(layer.inner.steps(), [(Verb::Ask, vec!["b".to_owned()])]);
+    assert!(!check(&layer, &[ask(0, "a", 1), ask(1, "b", 1)]).await.allowed);
+    assert_eq!(used(&layer), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_units_are_spent_if_the_request_is_admitted_without_the_store_and_else_released() {
+    for is_kept in [false, true] {
+        let layer = with_lease().await;
+        let before = used(&layer);
+        layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);
+        let both = [ask(0, "a", 1), ask(1, "b", 1)];
+        let gave_up = layer.step(&both, asking(&layer)).await.unwrap_err();
+        let covered: Vec<_> = gave_up.covered.iter().map(Option::is_some).collect();
+        assert_eq!(covered, [true, false], "the error is not about the leased limiter");
+        if is_kept {
+            gave_up.late.keep();
+        } else {
+            drop(gave_up);
+        }
+        assert_eq!(used(&layer), before + u64::from(is_kept));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_dropped_while_the_store_decides_releases_what_it_held() {
+    let layer = with_lease().await;
+    let before = used(&layer);
+    layer.inner.fault([Some(Fault::Takes(Duration::from_millis(50)))]);
+    let both = [ask(0, "a", 1), ask(1, "b", 1)];
+    let step = layer.step(&both, asking(&layer));
+    assert!(tokio::time::timeout(Duration::from_millis(5), step).await.is_err());
+    assert_eq!(used(&layer), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_spent_of_a_lease_comes_back_once() {
+    let layer = with_lease().await;
+    let before = used(&layer);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let_tasks_run().await;
+    let counts = layer.counts();
+    assert_eq!(counts.taken, counts.spent + counts.unspent);
+    assert_eq!(LIMIT - layer.inner.left(&ask(0, "a", 0)), before);
+    assert!(layer.covered(&[ask(0, "a", 1)])[0].is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_in_a_queue_or_with_an_id_asks_the_store() {
+    let layer = with_lease().await;
+    let queued = StepArgs { is_queued: true, ..asking(&layer) };
+    assert!(layer.step(&[ask(0, "a", 1)], queued).await.unwrap().allowed);
+    let id = crate::request::Identity { id: "id", reserves: false };
+    let origin = crate::request::Origin { id: Some(id), source: 0 };
+    let with_id = StepArgs { origin, ..asking(&layer) };
+    assert!(layer.step_now(&[ask(0, "a", 1)], with_id).is_none());
+    assert!(layer.step(&[ask(0, "a", 1)], with_id).await.unwrap().allowed);
+    assert_eq!(layer.inner.steps().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_gives_back_all_leases_and_takes_no_more() {
+    let layer = with_lease().await;
+    let before = used(&layer);
+    layer.end().await;
+    assert_eq!(LIMIT - layer.inner.left(&ask(0, "a", 0)), before);
+    assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
+    let_tasks_run().await;
+    assert_eq!(
+        (layer.inner.steps().len(), layer.counts().taken),
+        (1, layer.counts().spent + layer.counts().unspent)
+    );
+}

@@ -1,0 +1,327 @@
+//! A store for the tests of layers: it runs the steps of memory, in virtual time, and fails as it is told.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::{Micros, Rule, ScriptReply, Timestamp};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::memory::{Generation, MemoryStore};
+use super::redis::StoreError;
+use super::redis::script::{GivenBack, Seen, Settled};
+use super::{
+    GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, StepArgs, StepReply,
+    Store, Verb,
+};
+use crate::key::Seed;
+use crate::lease::{Report, Unspent};
+use crate::rules::{Policy, RuleSpec};
+use crate::step::{self, Ask, Descriptors, Lineage, Source, Standing};
+
+/// The time of the store when a test begins.
+const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
+/// How long a step may take.
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What goes wrong with a step.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The store does nothing.
+    Fails(StoreError),
+    /// The store decides, and its reply is too late for the caller.
+    IsLate,
+    /// The reply takes so long.
+    Takes(Duration),
+}
+
+/// The store. Its clones are the same store.
+#[derive(Clone, Debug)]
+pub(crate) struct FakeStore {
+    pub(crate) generation: Arc<Generation>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    memory: MemoryStore,
+    seed: Seed,
+    began: Instant,
+    /// Whether each limiter lives in a slot of its own.
+    has_slots: bool,
+    state: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    /// What goes wrong with the next steps.
+    faults: VecDeque<Option<Fault>>,
+    /// The verbs and the keys of the steps so far.
+    steps: Vec<(Verb, Vec<String>)>,
+    /// Leases by their tickets: when they were taken, and their units.
+    leases: HashMap<u64, (Timestamp, u64)>,
+}
+
+impl FakeStore {
+    /// A store of limiters of these rules; each rule has the keys of one entry.
+    pub(crate) fn new(rules: Vec<RuleSpec>) -> Self {
+        Self::with(rules, false)
+    }
+
+    /// A store that keeps each limiter in a slot of its own.
+    pub(crate) fn with_slots(rules: Vec<RuleSpec>) -> Self {
+        Self::with(rules, true)
+    }
+
+    fn with(rules: Vec<RuleSpec>, has_slots: bool) -> Self {
+        let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
+        let (generation, state) = (memory.newest().share(), Mutex::default());
+        let (seed, began) = (Seed::random(), Instant::now());
+        let shared = Shared { memory, seed, began, has_slots, state };
+        Self { generation, shared: Arc::new(shared) }
+    }
+
+    /// Lets the next steps go wrong, in order; `None` lets one succeed.
+    pub(crate) fn fault(&self, faults: impl IntoIterator<Item = Option<Fault>>) {
+        self.state().faults.extend(faults);
+    }
+
+    /// Returns the keys of the steps since this was last called, with their verbs.
+    pub(crate) fn steps(&self) -> Vec<(Verb, Vec<String>)> {
+        std::mem::take(&mut self.state().steps)
+    }
+
+    /// Returns the units that are left of a limiter.
+    pub(crate) fn left(&self, ask: &KeyAsk) -> u64 {
+        let done = self.run(&[ask.costing(0)], step::Step::Peek);
+        done.decisions[0].decision.remaining
+    }
+
+    fn state(&self) -> MutexGuard<'_, Told> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn local(&self, asks: &[KeyAsk]) -> Vec<Ask> {
+        let local = |ask: &KeyAsk| Ask {
+            fingerprint: self.shared.seed.of(&ask.fingerprint),
+            values: ask.values.clone(),
+            ..as_local(ask)
+        };
+        asks.iter().map(local).collect()
+    }
+
+    fn run(&self, asks: &[KeyAsk], step: step::Step) -> step::Done {
+        let (asks, now) = (self.local(asks), self.now());
+        let (_, done) = self
+            .shared
+            .memory
+            .ask(|generation| self.shared.memory.step(generation, &asks, &now, step));
+        done
+    }
+
+    fn settle(&self, asks: &[KeyAsk], actual: &[u64]) -> step::Done {
+        let (asks, now) = (self.local(asks), self.now());
+        let memory = &self.shared.memory;
+        memory.ask(|generation| memory.settle(generation, &asks, actual, &now)).1
+    }
+
+    fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
+        let done = match args.verb {
+            Verb::Ask => self.run(asks, step::Step::Ask),
+            Verb::Peek => self.run(asks, step::Step::Peek),
+            Verb::Settle => self.settle(asks, args.actual),
+            Verb::Renew => unreachable!("no test renews"),
+        };
+        let now = self.now();
+        let mut reply = StepReply::nothing(asks.len(), now);
+        reply.allowed = done.allowed;
+        reply.standing = Standing::Exact;
+        for (slot, decided) in reply.replies.iter_mut().zip(done.decisions) {
+            *slot = Some(told(decided, now));
+        }
+        reply
+    }
+
+    fn give_back(&self, asks: &[KeyAsk], reply: &StepReply) -> Vec<(usize, LimiterReply)> {
+        if !reply.allowed {
+            return Vec::new();
+        }
+        let taken: Vec<_> = asks
+            .iter()
+            .zip(&reply.replies)
+            .map(|(ask, one)| {
+                let since = one.as_ref().and_then(|one| one.decided.since);
+                KeyAsk { since, ..ask.clone() }
+            })
+            .collect();
+        let done = self.settle(&taken, &vec![0; asks.len()]);
+        let now = self.now();
+        done.decisions.into_iter().map(|decided| told(decided, now)).enumerate().collect()
+    }
+}
+
+fn told(decided: step::Decided, now: Timestamp) -> LimiterReply {
+    let verdict = decided.decision.verdict();
+    let reply = ScriptReply { now, at: now, verdict, taken: false, state: Vec::new() };
+    let (overflow, token, settled) = (decided.overflow, decided.token, Settled::default());
+    let seen = Seen { reply, tried: false, newer: None, overflow, token, settled };
+    LimiterReply { decided, seen: Some(seen) }
+}
+
+fn as_local(ask: &KeyAsk) -> Ask {
+    Ask {
+        lineage: ask.lineage,
+        rule: ask.rule,
+        variant: ask.variant,
+        fingerprint: Seed::random().of(b""),
+        cost: ask.cost,
+        asks: ask.asks,
+        report: ask.report,
+        enforced: ask.enforced,
+        source: ask.source,
+        values: None,
+        is_unlimited: ask.is_unlimited,
+        by: ask.by,
+        reserves: ask.reserves,
+        token: ask.token,
+        since: ask.since,
+    }
+}
+
+/// A limiter of the rule with this index, for `cost` units.
+pub(crate) fn ask(rule: usize, key: &str, cost: u64) -> KeyAsk {
+    KeyAsk {
+        lineage: Lineage::of_rule(u32::try_from(rule).unwrap()),
+        rule,
+        variant: 0,
+        fingerprint: key.as_bytes().to_vec(),
+        cost,
+        asks: cost,
+        report: false,
+        enforced: true,
+        source: Source::Rule,
+        values: None,
+        is_unlimited: false,
+        by: Descriptors::one(rule),
+        reserves: false,
+        token: None,
+        since: None,
+    }
+}
+
+/// A question whether a request goes on, by the deadline of the store.
+pub(crate) fn asking(store: &impl Store) -> StepArgs<'static> {
+    StepArgs::new(Verb::Ask, crate::request::Origin::default(), store.deadline())
+}
+
+/// Lets tasks that were started run.
+pub(crate) async fn let_tasks_run() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Store for FakeStore {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let keys = asks.iter().map(|ask| String::from_utf8_lossy(&ask.fingerprint).into_owned());
+        let fault = {
+            let mut state = self.state();
+            state.steps.push((args.verb, keys.collect()));
+            state.faults.pop_front().flatten()
+        };
+        match fault {
+            Some(Fault::Fails(error)) => Err(error.into()),
+            Some(Fault::IsLate) => {
+                let (keep, kept) = oneshot::channel();
+                let (store, asks) = (self.clone(), asks.to_vec());
+                let reply = self.decide(&asks, args);
+                tokio::spawn(async move {
+                    if kept.await.is_err() {
+                        store.give_back(&asks, &reply);
+                    }
+                });
+                let late = Late::unless_sent(keep);
+                Err(GaveUp { late, ..GaveUp::from(StoreError::Timeout) })
+            }
+            Some(Fault::Takes(time)) => {
+                sleep(time).await;
+                Ok(self.decide(asks, args))
+            }
+            None => Ok(self.decide(asks, args)),
+        }
+    }
+
+    async fn undo(
+        &self,
+        asks: &[KeyAsk],
+        _args: StepArgs<'_>,
+        reply: &StepReply,
+    ) -> Vec<(usize, LimiterReply)> {
+        self.give_back(asks, reply)
+    }
+
+    async fn reset(&self, asks: &[KeyAsk], _deadline: Instant) -> Result<(), StoreError> {
+        self.run(asks, step::Step::Reset { remembers: true });
+        Ok(())
+    }
+
+    async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
+        let done = self.run(&[ask.costing(lease.wanted.units)], step::Step::Ask);
+        let decision = done.decisions[0].decision;
+        let (remaining, at) = (decision.remaining, self.now());
+        let report = Report { remaining, at, idle_at: at.plus(decision.reset_after) };
+        let granted = done.allowed.then(|| {
+            self.state().leases.insert(lease.wanted.ticket, (at, lease.wanted.units));
+            [at, at.plus(lease.wanted.life)]
+        });
+        LeaseReply { is_in_time: true, result: LeaseResult::Decided(report, granted) }
+    }
+
+    async fn give_back_lease(
+        &self,
+        rest: &Unspent<KeyAsk>,
+        _node: u64,
+    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+        let Some((since, _)) = self.state().leases.remove(&rest.ticket) else {
+            return Ok(Some((GivenBack::NotTaken, Report::default())));
+        };
+        let taken = KeyAsk { since: Some(since), ..rest.key.costing(rest.units) };
+        self.settle(&[taken], &[0]);
+        Ok(Some((GivenBack::Back, Report { at: self.now(), ..Report::default() })))
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        Self { generation: Arc::clone(generation), ..self.clone() }
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        tokio::spawn(work)
+    }
+
+    fn now(&self) -> Timestamp {
+        FIRST.plus(self.uptime())
+    }
+
+    fn uptime(&self) -> Micros {
+        Micros::from(self.shared.began.elapsed())
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + TIMEOUT
+    }
+
+    async fn fit(&self) {}
+
+    fn slot(&self, ask: &KeyAsk) -> Option<u16> {
+        self.shared.has_slots.then(|| u16::try_from(ask.rule).unwrap())
+    }
+
+    fn can_hold(&self, _rule: &Rule) -> bool {
+        true
+    }
+}
