@@ -56,8 +56,8 @@ impl InForce {
         &self.tower.inner.inner
     }
 
-    fn across_slots(&self) -> &AcrossSlots<RedisStore> {
-        &self.leases().inner
+    fn redis(&self) -> &RedisStore {
+        &self.leases().inner.inner
     }
 }
 
@@ -96,8 +96,7 @@ impl InForce {
 #[derive(Debug)]
 pub struct SharedGate {
     front: Frontend<SystemClock>,
-    /// The store under the first policy, for what no policy decides.
-    redis: RedisStore,
+    client: Client,
     /// The queues of requests that wait in this process.
     queues: Arc<GateQueues>,
     /// The secret of the fingerprints by which queues are known.
@@ -141,7 +140,7 @@ impl SharedGate {
             report: Arc::new(move |event: StoreEvent<'_>| of_events.report(event)),
         };
         let nodes = client.settings().nodes.unwrap_or(1);
-        let across_slots = AcrossSlots::new(redis.clone(), Arc::clone(&generation));
+        let across_slots = AcrossSlots::new(redis, Arc::clone(&generation));
         let leases = Leases::new(across_slots, &generation, nodes, handles);
         let (until_dropped, know_nodes) = (leases.until_dropped(), leases.nodes());
         let on_denied = Arc::new(move || {
@@ -153,7 +152,7 @@ impl SharedGate {
             front: Frontend::new(),
             nodes: Nodes::begin(&client, &local, know_nodes),
             _until_dropped: until_dropped,
-            redis,
+            client,
             queues,
             seed,
             newest: Newest::new(InForce { generation, tower }),
@@ -181,8 +180,8 @@ impl SharedGate {
         self.newest.read().share()
     }
 
-    fn client(&self) -> &Client {
-        self.redis.client()
+    const fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Returns the settings of the store.
@@ -205,7 +204,7 @@ impl SharedGate {
     pub async fn connected(&self) -> Result<(), StoreError> {
         self.client().first_found().await?;
         // If this fails, the first request asks.
-        let _ = self.redis.connected().await;
+        let _ = self.newest().redis().connected().await;
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 #[cfg(feature = "redis")]
 mod contract;
-#[cfg(all(test, feature = "redis"))]
+#[cfg(test)]
+#[cfg(feature = "redis")]
 pub(crate) mod fake;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]

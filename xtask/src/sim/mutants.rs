@@ -64,7 +64,7 @@ pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
 const EXACT: &[Mutant] = &[Mutant {
     name: "an undone or settled request gives back as though there were no leases",
     file: TERMS,
-    replacements: &[("taken.minus(self.longest.unwrap_or(Micros::ZERO))", "taken")],
+    replacements: &[("self.longest.unwrap_or(Micros::ZERO)\n", "Micros::ZERO\n")],
 }];
 
 /// The mutants of leases and shares.

@@ -1,9 +1,9 @@
 //! One request whose limiters live in several slots of a cluster: one step for each slot, all or nothing.
 //!
-//! The slots are asked one after the other, from the smallest N/W up, because that one is the likeliest to
+//! The slots are asked one after the other, from the smallest N/W up, because that slot is the likeliest to
 //! refuse. After a refusal, each slot asked before gives its units back in one more step. So no limit is ever
 //! exceeded: units are available before the next slot is asked, and only units that still count are given back.
-//! But other requests may be refused in between, for units that nobody uses in the end. If the store or this
+//! But other requests may be refused in between, for units that no request uses in the end. If the store or this
 //! process becomes unavailable before units are given back, they count until they leave the limiter by
 //! themselves.
 //!
@@ -21,7 +21,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::request::Origin;
 use crate::rules::Policy;
-use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{
@@ -164,6 +163,9 @@ impl<S: Store> AcrossSlots<S> {
     /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
     /// enough.
     fn parts(&self, asks: &[KeyAsk]) -> Vec<Part> {
+        if asks.len() < 2 {
+            return Vec::new();
+        }
         let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
         for (place, one) in asks.iter().enumerate() {
             let Some(slot) = self.inner.slot(one) else { return Vec::new() };
@@ -182,7 +184,10 @@ impl<S: Store> AcrossSlots<S> {
     }
 
     fn when(&self, asks: &[KeyAsk], places: &[usize]) -> When {
-        let here = || places.iter().filter_map(|place| asks.get(*place));
+        let here = || {
+            let asks = places.iter().filter_map(|place| asks.get(*place));
+            asks.filter(|one| !one.is_unlimited)
+        };
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
@@ -199,11 +204,16 @@ impl<S: Store> AcrossSlots<S> {
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
     fn may_be_apart(&self, asks: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+        let is_limited = |place: &usize| asks.get(*place).is_some_and(|one| !one.is_unlimited);
+        let limited = parts.iter().filter(|part| part.places.iter().any(is_limited));
+        let queues = limited.clone().filter(|part| part.when == When::Queue).count();
+        if limited.count() < 2 {
+            return Ok(());
+        }
         let says_so = |one: &KeyAsk| {
             one.is_unlimited
                 || self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
-        let queues = parts.iter().filter(|part| part.when == When::Queue).count();
         if asks.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
     }
 
@@ -283,9 +293,8 @@ impl<S: Store> AcrossSlots<S> {
                 StepArgs { costs: &costs, actual: &actual, under: &under, leased: &leased, ..args };
             let reply = self.inner.step(&here, args_here).await;
             let untouched = number == 0 || args.verb == Verb::Peek;
-            let reply = reply.map_err(|gave_up| match untouched {
-                true => gave_up,
-                false => GaveUp::from(gave_up.error.in_part()),
+            let reply = reply.map_err(|gave_up| {
+                if untouched { gave_up } else { GaveUp::from(gave_up.error.in_part()) }
             })?;
             done.note(&part.places, &reply);
         }
@@ -335,10 +344,6 @@ impl StepReply {
     /// Notes the reply of one slot for the limiters at these indices.
     fn note(&mut self, places: &[usize], reply: &Self) {
         self.allowed &= reply.allowed;
-        self.now = self.now.max(reply.now);
-        if reply.standing != Standing::Exact {
-            self.standing = reply.standing;
-        }
         for (place, one) in places.iter().zip(&reply.replies) {
             if let Some(one) = one {
                 self.note_one(*place, one.clone());
@@ -347,9 +352,11 @@ impl StepReply {
     }
 
     fn note_one(&mut self, place: usize, reply: LimiterReply) {
+        self.now = self.now.max(reply.seen.as_ref().map_or(self.now, |seen| seen.reply.now));
         if let Some(known) = self.replies.get_mut(place) {
             *known = Some(reply);
         }
+        self.standing = self.standing_by_replies();
     }
 }
 

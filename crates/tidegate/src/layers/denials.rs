@@ -73,16 +73,18 @@ impl<S: Store> Store for Denials<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         let Some(memory) = &self.memory else { return self.inner.step(asks, args).await };
         match args.verb {
-            Verb::Ask if !args.is_queued => {}
+            Verb::Ask => {}
             Verb::Settle => {
                 let settled = self.inner.step(asks, args).await;
-                // Whether units were given back is not known after an error.
+                // After an error it is not known if units were given back.
                 self.forget(asks);
                 return settled;
             }
             _ => return self.inner.step(asks, args).await,
         }
-        if let Some(refused) = self.refuse(asks, args) {
+        if !args.is_queued
+            && let Some(refused) = self.refuse(asks, args)
+        {
             return Ok(refused);
         }
         let sent = self.inner.now();

@@ -35,8 +35,9 @@ impl<S: Store> Fallback<S> {
 
     /// Decides in this process, because the store gave up. An admitted request owns the units that a late reply took.
     fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>, gave_up: GaveUp) -> StepReply {
-        let GaveUp { error, covered, late } = gave_up;
-        let is_covered = |place: usize| matches!(covered.get(place), Some(Some(_)));
+        let GaveUp { error, mut covered, late } = gave_up;
+        let places: Vec<bool> = covered.iter().map(Option::is_some).collect();
+        let is_covered = |place: usize| places.get(place).copied().unwrap_or_default();
         let rest: Vec<_> = (0..asks.len()).filter(|place| !is_covered(*place)).collect();
         let of_rest: Vec<_> = rest.iter().filter_map(|place| asks.get(*place).cloned()).collect();
         let store_knows =
@@ -50,6 +51,12 @@ impl<S: Store> Fallback<S> {
             if !covered.is_empty() {
                 self.local.learn(&self.generation.policy, asks, is_covered);
             }
+        } else if !covered.is_empty() {
+            // What was held can be spent again.
+            drop(late);
+            let released = self.inner.covered(asks);
+            let released = covered.iter_mut().zip(released).filter(|(held, _)| held.is_some());
+            released.for_each(|(held, now)| *held = now.or(held.take()));
         }
         let Done { allowed, at, repeated, decisions } = done;
         let mut reply = StepReply::nothing(asks.len(), at);
@@ -98,9 +105,10 @@ impl<S: Store> Store for Fallback<S> {
                 self.learn(asks, &reply);
                 Ok(reply)
             }
-            (Ok(reply), Verb::Settle) => {
+            (settled, Verb::Settle) => {
+                // After an error it is not known if units were given back.
                 self.local.forget_denials(&self.generation, asks);
-                Ok(reply)
+                settled
             }
             (Err(gave_up), Verb::Ask | Verb::Peek) => Ok(self.decide(asks, args, gave_up)),
             (replied, _) => replied,

@@ -70,7 +70,7 @@ impl<S: Store> Leases<S> {
         move |nodes| state.know_nodes(nodes)
     }
 
-    /// Returns the terms of the leases of a limiter, if it has any: not one whose values are looked up.
+    /// Returns the terms of the leases of a limiter, if it has any. A limiter whose values are looked up has none.
     fn terms(&self, ask: &KeyAsk) -> Option<Terms> {
         let terms = self.state.terms(ask.rule, ask.variant)?;
         (ask.source == Source::Rule).then_some(terms)
@@ -121,7 +121,7 @@ impl<S: Store> Store for Leases<S> {
     }
 
     async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        // Before and after: the store may grant others meanwhile, before the reset.
+        // Before and after: the store may grant other leases until then.
         self.reset_leases(asks);
         let done = self.inner.reset(asks, deadline).await;
         self.reset_leases(asks);

@@ -41,6 +41,6 @@ impl SharedGate {
         let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
             return Ok(Decision::UNLIMITED);
         };
-        self.redis.check_under(limiter).await
+        self.newest().redis().check_under(limiter).await
     }
 }

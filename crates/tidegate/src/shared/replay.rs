@@ -58,10 +58,12 @@ impl SharedReplay {
     ) -> Result<Answer<'_>, StoreError> {
         let in_force = self.gate.newest();
         let asks = self.gate.asks(&in_force, request);
-        let store = in_force.across_slots();
-        self.remember(&asks, store.inner.answer_key(&asks, request.identity()));
+        self.remember(&asks, in_force.redis().answer_key(&asks, request.identity()));
+        let store = in_force.leases();
         let args = StepArgs::new(Verb::Ask, request.origin(), store.deadline());
-        let reply = store.step(&asks, StepArgs { at: Some(at), ..args }).await;
+        // Nothing is taken ahead in a replay.
+        let args = StepArgs { at: Some(at), is_queued: true, ..args };
+        let reply = store.step(&asks, args).await;
         Ok(in_force.answer(&asks, reply.map_err(|gave_up| gave_up.error)?))
     }
 

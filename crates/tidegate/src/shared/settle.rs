@@ -158,11 +158,11 @@ impl SharedGate {
         settle: StepArgs<'_>,
     ) -> Result<StepReply, StoreError> {
         let settled = in_force.tower.step(asks, settle).await;
-        let reply = settled.map_err(|gave_up| gave_up.error)?;
+        // After an error it is not known if units were given back.
         if settle.lack.is_none() {
             self.wake(asks);
         }
-        Ok(reply)
+        settled.map_err(|gave_up| gave_up.error)
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns

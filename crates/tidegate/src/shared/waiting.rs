@@ -100,7 +100,7 @@ impl SharedGate {
     /// nothing if it does. [`SharedGate::check_in_turn`] then decides.
     ///
     /// That is a request that units which this node took ahead cover
-    /// ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), and one without leases
+    /// ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), and a request
     /// that the store has just denied ([`StoreSettings::denial_memory`](crate::StoreSettings::denial_memory)). If the gate
     /// [bans](SharedGate::with_ban) keys, the result is always `None`.
     ///
@@ -213,8 +213,7 @@ impl InForce {
 /// Returns whether the store did not decide.
 fn is_without_store(reply: &StepReply) -> bool {
     reply.standing != Standing::Exact
-        && reply.replies.iter().flatten().any(|one| one.seen.is_none())
-        || matches!(reply.standing, Standing::Unavailable(_))
+        && reply.replies.iter().flatten().all(|one| one.seen.is_none())
 }
 
 /// A request on its way through the queues.

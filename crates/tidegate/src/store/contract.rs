@@ -1,4 +1,4 @@
-//! What a gate expects of a store, and every layer over one: a step over the limiters of a request.
+//! The trait of a store, for gates and for layers over a store: a step over the limiters of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
     /// # Errors
-    /// The store did not decide by the deadline. Whether units were taken is known only if nothing was sent; if
+    /// The store did not decide by the deadline. It is not known if units were taken, unless nothing was sent. If
     /// the error is dropped, units of a late reply are given back.
     fn step(
         &self,
@@ -121,7 +121,7 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Notes that these rules have other values, or none: the store is one under an older policy by now.
+    /// Notes that these rules have other values, or none: this store is under an older policy by now.
     fn superseded(&self, _changed: &[Lineage]) {}
 
     /// Gives back what this node took ahead, and takes no more of it.
@@ -151,9 +151,9 @@ pub(crate) struct StepArgs<'a> {
     pub(crate) deadline: Instant,
     /// The request's source, and its id if it may be asked again.
     pub(crate) origin: Origin<'a>,
-    /// Whether the request waits in a queue: then neither units taken ahead nor an earlier denial decides it.
+    /// True if the request waits in a queue: then neither units taken ahead nor an earlier denial decides it.
     pub(crate) is_queued: bool,
-    /// Whether a look that the store does not answer decides the request.
+    /// True if a look that the store does not answer decides the request.
     pub(crate) or_ask: bool,
     /// The actual cost of each limiter, for [`Verb::Settle`].
     pub(crate) actual: &'a [u64],
@@ -208,9 +208,9 @@ pub(crate) struct StepReply {
     pub(crate) allowed: bool,
     /// The reading of the store's clock.
     pub(crate) now: Timestamp,
-    /// Whether this is the remembered answer to an earlier request with the same id.
+    /// True if this is the remembered answer to an earlier request with the same id.
     pub(crate) repeated: bool,
-    /// Whether the limiters decided, or the rules without the store.
+    /// Says if the limiters decided, or the rules without the store.
     pub(crate) standing: Standing,
     /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
     pub(crate) replies: InlineList<Option<LimiterReply>>,
@@ -243,6 +243,17 @@ impl StepReply {
     pub(crate) fn unavailable(limiters: usize, gave_up: &GaveUp) -> Self {
         let standing = Standing::Unavailable(gave_up.error.lack());
         Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
+    }
+
+    /// Returns whether the limiters decided. A key without room and without a limit was admitted because its rule is
+    /// open and the store has no memory for its limiter.
+    pub(crate) fn standing_by_replies(&self) -> Standing {
+        let is_opened =
+            |one: &LimiterReply| one.decided.overflow && one.decided.decision.is_unlimited();
+        if self.replies.iter().flatten().any(is_opened) {
+            return Standing::Degraded(Lack::Unavailable);
+        }
+        Standing::Exact
     }
 
     /// Returns the decision of the limiter at a place, if the store took it, by the limiter of the key itself.
@@ -324,7 +335,7 @@ pub(crate) struct LeaseAsk<'a> {
     pub(crate) wanted: &'a Wanted,
     /// Names this process in the records of leases.
     pub(crate) node: u64,
-    /// Called when no reply came in time, before a late one is waited for.
+    /// Called when no reply came in time, before a late reply is waited for.
     pub(crate) on_late: &'a (dyn Fn() + Sync),
 }
 

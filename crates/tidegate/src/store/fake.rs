@@ -51,11 +51,11 @@ struct Shared {
     began: Instant,
     /// Whether each limiter lives in a slot of its own.
     has_slots: bool,
-    state: Mutex<Told>,
+    state: Mutex<Faults>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct Faults {
     /// What goes wrong with the next steps.
     faults: VecDeque<Option<Fault>>,
     /// The verbs and the keys of the steps so far.
@@ -99,7 +99,7 @@ impl FakeStore {
         done.decisions[0].decision.remaining
     }
 
-    fn state(&self) -> MutexGuard<'_, Told> {
+    fn state(&self) -> MutexGuard<'_, Faults> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl FakeStore {
         reply.allowed = done.allowed;
         reply.standing = Standing::Exact;
         for (slot, decided) in reply.replies.iter_mut().zip(done.decisions) {
-            *slot = Some(told(decided, now));
+            *slot = Some(reply_of(decided, now));
         }
         reply
     }
@@ -158,11 +158,11 @@ impl FakeStore {
             .collect();
         let done = self.settle(&taken, &vec![0; asks.len()]);
         let now = self.now();
-        done.decisions.into_iter().map(|decided| told(decided, now)).enumerate().collect()
+        done.decisions.into_iter().map(|decided| reply_of(decided, now)).enumerate().collect()
     }
 }
 
-fn told(decided: step::Decided, now: Timestamp) -> LimiterReply {
+fn reply_of(decided: step::Decided, now: Timestamp) -> LimiterReply {
     let verdict = decided.decision.verdict();
     let reply = ScriptReply { now, at: now, verdict, taken: false, state: Vec::new() };
     let (overflow, token, settled) = (decided.overflow, decided.token, Settled::default());

@@ -1,7 +1,7 @@
 //! Keeps the store's replies for when it does not decide.
 
 use super::Fallback;
-use crate::store::{KeyAsk, StepReply, Store, is_report};
+use crate::store::{KeyAsk, LimiterReply, StepReply, Store, is_report};
 
 impl<S: Store> Fallback<S> {
     /// Keeps a reply for when the store does not decide: what it admitted, what it denied, and what is left.
@@ -13,7 +13,10 @@ impl<S: Store> Fallback<S> {
         if reply.allowed || is_report(asks) {
             local.learn(&generation.policy, asks, |place| {
                 let one = reply.replies.get(place).and_then(Option::as_ref);
-                one.is_some_and(|one| !one.decided.overflow && one.decided.decision.is_allowed())
+                // Of a request that is refused, units taken ahead were released.
+                let took = |one: &&LimiterReply| reply.allowed || one.seen.is_some();
+                one.filter(took)
+                    .is_some_and(|one| !one.decided.overflow && one.decided.decision.is_allowed())
             });
         }
         if !reply.allowed {

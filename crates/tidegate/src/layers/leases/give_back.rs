@@ -18,7 +18,7 @@ use crate::step::Lineage;
 use crate::store::redis::script::GivenBack;
 use crate::store::{KeyAsk, Store};
 
-/// How long the end of a gate may wait for its leases to be given back, beside the deadline of the store.
+/// How long the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
 /// How long units are still given back when the gate was dropped: the store's thread ends after that.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl<S: Store> Leases<S> {
             polled => polled,
         });
         let result = timeout_at(until, back).await.unwrap_or(Err(Lost::NoReply));
-        // Whether units came back is not known after an error.
+        // After an error it is not known if units came back.
         (self.handles.on_units_back)(from_ref(&rest.key));
         result
     }

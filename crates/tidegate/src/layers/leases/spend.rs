@@ -11,14 +11,14 @@ use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Stor
 
 /// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, what
 /// it holds is released.
-pub(super) struct Spending<S: Store> {
-    layer: Leases<S>,
-    asks: InlineList<KeyAsk>,
+pub(super) struct Spending<'a, S: Store> {
+    layer: &'a Leases<S>,
+    asks: &'a [KeyAsk],
     /// Empty if they are spent or released.
     held: Vec<Leased>,
     /// For each limiter that uses leased units, how it stands.
     standing: InlineList<Option<Here>>,
-    /// Whether all limiters spend leased units.
+    /// True if all limiters spend leased units.
     pub(super) is_all: bool,
 }
 
@@ -40,12 +40,12 @@ pub(super) enum Need {
 impl<S: Store> Leases<S> {
     /// Spends what is leased of the limiters of a request, and asks for more in the background; `None` if no limiter
     /// has leases, or not all limiters that must have enough have it.
-    pub(super) fn spend(&self, asks: &[KeyAsk], need: Need) -> Option<Spending<S>> {
+    pub(super) fn spend<'a>(&'a self, asks: &'a [KeyAsk], need: Need) -> Option<Spending<'a, S>> {
         let of_leases = self.lease_asks(asks);
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
-        let (now, nodes) = (self.inner.uptime(), *self.state.nodes().borrow());
+        let (now, nodes) = (self.inner.uptime(), self.state.node_count());
         let mut book = self.state.book();
         if need == Need::All && !book.has_all(now, &of_leases) {
             return None;
@@ -69,7 +69,7 @@ impl<S: Store> Leases<S> {
             self.begin_lease(ask, wanted);
         }
         let held = if is_all { Vec::new() } else { leased };
-        Some(Spending { layer: self.clone(), asks: asks.into(), held, standing, is_all })
+        Some(Spending { layer: self, asks, held, standing, is_all })
     }
 
     /// Decides in the store about the limiters that have too few leased units.
@@ -77,7 +77,7 @@ impl<S: Store> Leases<S> {
         &self,
         asks: &[KeyAsk],
         args: StepArgs<'_>,
-        mut spending: Spending<S>,
+        mut spending: Spending<'_, S>,
     ) -> Result<StepReply, GaveUp> {
         if spending.held.is_empty() {
             let reply = self.inner.step(asks, args).await?;
@@ -116,6 +116,18 @@ impl<S: Store> Leases<S> {
         covered.collect()
     }
 
+    fn release(&self, asks: &[KeyAsk], held: &[Leased]) {
+        if !held.is_empty() {
+            let closed = self.state.book().release(&self.lease_asks(asks), held);
+            self.go_on_with(closed);
+        }
+    }
+
+    fn commit(&self, asks: &[KeyAsk], held: &[Leased]) {
+        let closed = self.state.book().commit(&self.lease_asks(asks), held);
+        self.go_on_with(closed);
+    }
+
     fn lease_asks<'a>(&self, asks: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
         let ask = |ask: &'a KeyAsk| Ask { key: ask, terms: self.terms(ask), cost: ask.cost };
         asks.iter().map(ask).collect()
@@ -138,7 +150,7 @@ impl<S: Store> Leases<S> {
     }
 }
 
-impl<S: Store> Spending<S> {
+impl<S: Store> Spending<'_, S> {
     /// Returns the indices of the limiters that the store decides.
     fn places_of_rest(&self) -> Vec<usize> {
         let places = self.standing.iter().enumerate();
@@ -171,23 +183,16 @@ impl<S: Store> Spending<S> {
 
     /// Releases the units that are held.
     fn release(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        if !held.is_empty() {
-            let layer = &self.layer;
-            let closed = layer.state.book().release(&layer.lease_asks(&self.asks), &held);
-            layer.go_on_with(closed);
-        }
+        self.layer.release(self.asks, &std::mem::take(&mut self.held));
     }
 
     /// Spends the units that are held, because the request is admitted.
     fn commit(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        let layer = &self.layer;
-        let closed = layer.state.book().commit(&layer.lease_asks(&self.asks), &held);
-        layer.go_on_with(closed);
+        self.layer.commit(self.asks, &std::mem::take(&mut self.held));
     }
 
-    /// Holds the units while another one decides about the limiters at these places, which the store did not.
+    /// Holds the units while a layer around this one decides about the limiters at these places, which the store did
+    /// not.
     fn unless_kept(mut self, places: &[usize], gave_up: GaveUp) -> GaveUp {
         let mut covered = self.decisions().into_vec();
         for place in places {
@@ -195,12 +200,16 @@ impl<S: Store> Spending<S> {
                 *one = None;
             }
         }
-        let GaveUp { error, late, .. } = gave_up;
+        let held = std::mem::take(&mut self.held);
+        let (layer, asks) = (self.layer.clone(), self.asks.to_vec());
         let held = Late::new(move |is_kept| {
             if is_kept {
-                self.commit();
+                layer.commit(&asks, &held);
+            } else {
+                layer.release(&asks, &held);
             }
         });
+        let GaveUp { error, late, .. } = gave_up;
         GaveUp { error, covered, late: late.and(held) }
     }
 
@@ -241,7 +250,7 @@ fn decided(rule: &Rule, report: Report, since: Option<Timestamp>) -> Option<Deci
     Some(Decided { since, ..Decided::of(decision, false, false) })
 }
 
-impl<S: Store> Drop for Spending<S> {
+impl<S: Store> Drop for Spending<'_, S> {
     fn drop(&mut self) {
         self.release();
     }

@@ -36,9 +36,9 @@ struct Held {
     book: Mutex<Book<KeyAsk>>,
     /// Names this process in the records of leases in the store.
     node: u64,
-    /// Whether the gate was dropped: nothing is given back any more to a store that does not reply.
+    /// True if the gate was dropped: nothing is given back any more to a store that does not reply.
     is_dropped: watch::Sender<bool>,
-    /// Whether no more leases are taken, because the process is about to end.
+    /// True if no more leases are taken, because the process is about to end.
     has_ended: AtomicBool,
     /// Lets a few leases be given back at a time, so that they do not hold up requests at the store.
     giving_back: Semaphore,
@@ -222,6 +222,11 @@ impl LeaseState {
         self.held.nodes.send_if_modified(|known| std::mem::replace(known, nodes) != nodes);
     }
 
+    /// Returns how many nodes share the store.
+    pub(super) fn node_count(&self) -> u64 {
+        *self.held.nodes.borrow()
+    }
+
     /// Returns how many nodes share the store, and what notices when others join or leave.
     pub(super) fn nodes(&self) -> watch::Receiver<u64> {
         self.held.nodes.subscribe()
@@ -230,7 +235,7 @@ impl LeaseState {
     /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
     pub(super) fn renewal(&self, now: Micros, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
         let is_newest = self.held.newest.load(SeqCst) == self.version;
-        let nodes = *self.held.nodes.borrow();
+        let nodes = self.node_count();
         let renews = is_newest && self.are_spent();
         renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }

@@ -26,6 +26,7 @@ pub(super) struct ToStore<'g> {
     pub(super) asks: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `asks`.
     seen: Vec<Option<Seen>>,
+    standing: Standing,
     decided: InlineList<Decided>,
     /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its
     /// log must pass than the look covers.
@@ -41,8 +42,18 @@ impl<'g> ToStore<'g> {
     ) -> Self {
         let stops =
             stops_of(&in_force.generation.policy, &asks, max_wait, |ask| gate.queue_of(ask));
-        let (first, decided) = (asks.clone(), InlineList::new());
-        Self { gate, first, stops, in_force, asks, seen: Vec::new(), decided, laps: Vec::new() }
+        let (first, decided, standing) = (asks.clone(), InlineList::new(), Standing::Exact);
+        Self {
+            gate,
+            first,
+            stops,
+            in_force,
+            asks,
+            seen: Vec::new(),
+            standing,
+            decided,
+            laps: Vec::new(),
+        }
     }
 
     /// Goes on under the policy in force now: another one may have been put in force while the request waited.
@@ -97,7 +108,8 @@ impl<'g> ToStore<'g> {
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
     /// first. A limiter that no longer matches refuses nobody.
     pub(super) fn see(&mut self, reply: StepReply, now: Timestamp) -> Done {
-        let StepReply { allowed, repeated, replies, .. } = reply;
+        let StepReply { allowed, repeated, replies, standing, .. } = reply;
+        self.standing = standing;
         let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
         let replies = replies.into_iter().map(|one| match one {
             Some(one) => (one.decided, one.seen),
@@ -117,7 +129,7 @@ impl<'g> ToStore<'g> {
         let last = std::mem::take(&mut self.decided);
         let decisions = self.asks.iter().zip(last).map(decided).collect();
         let done = Done { allowed: false, at, repeated: false, decisions };
-        self.in_force.answer_with(&self.asks, done, Standing::Exact)
+        self.in_force.answer_with(&self.asks, done, self.standing)
     }
 
     /// Returns the refusal of a request that does not wait while others do; `None` if no request waits any more.
@@ -126,7 +138,7 @@ impl<'g> ToStore<'g> {
         let mut done = self.see(seen, self.gate.now());
         let is_refused = refuse_behind(self, &self.gate.queues().lock(), &mut done);
         let done = Done { at, ..done };
-        is_refused.then(|| self.in_force.answer_with(&self.asks, done, Standing::Exact))
+        is_refused.then(|| self.in_force.answer_with(&self.asks, done, self.standing))
     }
 }
 

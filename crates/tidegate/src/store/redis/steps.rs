@@ -162,11 +162,6 @@ impl RedisStore {
         let key = self.client.settings().key_prefix.as_bytes();
         self.know_loaded(key, self.client.deadline()).await
     }
-
-    /// Returns the client of the store.
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
-    }
 }
 
 impl std::fmt::Debug for RedisStore {

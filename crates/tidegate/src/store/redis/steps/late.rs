@@ -36,6 +36,8 @@ pub(super) struct Took {
     tokens: Vec<Option<Token>>,
     /// The values that decided in place of the node's own, for each of these limiters.
     newer: NewerValues,
+    /// Of each of these limiters, if it has leases, how much earlier its units count.
+    leased: Vec<Option<Micros>>,
     /// For each of these limiters, since when its units count as taken.
     since: Vec<Timestamp>,
     /// The time in a replay.
@@ -224,14 +226,17 @@ impl RedisStore {
         let mut newer = Vec::new();
         for (place, (ask, one)) in asks.iter().zip(&reply.replies).enumerate() {
             let Some(LimiterReply { decided, seen: Some(seen) }) = one else { continue };
-            if ask.cost == 0 || !decided.decision.is_allowed() {
+            let decision = decided.decision;
+            // A key that is open because there is no memory for its limiter took nothing.
+            if ask.cost == 0 || !decision.is_allowed() || decision.is_unlimited() {
                 continue;
             }
-            let earlier = leased.get(place).copied().flatten().unwrap_or_default();
+            let earlier = leased.get(place).copied().flatten();
+            took.leased.push(earlier);
             took.places.push(place);
             took.tokens.push(seen.token);
             // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
-            took.since.push(seen.reply.at.minus(earlier));
+            took.since.push(seen.reply.at.minus(earlier.unwrap_or_default()));
             newer.push(seen);
         }
         took.newer = NewerValues::seen(newer.into_iter());
@@ -279,7 +284,7 @@ impl RedisStore {
     }
 
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
-        let own = self.limiters(here, &[], &[], &[]);
+        let own = self.limiters(here, &[], &[], &took.leased);
         let mut limiters = took.newer.limiters(&own);
         limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
         match self.undone(&limiters, &took.since, took).await {

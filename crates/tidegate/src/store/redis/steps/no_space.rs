@@ -3,7 +3,7 @@
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
 
-use super::reply::Told;
+use super::reply::RoutedReply;
 use super::step::CallArgs;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
@@ -22,7 +22,7 @@ impl RedisStore {
         lacks: &[Option<Lacks>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Told, GaveUp> {
+    ) -> Result<RoutedReply, GaveUp> {
         let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();

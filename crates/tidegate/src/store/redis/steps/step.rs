@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 use tokio::time::Instant;
 
-use super::reply::{Told, reply_of};
+use super::reply::{RoutedReply, reply_of};
 use super::{PendingStep, RedisStore};
 use crate::dedupe;
 use crate::request::{Identity, Origin};
@@ -100,7 +100,7 @@ impl RedisStore {
         limiters: &[Limiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Told, GaveUp> {
+    ) -> Result<RoutedReply, GaveUp> {
         let done = self.run_until_decided(limiters, call_args, pending).await;
         if let (Err(gave_up), Some(first)) = (&done, limiters.first()) {
             self.client.note_undecided(&gave_up.error, first.key);
@@ -113,7 +113,7 @@ impl RedisStore {
         limiters: &[Limiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Told, GaveUp> {
+    ) -> Result<RoutedReply, GaveUp> {
         let call = Arc::new(self.call(limiters, call_args));
         match self.answer(limiters, call, pending).await? {
             (Answer::Decided(done), route) => Ok((done, route)),
@@ -129,7 +129,7 @@ impl RedisStore {
         mut answer: Answer,
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
-    ) -> Result<Told, GaveUp> {
+    ) -> Result<RoutedReply, GaveUp> {
         let mut newer = NewerValues::default();
         let mut route = None;
         loop {
