@@ -57,6 +57,10 @@ macro_rules! pass_inward {
             self.inner.covered(asks)
         }
 
+        fn has_leases(&self, ask: &$crate::store::KeyAsk) -> bool {
+            self.inner.has_leases(ask)
+        }
+
         fn lasts(&self, ask: &$crate::store::KeyAsk) -> Option<tidegate_core::Micros> {
             self.inner.lasts(ask)
         }

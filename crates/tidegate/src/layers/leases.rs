@@ -115,6 +115,10 @@ impl<S: Store> Store for Leases<S> {
         self.decisions_covered(asks)
     }
 
+    fn has_leases(&self, ask: &KeyAsk) -> bool {
+        self.terms(ask).is_some()
+    }
+
     fn lasts(&self, ask: &KeyAsk) -> Option<Micros> {
         self.terms(ask)?;
         self.state.book().lasts(self.inner.uptime(), ask)

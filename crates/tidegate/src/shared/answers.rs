@@ -8,7 +8,7 @@ use crate::frontend;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Kept;
-use crate::store::{GaveUp, KeyAsk, StepReply};
+use crate::store::{GaveUp, KeyAsk, StepReply, Store};
 
 impl InForce {
     /// Makes the answer from the reply to a step.
@@ -18,6 +18,11 @@ impl InForce {
         let decisions: InlineList<Option<Decided>> = decided.collect();
         let mut answer =
             self.answer_with(asks, Done { allowed, at: now, repeated, decisions }, standing);
+        for reply in answer.replies.iter_mut().filter(|reply| reply.reserves) {
+            let own = asks.iter().find(|ask| (ask.lineage, ask.by) == (reply.lineage, reply.by));
+            // No reservation is closed there when its rule has leases no more.
+            reply.reserves = !own.is_some_and(|ask| self.tower.has_leases(ask));
+        }
         if answer.is_unavailable() {
             // Nothing was taken, so the usage may be reported again.
             answer.replies.iter_mut().for_each(|one| one.report = false);

@@ -106,6 +106,11 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         InlineList::new()
     }
 
+    /// Returns whether units of a limiter are taken ahead. Such a limiter opens no reservation.
+    fn has_leases(&self, _ask: &KeyAsk) -> bool {
+        false
+    }
+
     /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
     fn lasts(&self, _ask: &KeyAsk) -> Option<Micros> {
         None

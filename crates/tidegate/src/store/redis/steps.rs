@@ -44,6 +44,9 @@ pub(crate) struct RedisStore {
     on_units_back: OnUnitsBack,
 }
 
+/// How often other values may decide while units are given back.
+const MOST_CHANGES: u32 = 16;
+
 /// A request that waits for the store: its limiters, and the other parts of its step.
 #[derive(Clone, Copy, Debug)]
 struct PendingStep<'a> {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
 use super::reply::reply_of;
-use super::{PendingStep, RedisStore};
+use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
     Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Values,
 };
@@ -312,6 +312,7 @@ impl RedisStore {
     ) -> Option<Answer> {
         let mut newer = NewerValues::default();
         let until = Instant::now() + PATIENCE;
+        let mut changes = 0;
         loop {
             let now = newer.limiters(limiters);
             let call = Arc::new(Call::undo(&now, since, took.at));
@@ -324,7 +325,12 @@ impl RedisStore {
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
-                Answer::Superseded(found) if found.count_as(limiters) && Instant::now() < until => {
+                Answer::Superseded(found)
+                    if found.count_as(limiters)
+                        && changes < MOST_CHANGES
+                        && Instant::now() < until =>
+                {
+                    changes += 1;
                     newer = newer.and(found);
                 }
                 answer => return Some(answer),

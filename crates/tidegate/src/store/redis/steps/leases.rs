@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 use tokio::time::Instant;
 
-use super::RedisStore;
+use super::{MOST_CHANGES, RedisStore};
 use crate::lease::{Report, Unspent, Wanted};
 use crate::store::redis::script::{
     Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
@@ -49,7 +49,7 @@ impl RedisStore {
     }
 
     /// Gives units of a lease back. A changed limit alone changes nothing of what was taken, so the store is asked
-    /// again under newer values, until the deadline.
+    /// again under newer values, until the deadline. Values that go on changing stop it.
     ///
     /// # Errors
     /// The store did not reply.
@@ -62,7 +62,7 @@ impl RedisStore {
         let limiters = self.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
         let record = self.lease_record(&ask, node, rest.ticket);
         let deadline = self.client.deadline();
-        let mut newer = NewerValues::default();
+        let (mut newer, mut changes) = (NewerValues::default(), 0);
         loop {
             let limiters = newer.limiters(&limiters);
             let Some(limiter) = limiters.first() else { return Ok(None) };
@@ -77,10 +77,13 @@ impl RedisStore {
                 Ok(Answer::Decided(done)) => {
                     return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
                 }
-                Ok(Answer::Superseded(found)) if found.count_as(&limiters) => {
+                Ok(Answer::Superseded(found))
+                    if found.count_as(&limiters) && changes < MOST_CHANGES =>
+                {
                     if Instant::now() >= deadline {
                         return Err(StoreError::Timeout);
                     }
+                    changes += 1;
                     newer = newer.and(found);
                 }
                 _ => return Ok(None),
