@@ -2,6 +2,7 @@
 //! after it.
 
 mod bans;
+mod charge;
 mod plans;
 mod queues;
 mod resolve;
@@ -13,6 +14,7 @@ use crate::observe::Observers;
 use crate::step::{Ask, Decided, Done, Standing};
 use bans::Bans;
 pub(crate) use bans::deny;
+pub use charge::Charge;
 use plans::Plans;
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 pub use settle::Taken;

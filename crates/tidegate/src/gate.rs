@@ -27,7 +27,6 @@ use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Done, Standing, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, KeptOfRule, MemoryStore, Moved};
 use fingerprints::Fingerprints;
-pub use hold::Charge;
 
 /// A policy in force, the limiters of every key, and a clock.
 ///

@@ -146,8 +146,8 @@ pub use answer::{Answer, Matched, Unreached};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
-pub use frontend::Taken;
-pub use gate::{Charge, Gate};
+pub use frontend::{Charge, Taken};
+pub use gate::Gate;
 pub use jitter::Jitter;
 pub use key::{Encoding, Key, canonical_text, key_bytes, key_text};
 pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
@@ -170,7 +170,7 @@ pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
-pub use shared::{SharedCharge, SharedGate, SharedGateError, SharedReplay};
+pub use shared::{SharedGate, SharedGateError, SharedReplay};
 pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
 /// The server's counters, by the same code.

@@ -36,7 +36,6 @@ use crate::store::memory::{Generation, Newest};
 use crate::store::redis::{Client, RedisStore, StoreError, StoreEvent};
 use crate::store::{KeyAsk, OnUnitsBack, StepArgs, Store, Verb};
 pub use error::SharedGateError;
-pub use hold::SharedCharge;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 

@@ -7,37 +7,9 @@
 
 use super::Gate;
 use crate::answer::Answer;
-use crate::clock::{Clock, SystemClock, Timer};
-use crate::frontend::Taken;
+use crate::clock::{Clock, Timer};
+use crate::frontend::{Charge, Taken};
 use crate::request::Request;
-
-/// The cost of an admitted request, until it is known whether it counts.
-///
-/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and [`Charge::release`] gives
-/// it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try. The permit of a rule of
-/// `concurrency` comes back when it is settled, for whatever cost, and else at the end of its life.
-///
-/// Only what this request took is given back. A limiter in shadow mode that would have refused took nothing. The
-/// overflow limiter, which keys without room share, keeps what it took. A request whose answer is
-/// [repeated](Answer::is_repeated) took nothing.
-///
-/// ```
-/// use tidegate::{Gate, Policy, RuleSpec, Spec};
-///
-/// let spec = Spec::per_minute(100);
-/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("tokens", spec).key(["user"])])?);
-/// let Ok(charge) = gate.hold(&[("user", "ada")]) else { return Ok(()) };
-/// charge.release(); // the work did not run
-/// assert_eq!(gate.available(&[("user", "ada")]), 100);
-/// # Ok::<(), tidegate::PolicyErrors>(())
-/// ```
-#[derive(Debug)]
-#[must_use = "dropped, the cost stays taken"]
-pub struct Charge<'a, C = SystemClock> {
-    gate: &'a Gate<C>,
-    request: Request<'a>,
-    answer: Answer<'a>,
-}
 
 impl<C: Clock> Gate<C> {
     /// Decides a request like [`Gate::check`], and holds its cost until it is known whether it counts.
@@ -76,20 +48,9 @@ impl<C: Clock> Gate<C> {
     pub fn hold<'a>(
         &'a self,
         request: impl Into<Request<'a>>,
-    ) -> Result<Charge<'a, C>, Answer<'a>> {
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
         let request = request.into().reserving();
-        self.charge(request, self.check(request))
-    }
-
-    fn charge<'a>(
-        &'a self,
-        request: Request<'a>,
-        answer: Answer<'a>,
-    ) -> Result<Charge<'a, C>, Answer<'a>> {
-        match answer.is_allowed() {
-            true => Ok(Charge { gate: self, request, answer }),
-            false => Err(answer),
-        }
+        Charge::of(self, request, self.check(request))
     }
 }
 
@@ -118,21 +79,13 @@ impl<C: Timer> Gate<C> {
     pub async fn hold_in_turn<'a>(
         &'a self,
         request: impl Into<Request<'a>>,
-    ) -> Result<Charge<'a, C>, Answer<'a>> {
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
         let request = request.into().reserving();
-        self.charge(request, self.acquire(request).await)
+        Charge::of(self, request, self.acquire(request).await)
     }
 }
 
-impl<'a, C: Clock> Charge<'a, C> {
-    /// The answer that admitted the request; its delay, if any, is how long the work must be held.
-    pub const fn answer(&self) -> &Answer<'a> {
-        &self.answer
-    }
-
-    /// Keeps the cost, as dropping the charge does.
-    pub fn keep(self) {}
-
+impl<C: Clock> Charge<'_, Gate<C>> {
     /// Gives the whole cost back, in one atomic step, down to nothing used at most.
     pub fn release(self) {
         self.settle(0);

@@ -1,44 +1,11 @@
 //! Charges by outcome over a store: a cost that is taken first, and given back if the work turns out to be
 //! free.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a refusal is an answer as any other, and needs no memory"
-)]
-
 use super::SharedGate;
 use crate::answer::Answer;
-use crate::frontend::Taken;
+use crate::frontend::{Charge, Taken};
 use crate::request::Request;
 use crate::store::redis::StoreError;
-
-/// The cost of a request that a [`SharedGate`] admitted, until it is known whether it counts: a
-/// [`Charge`](crate::Charge) over a store.
-///
-/// [`SharedCharge::keep`] keeps the cost, [`SharedCharge::settle`] changes it to the actual cost of the work,
-/// and [`SharedCharge::release`] gives it back. A charge that is dropped keeps its cost, and so does that of a
-/// process that ends.
-///
-/// Only what this request took is given back, and only where it was taken. A cost that was admitted without the
-/// store ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
-/// Units that a late reply took in the store for this request stay taken, and so do those of a rule with leases
-/// ([`RuleSpec::lease`](crate::RuleSpec::lease)), whatever the charge says.
-///
-/// ```
-/// use tidegate::SharedGate;
-///
-/// async fn render(gate: &SharedGate) -> bool {
-///     let Ok(charge) = gate.hold(&[("user", "ada")]).await else { return false };
-///     charge.settle(7).await.is_ok() // what it did cost
-/// }
-/// ```
-#[derive(Debug)]
-#[must_use = "dropped, the cost stays taken"]
-pub struct SharedCharge<'a> {
-    gate: &'a SharedGate,
-    request: Request<'a>,
-    answer: Answer<'a>,
-}
 
 impl SharedGate {
     /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts,
@@ -65,9 +32,9 @@ impl SharedGate {
     pub async fn hold<'a>(
         &'a self,
         request: impl Into<Request<'a>>,
-    ) -> Result<SharedCharge<'a>, Answer<'a>> {
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
         let request = request.into().reserving();
-        self.charge(request, self.check(request).await)
+        Charge::of(self, request, self.check(request).await)
     }
 
     /// Decides a request like [`SharedGate::acquire`], which waits if the rules say so, and takes its cost
@@ -88,32 +55,13 @@ impl SharedGate {
     pub async fn hold_in_turn<'a>(
         &'a self,
         request: impl Into<Request<'a>>,
-    ) -> Result<SharedCharge<'a>, Answer<'a>> {
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
         let request = request.into().reserving();
-        self.charge(request, self.acquire(request).await)
-    }
-
-    fn charge<'a>(
-        &'a self,
-        request: Request<'a>,
-        answer: Answer<'a>,
-    ) -> Result<SharedCharge<'a>, Answer<'a>> {
-        match answer.is_allowed() {
-            true => Ok(SharedCharge { gate: self, request, answer }),
-            false => Err(answer),
-        }
+        Charge::of(self, request, self.acquire(request).await)
     }
 }
 
-impl<'a> SharedCharge<'a> {
-    /// Returns the answer that admitted the request. It may contain a delay for which the work must be held.
-    pub const fn answer(&self) -> &Answer<'a> {
-        &self.answer
-    }
-
-    /// Keeps the cost, like dropping the charge. The store is not asked.
-    pub fn keep(self) {}
-
+impl Charge<'_, SharedGate> {
     /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each
     /// slot.
     ///
