@@ -62,7 +62,8 @@ impl RedisStore {
         let limiters = self.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
         let record = self.lease_record(&ask, node, rest.ticket);
         let deadline = self.client.deadline();
-        let (mut newer, mut changes) = (NewerValues::default(), 0);
+        let mut newer = NewerValues::default();
+        let mut changes = 0;
         loop {
             let limiters = newer.limiters(&limiters);
             let Some(limiter) = limiters.first() else { return Ok(None) };
