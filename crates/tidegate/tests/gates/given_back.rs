@@ -7,8 +7,8 @@ use crate::packed::{TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Clock, Descriptor, Gate, Limit, ManualClock, OverrideSpec, Policy, Rule, RuleSpec, Settled,
-    Taken, Timestamp,
+    Clock, Descriptor, Gate, Limit, ManualClock, OverrideSpec, Policy, Request, Rule, RuleSpec,
+    Settled, Taken, Timestamp,
 };
 
 /// Users with values of the rule, and a user with a limit of an override.
@@ -35,6 +35,13 @@ fn other_limit(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     let limit = rng.pick([limit + 1, limit * 2, limit.div_ceil(2), limit.div_ceil(10), 300, 0]);
     let next = model::Policy { limit, ..policy.clone() };
     if Rule::new(spec_of(&next)).is_ok() { next } else { policy.clone() }
+}
+
+/// What an admitted request took.
+enum Held<C> {
+    Charge(C),
+    /// By a check; true if it says that its cost is settled later.
+    Checked(Taken, bool),
 }
 
 /// Walks over one rule; returns how many reservations were settled under another limit than that which took them, and
@@ -65,20 +72,48 @@ fn walk<C: Clock>(
                 let expected = models[user].step(at_us, cost);
                 assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
             }
-            20..55 => {
+            20..35 => {
+                let reserves = policy.algorithm == AlgorithmKind::LeakyQueue || rng.below(2) == 0;
+                let request = Request::from(asked);
+                let (answer, expected) = match reserves {
+                    true => (gate.check(request.reserving()), models[user].reserve(at_us, cost)),
+                    false => (gate.check(request), models[user].step(at_us, cost)),
+                };
+                assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
+                let since_us = models[user].last_us().unwrap_or(at_us);
+                let checked = Held::Checked(Taken::from(&answer), reserves);
+                if expected.allowed {
+                    held.push((user, checked, since_us, cost, policies[user].clone()));
+                }
+            }
+            35..55 => {
                 let charge = gate.hold(asked).ok();
                 let expected = models[user].reserve(at_us, cost);
                 assert_eq!(charge.is_some(), expected.allowed, "{}", context());
                 let since_us = models[user].last_us().unwrap_or(at_us);
                 let taken = policies[user].clone();
-                held.extend(charge.map(|charge| (user, charge, since_us, cost, taken)));
+                held.extend(
+                    charge.map(|charge| (user, Held::Charge(charge), since_us, cost, taken)),
+                );
             }
             55..90 if !held.is_empty() => {
                 let (user, charge, since_us, cost, taken) =
                     held.swap_remove(rng.below(held.len() as u64) as usize);
                 let (model, actual) = (&mut models[user], rng.skewed(cost + 1) - 1);
-                let late = model.settle_since(at_us, since_us, cost, actual).late;
-                charge.settle(actual);
+                let late = match charge {
+                    // No reservation is closed.
+                    Held::Checked(_, false) => model.undo(at_us, since_us, cost - actual),
+                    _ => model.settle_since(at_us, since_us, cost, actual).late,
+                };
+                match charge {
+                    Held::Charge(charge) => charge.settle(actual),
+                    Held::Checked(taken, _) => {
+                        let asked = Descriptor::new(USERS[user]).cost(cost);
+                        let answer = gate.settle_taken(asked, &taken, &[actual]);
+                        let settled = answer.matched().first().map(|one| one.settled());
+                        assert_eq!(settled.map_or(0, Settled::late_units), late, "{}", context());
+                    }
+                }
                 let answer = gate.peek(Descriptor::new(USERS[user]));
                 let expected = model.peek(at_us, 1);
                 let context = || format!("step {number}, {user} settles {cost} of {since_us}");
@@ -162,4 +197,27 @@ fn a_lower_capacity_alone_cuts_nothing_of_what_comes_back() {
     let answer = gate.settle_taken(asked(500), &taken, &[0]);
     assert_eq!(answer.matched()[0].settled(), Settled::Whole);
     assert_eq!(answer.matched()[0].decision().remaining, 100);
+}
+
+/// In words a queue does not keep when its last slot was promised.
+#[test]
+fn a_queue_gives_the_last_slot_back_only_to_a_request_that_reserved_it() {
+    let policy = model::Policy {
+        capacity: Some(9),
+        ..model::Policy::new(AlgorithmKind::LeakyQueue, 60, 60_000_000)
+    };
+    let clock = ManualClock::starting_at(Timestamp::from_micros(60_000_000));
+    let rule = RuleSpec::new("r", spec_of(&policy)).key(["user"]);
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock);
+    let asked = Descriptor::new(USERS[0]).cost(2);
+    let request = Request::from(asked);
+    let settled = |request: Request<'_>| {
+        let taken = Taken::from(&gate.check(request));
+        let answer = gate.settle_taken(request, &taken, &[0]);
+        let one = answer.matched()[0];
+        (one.settled(), one.decision().remaining)
+    };
+    assert_eq!(settled(request.reserving()), (Settled::Whole, 10));
+    assert_eq!(settled(request), (Settled::Late(2), 8), "what stays taken is reported");
+    assert_eq!(settled(request.reserving()), (Settled::Whole, 8));
 }
