@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, AmendError, Descriptor, Limit, OnExcess, OnStoreError, OverrideSpec, Problem,
-    Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, AmendError, Descriptor, Gate, Limit, OnExcess, OnStoreError, OverrideSpec,
+    Policy, Problem, Request, RequestLimit, Rule, RuleSpec, SharedGate, Spec, Taken,
 };
 use tokio::task::yield_now;
 
@@ -91,6 +91,27 @@ async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
     assert!(gate.check(&request).await.is_allowed());
     let _ = gate.settle(&request, 1).await.unwrap();
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 2), (Limit::Units(10), 3)]);
+}
+
+/// Over a store and in memory alike.
+#[tokio::test]
+async fn a_reservation_comes_back_though_its_request_is_unlimited_by_then() {
+    let server = Server::start(&[]);
+    let limited = rule(AlgorithmKind::SlidingLog, 10).limit_from_request();
+    let (gate, _) = gate_over(&server.url(), vec![limited.clone()]).await;
+    let here = Gate::new(Policy::new(vec![limited]).unwrap());
+    let unlimited = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    let unlimited = RequestLimit::new(unlimited);
+    let asked = Descriptor::new(&[("user", "ada")]).cost(6);
+    let request = Request::from(asked).reserving();
+    let free = Request::from(asked.limit(&unlimited)).reserving();
+    let taken = Taken::from(&gate.check(request).await);
+    let taken_here = Taken::from(&here.check(request));
+    assert!(gate.check(free).await.is_unlimited() && here.check(free).is_unlimited());
+    let _ = gate.settle_taken(free, &taken, &[1]).await.unwrap();
+    let _ = here.settle_taken(free, &taken_here, &[1]);
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 9)]);
+    assert_eq!(here.peek(request).matched()[0].decision().remaining, 9);
 }
 
 #[tokio::test]
