@@ -47,26 +47,38 @@ impl SharedGate {
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
     pub(super) fn all_asks(&self, in_force: &InForce, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let may_have_others = |number: usize| {
+            let rule = in_force.generation.policy.rules().get(number);
+            let lineage = in_force.generation.lineage(number);
+            rule.is_some_and(|rule| self.front.plans.has_any(lineage, rule))
+        };
+        self.resolve(in_force, request, may_have_others)
+    }
+
+    /// Resolves a request; an unlimited rule is left out unless it `may_have_others` than its own values.
+    fn resolve(
+        &self,
+        in_force: &InForce,
+        request: &Request<'_>,
+        may_have_others: impl Fn(usize) -> bool,
+    ) -> InlineList<KeyAsk> {
         let (policy, prefix) = (&in_force.generation.policy, &self.settings().key_prefix);
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
         let lineage = |number| in_force.generation.lineage(number);
-        let may_have_others = |number: usize| {
-            let rule = policy.rules().get(number);
-            rule.is_some_and(|rule| self.front.plans.has_any(lineage(number), rule))
-        };
         let mut asks = InlineList::new();
         self.front.resolve(policy, lineage, request, key, may_have_others, &mut asks);
         asks
     }
 
-    /// Returns the limiters of a request with the costs to settle. Limiters that are unlimited now are
-    /// included, because the request may have taken from them before.
+    /// Returns the limiters that a request may have taken from, with the costs to settle. Limiters that are unlimited
+    /// now are included.
     pub(super) fn asks_to_settle(
         &self,
         in_force: &InForce,
         request: &Request<'_>,
         actual: &[u64],
     ) -> Vec<(KeyAsk, u64)> {
-        with_actual(request, actual, |request| self.all_asks(in_force, request))
+        // A rule that is unlimited now may have had a limit when the cost was taken.
+        with_actual(request, actual, |request| self.resolve(in_force, request, |_| true))
     }
 }

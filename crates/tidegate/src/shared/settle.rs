@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{InForce, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::Taken;
+use crate::frontend::{Taken, with_actual};
 use crate::request::{Origin, Request};
 use crate::store::redis::StoreError;
 use crate::store::redis::script::Values;
@@ -119,7 +119,7 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let in_force = self.newest();
-        let mut all = self.asks_to_settle(&in_force, request, &[actual]);
+        let mut all = with_actual(request, &[actual], |request| self.all_asks(&in_force, request));
         // A refund does not say that a limiter took the cost before it became unlimited.
         all.retain(|(ask, _)| reserved || !ask.is_unlimited);
         let deadline = in_force.tower.deadline();

@@ -115,6 +115,22 @@ async fn a_reservation_comes_back_though_its_request_is_unlimited_by_then() {
 }
 
 #[tokio::test]
+async fn a_reservation_comes_back_though_its_rule_is_unlimited_by_then() {
+    let server = Server::start(&[]);
+    let limited = rule(AlgorithmKind::SlidingLog, 10);
+    let name = limited.name.clone();
+    let (gate, _) = gate_over(&server.url(), vec![limited.clone()]).await;
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(6)).reserving();
+    let taken = Taken::from(&gate.check(request).await);
+    gate.amend("default", &name, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    assert!(gate.check(request).await.is_unlimited());
+    let settled = gate.settle_taken(request, &taken, &[1]).await.unwrap();
+    assert!(settled.unreached().is_empty());
+    gate.amend("default", &name, limited.spec).unwrap();
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 9)]);
+}
+
+#[tokio::test]
 async fn an_override_is_changed_by_its_entries() {
     let server = Server::start(&[]);
     let mut vip = OverrideSpec::new("user", "vip");
