@@ -12,5 +12,5 @@ pub(crate) mod redis;
 #[cfg(feature = "redis")]
 pub(crate) use contract::{
     GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnUnitsBack, StepArgs,
-    StepReply, Store, Verb, is_report,
+    StepReply, Store, Verb, at_places, is_report,
 };

@@ -24,7 +24,7 @@ use crate::rules::Policy;
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{
-    GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, Verb, is_report,
+    GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
 };
 
 /// Decides requests over several slots of the store `inner`.
@@ -336,7 +336,7 @@ impl<S: Store> Store for AcrossSlots<S> {
 impl Part {
     /// Returns the elements at the indices of this part.
     fn of<T: Clone>(&self, all: &[T]) -> Vec<T> {
-        self.places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+        at_places(all, &self.places)
     }
 }
 
@@ -345,17 +345,13 @@ impl StepReply {
     fn note(&mut self, places: &[usize], reply: &Self) {
         self.allowed &= reply.allowed;
         for (place, one) in places.iter().zip(&reply.replies) {
-            if let Some(one) = one {
-                self.note_one(*place, one.clone());
-            }
+            one.iter().for_each(|one| self.note_one(*place, one.clone()));
         }
     }
 
     fn note_one(&mut self, place: usize, reply: LimiterReply) {
         self.now = self.now.max(reply.seen.as_ref().map_or(self.now, |seen| seen.reply.now));
-        if let Some(known) = self.replies.get_mut(place) {
-            *known = Some(reply);
-        }
+        self.put(place, reply);
         self.standing = self.standing_by_replies();
     }
 }

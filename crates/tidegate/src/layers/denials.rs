@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::inline_list::InlineList;
-use crate::step::{Done, Standing};
+use crate::step::{Decided, Done};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
 use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};
@@ -44,22 +44,17 @@ impl<S: Store> Denials<S> {
         if !memory.has_any(now) {
             return None;
         }
-        let mut decisions = self.inner.covered(asks);
-        decisions.resize(asks.len(), None);
-        let is_rest = |place: &usize| matches!(decisions.get(*place), Some(None));
+        let covered = self.inner.covered(asks);
+        let is_rest = |place: &usize| !matches!(covered.get(*place), Some(Some(_)));
         let places: InlineList<_> = (0..asks.len()).filter(is_rest).collect();
         let rest: InlineList<_> = places.iter().filter_map(|place| asks.get(*place)).collect();
-        let Done { at, decisions: denied, .. } = memory.refuse(&self.generation, &rest, now)?;
-        for (place, decided) in places.into_iter().zip(denied) {
-            if let Some(slot) = decisions.get_mut(place) {
-                *slot = decided;
-            }
-        }
+        let Done { at, decisions, .. } = memory.refuse(&self.generation, &rest, now)?;
         (self.on_denied)();
-        let here = |decided| Some(LimiterReply { decided, seen: None });
-        let replies = decisions.into_iter().map(|decided| decided.and_then(here)).collect();
-        let (allowed, repeated, standing) = (false, false, Standing::Exact);
-        Some(StepReply { allowed, now: at, repeated, standing, replies, route: None })
+        let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
+        let mut refused = StepReply { allowed: false, ..StepReply::nothing(asks.len(), at) };
+        refused.put_all(0.., covered.into_iter().map(of_layer));
+        refused.put_all(places, decisions.into_iter().map(of_layer));
+        Some(refused)
     }
 
     fn forget(&self, asks: &[KeyAsk]) {

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::step::{Done, Standing};
+use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Generation;
 use crate::store::redis::StoreError;
-use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};
+use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb, at_places};
 pub(crate) use local::Local;
 pub(crate) use share::Share;
 
@@ -39,7 +39,7 @@ impl<S: Store> Fallback<S> {
         let places: Vec<bool> = covered.iter().map(Option::is_some).collect();
         let is_covered = |place: usize| places.get(place).copied().unwrap_or_default();
         let rest: Vec<_> = (0..asks.len()).filter(|place| !is_covered(*place)).collect();
-        let of_rest: Vec<_> = rest.iter().filter_map(|place| asks.get(*place).cloned()).collect();
+        let of_rest = at_places(asks, &rest);
         let store_knows =
             (|rule: &_| self.inner.can_hold(rule), |ask: &KeyAsk| self.inner.lasts(ask));
         let verb = if args.or_ask { Verb::Ask } else { args.verb };
@@ -61,13 +61,9 @@ impl<S: Store> Fallback<S> {
         let Done { allowed, at, repeated, decisions } = done;
         let mut reply = StepReply::nothing(asks.len(), at);
         (reply.allowed, reply.repeated, reply.standing) = (allowed, repeated, standing);
-        let covered = covered.into_iter().enumerate();
-        let decided = rest.into_iter().zip(decisions).chain(covered);
-        for (place, decided) in decided.filter_map(|(place, decided)| Some((place, decided?))) {
-            if let Some(slot) = reply.replies.get_mut(place) {
-                *slot = Some(LimiterReply { decided, seen: None });
-            }
-        }
+        let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
+        reply.put_all(rest, decisions.into_iter().map(of_layer));
+        reply.put_all(0.., covered.into_iter().map(of_layer));
         reply
     }
 
@@ -80,9 +76,7 @@ impl<S: Store> Fallback<S> {
         reply.standing = standing;
         for (ask, decided) in settled.iter().zip(done.decisions) {
             let place = asks.iter().position(|one| one.is_of(ask) && one.by == ask.by);
-            if let Some(slot) = place.and_then(|place| reply.replies.get_mut(place)) {
-                *slot = Some(LimiterReply { decided, seen: None });
-            }
+            reply.put_all(place, [Some(LimiterReply::of_layer(decided))]);
         }
         reply
     }

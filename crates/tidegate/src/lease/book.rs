@@ -158,6 +158,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Returns whether all limiters of a request have enough leased units.
+    #[cfg(feature = "redis")]
     pub(crate) fn has_all(&self, now: Micros, asks: &[Ask<'_, K>]) -> bool {
         !asks.is_empty() && asks.iter().all(|ask| self.has(now, ask))
     }

@@ -231,6 +231,13 @@ pub(crate) struct LimiterReply {
     pub(crate) seen: Option<Seen>,
 }
 
+impl LimiterReply {
+    /// The reply of a limiter that a layer decided, without the store.
+    pub(crate) const fn of_layer(decided: Decided) -> Self {
+        Self { decided, seen: None }
+    }
+}
+
 impl StepReply {
     /// The reply to a step over limiters of which none was asked yet.
     pub(crate) fn nothing(limiters: usize, now: Timestamp) -> Self {
@@ -241,6 +248,26 @@ impl StepReply {
             standing: Standing::Exact,
             replies: (0..limiters).map(|_| None).collect(),
             route: None,
+        }
+    }
+
+    /// Puts the reply of the limiter at a place, instead of its last one.
+    pub(crate) fn put(&mut self, place: usize, reply: LimiterReply) {
+        if let Some(slot) = self.replies.get_mut(place) {
+            *slot = Some(reply);
+        }
+    }
+
+    /// Puts the replies of the limiters at these places; a limiter without a reply keeps its last one.
+    pub(crate) fn put_all(
+        &mut self,
+        places: impl IntoIterator<Item = usize>,
+        replies: impl IntoIterator<Item = Option<LimiterReply>>,
+    ) {
+        for (place, reply) in places.into_iter().zip(replies) {
+            if let Some(reply) = reply {
+                self.put(place, reply);
+            }
         }
     }
 
@@ -362,6 +389,11 @@ pub(crate) enum LeaseResult {
     NotSent,
     /// The question was sent, and no reply will come: the store may have granted the lease.
     Unknown,
+}
+
+/// Returns the elements at these places.
+pub(crate) fn at_places<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
 
 /// Returns whether a request with these limiters reports usage.

@@ -52,37 +52,25 @@ async fn a_slot_that_is_asked_after_a_refusal_is_only_looked_at() {
     assert_eq!((verbs, left(&layer)), (vec![Verb::Ask, Verb::Peek], [1, 20]));
 }
 
+/// With each failure of the second slot, its error, and what is left if the request is admitted without the store.
 #[tokio::test(start_paused = true)]
-async fn units_of_the_first_slot_are_given_back_if_the_second_fails_and_kept_if_the_request_is_admitted()
- {
-    for is_kept in [false, true] {
-        let layer = layer();
-        layer.inner.fault([None, Some(Fault::Fails(StoreError::Away))]);
-        let gave_up = layer.step(&both(4), asking(&layer)).await.unwrap_err();
-        assert_eq!(gave_up.error, StoreError::Away);
-        if is_kept {
-            gave_up.late.keep();
-        } else {
-            drop(gave_up);
+async fn units_are_kept_or_given_back_as_the_request_is_decided_without_the_second_slot() {
+    let fails = (Fault::Fails(StoreError::Away), StoreError::Away, [6, 20]);
+    let is_late = (Fault::IsLate, StoreError::Timeout, [6, 16]);
+    for (fault, error, kept) in [fails, is_late] {
+        for is_kept in [false, true] {
+            let layer = layer();
+            layer.inner.fault([None, Some(fault.clone())]);
+            let gave_up = layer.step(&both(4), asking(&layer)).await.unwrap_err();
+            assert_eq!(gave_up.error, error);
+            if is_kept {
+                gave_up.late.keep();
+            } else {
+                drop(gave_up);
+            }
+            let_tasks_run().await;
+            assert_eq!(left(&layer), if is_kept { kept } else { [10, 20] }, "{fault:?}");
         }
-        let_tasks_run().await;
-        assert_eq!(left(&layer), if is_kept { [6, 20] } else { [10, 20] });
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_reply_of_the_second_slot_is_kept_or_given_back_with_the_units_of_the_first() {
-    for is_kept in [false, true] {
-        let layer = layer();
-        layer.inner.fault([None, Some(Fault::IsLate)]);
-        let gave_up = layer.step(&both(4), asking(&layer)).await.unwrap_err();
-        if is_kept {
-            gave_up.late.keep();
-        } else {
-            drop(gave_up);
-        }
-        let_tasks_run().await;
-        assert_eq!(left(&layer), if is_kept { [6, 16] } else { [10, 20] });
     }
 }
 

@@ -7,7 +7,7 @@ use crate::inline_list::InlineList;
 use crate::lease::{Ask, Choice, Leased, Report, Wanted};
 use crate::rules::limit_of;
 use crate::step::Decided;
-use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store};
+use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
 
 /// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, what
 /// it holds is released.
@@ -85,7 +85,7 @@ impl<S: Store> Leases<S> {
             return Ok(reply);
         }
         let places = spending.places_of_rest();
-        let rest: Vec<_> = places.iter().filter_map(|place| asks.get(*place).cloned()).collect();
+        let rest = at_places(asks, &places);
         let leased = self.leased(&rest);
         let reply = match self.inner.step(&rest, StepArgs { leased: &leased, ..args }).await {
             Ok(reply) => reply,
@@ -228,15 +228,10 @@ fn with_rest(
     places: &[usize],
     mut reply: StepReply,
 ) -> StepReply {
-    let here = |decided| Some(LimiterReply { decided, seen: None });
-    let mut replies: InlineList<_> =
-        decisions.into_iter().map(|decided| decided.and_then(here)).collect();
-    for (place, one) in places.iter().zip(reply.replies) {
-        if let Some(slot) = replies.get_mut(*place) {
-            *slot = one;
-        }
-    }
-    reply.replies = replies;
+    let of_rest = std::mem::take(&mut reply.replies);
+    let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
+    reply.replies = decisions.into_iter().map(of_layer).collect();
+    reply.put_all(places.iter().copied(), of_rest);
     reply
 }
 

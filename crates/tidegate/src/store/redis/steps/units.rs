@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::request::Origin;
 use crate::store::redis::script::Call;
 use crate::store::redis::{StoreError, lease_key};
-use crate::store::{KeyAsk, StepArgs, StepReply, Verb};
+use crate::store::{KeyAsk, StepArgs, StepReply, Verb, at_places};
 
 impl RedisStore {
     /// Settles limiters, each with its actual cost. A limiter that is unlimited now gets the surplus back.
@@ -37,19 +37,15 @@ impl RedisStore {
         let places: Vec<_> = (0..asks.len())
             .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
             .collect();
-        let limited = of(asks, &places);
-        let (actual, under) = (of(args.actual, &places), of(args.under, &places));
-        let leased = of(args.leased, &places);
+        let limited = at_places(asks, &places);
+        let (actual, under) = (at_places(args.actual, &places), at_places(args.under, &places));
+        let leased = at_places(args.leased, &places);
         let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
         let mut reply = StepReply::nothing(asks.len(), self.clock.now());
         if !limited.is_empty() {
             let settled = Box::pin(self.settle(&limited, of_limited)).await?;
             reply.now = settled.now;
-            for (place, one) in places.iter().zip(settled.replies) {
-                if let Some(slot) = reply.replies.get_mut(*place) {
-                    *slot = one;
-                }
-            }
+            reply.put_all(places.iter().copied(), settled.replies);
         }
         self.give_back_unlimited(asks, args)
             .await
@@ -113,9 +109,4 @@ fn note_kept(asks: &[KeyAsk], args: StepArgs<'_>, reply: &mut StepReply) {
             one.decided.settled = Settled::Late(surplus);
         }
     }
-}
-
-/// Returns the elements at these indices.
-fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
-    places.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
