@@ -8,9 +8,10 @@ pub(crate) mod fake;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(feature = "redis")]
+mod step;
 
 #[cfg(feature = "redis")]
-pub(crate) use contract::{
-    GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnUnitsBack, StepArgs,
-    StepReply, Store, Verb, at_places, is_report,
-};
+pub(crate) use contract::{GaveUp, Late, LeaseAsk, LeaseReply, LeaseResult, OnUnitsBack, Store};
+#[cfg(feature = "redis")]
+pub(crate) use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb, at_places, is_report};

@@ -50,7 +50,8 @@ impl SharedGate {
         asks: &[KeyAsk],
         replied: Result<StepReply, GaveUp>,
     ) -> Answer<'_> {
-        let reply = replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up));
+        let reply = replied
+            .unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()));
         self.counted(in_force.answer(asks, reply))
     }
 }

@@ -199,7 +199,7 @@ impl InForce {
     /// Runs a step of a request that waits, or that others wait in front of.
     async fn step_in_turn(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
         let replied = self.tower.step(asks, StepArgs { is_queued: true, ..args }).await;
-        replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up))
+        replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()))
     }
 
     /// Returns whether limiters live in several slots.
