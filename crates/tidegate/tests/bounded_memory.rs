@@ -88,15 +88,15 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     };
     // Each under figures of its own, which those who share a plan would share.
     (0..1_000).for_each(|key| ask(key, key));
-    // Each key remembers its last eight limits and what a lower one eased, because units come back of what was taken then:
-    // 466 bytes, of which the limits are 128.
+    // Each key remembers its last eight limits, what a lower one eased and when its state began, because units come back of
+    // what was taken then: 500 to 520 bytes, of which the limits are 128. Shards grow at sizes that depend on the hashes.
     (0..100_000).for_each(|call| ask(call % 1_000, call));
     let full = HEAP.current_usage().saturating_sub(before);
     (100_000..200_000).for_each(|call| ask(call % 1_000, call));
     let more = HEAP.current_usage().saturating_sub(before).saturating_sub(full);
     assert_eq!(limiter.keys(), 1_000);
     assert!(more < 4_096, "{more} bytes more after {full}");
-    assert!(full < 1_000 * 480, "{full} bytes for a thousand keys");
+    assert!(full < 1_000 * 560, "{full} bytes for a thousand keys");
 }
 
 /// What states remember of units that may come back is counted too: reservations of packed states, and former limits of
