@@ -15,8 +15,8 @@ use crate::time::{Micros, Timestamp, Token};
 
 /// The verbs and the values of one algorithm, with the checked parameters of one rule.
 ///
-/// `at` is always the instant that [`Decide::advance`] returned for the state, never a raw clock
-/// reading. Costs are at least 1; a cost of 0 never reaches an algorithm.
+/// `at` is always the instant that [`Decide::advance`] returned for the state, never a raw clock reading. Costs are at
+/// least 1; a cost of 0 never reaches an algorithm.
 pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The state of one key's limiter.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
@@ -31,16 +31,15 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// then returns all of it, whatever the actual cost.
     const HOLDS_PERMITS: bool = false;
 
-    /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so
-    /// that it can be compared with other algorithms.
+    /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so that it can be
+    /// compared with other algorithms.
     fn fit(_spec: &mut Spec, _limit: u64, _window: Micros) {}
 
     /// Builds the rule and makes the checks that only this algorithm can make. `limit` may be 0;
     /// every number is in its range.
     ///
-    /// A spec that is valid with some limit is valid with a limit of 0: setting it closes the gate
-    /// and needs no other field changed. Every cost is then [`Verdict::Never`], and units in use
-    /// leave as the algorithm defines.
+    /// A spec that is valid with some limit is valid with a limit of 0: setting it closes the gate and needs no other
+    /// field changed. Every cost is then [`Verdict::Never`], and units in use leave as the algorithm defines.
     ///
     /// # Errors
     /// Returns the combinations of fields that are impossible.
@@ -52,13 +51,11 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Returns whether `cost` would be admitted at `at`.
     fn decide(&self, state: &Self::State, at: Timestamp, cost: u64) -> Verdict;
 
-    /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest
-    /// value.
+    /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest value.
     fn take(&self, state: &mut Self::State, at: Timestamp, cost: u64);
 
-    /// Takes `cost` units like [`Decide::take`] without allocating memory. A state that would have
-    /// to grow keeps its times more coarsely instead, and later admits nothing sooner because of
-    /// that.
+    /// Takes `cost` units like [`Decide::take`] without allocating memory. A state that would have to grow keeps its
+    /// times more coarsely instead, and later admits nothing sooner because of that.
     fn take_in_place(&self, state: &mut Self::State, at: Timestamp, cost: u64) {
         self.take(state, at, cost);
     }
@@ -68,9 +65,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         true
     }
 
-    /// Gives `units` back, at most as many as are used. The algorithm chooses which units come back
-    /// first: the oldest if each has a time of its own, the heaviest in a weighted count. Units
-    /// that no longer count are not given back.
+    /// Gives `units` back, at most as many as are used. The algorithm chooses which units come back first: the oldest
+    /// if each has a time of its own, the heaviest in a weighted count. Units that no longer count are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
     /// Gives back `units` that were taken at `since`, as far as they still count; returns how many whole units came
@@ -103,8 +99,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
-    /// The time in which `limit` units, all taken at one instant, have left; `None` if units leave
-    /// one after another at the rate, debts too.
+    /// The time in which `limit` units, all taken at one instant, have left; `None` if units leave one after another at
+    /// the rate, debts too.
     fn lap(&self) -> Option<Micros> {
         Some(self.window())
     }
@@ -167,8 +163,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         Some(fresh)
     }
 
-    /// The most units that any interval of length W can admit (for a queue: can see leave), when
-    /// none costs more than `largest_cost`.
+    /// The most units that any interval of length W can admit (for a queue: can see leave), when none costs more than
+    /// `largest_cost`.
     fn bound(&self, largest_cost: u64) -> u64;
 
     /// Bytes that a state holds on the heap at this moment, beside `size_of::<State>()`.
@@ -248,15 +244,13 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
 
 /// States that are packed into a few words, for a store that has many. By default states are not packed.
 pub trait Pack: Decide {
-    /// Returns into how many words states can be packed, if at all, for a store whose clock never
-    /// steps back (a packed state does not keep the time of its last unit). Called once, when a
-    /// store is built.
+    /// Returns into how many words states can be packed, if at all, for a store whose clock never steps back (most
+    /// packed states do not keep the time of their last unit). Called once, when a store is built.
     ///
-    /// Every state within the limit fits. A debt may not fit: [`Pack::pack`] stops it at the
-    /// largest value that does, and the rest would come back as a credit. Such debts come only from
-    /// taking beyond the limit, as a settled reservation does, and from carrying over a state of
-    /// another rule. The store checks for them: it unpacks the packed state, and does not pack it
-    /// if the two differ.
+    /// Every state within the limit fits. A debt may not fit: [`Pack::pack`] stops it at the largest value that does,
+    /// and the rest would come back as a credit. Such debts come only from taking beyond the limit, as a settled
+    /// reservation does, and from carrying over a state of another rule. The store checks for them: it unpacks the
+    /// packed state, and does not pack it if the two differ.
     fn packing(&self) -> Packing {
         Packing::Unpacked
     }
@@ -274,8 +268,15 @@ pub trait Pack: Decide {
         self.fresh(base)
     }
 
-    /// Runs [`Decide::ask`] on a packed state. The words are those of the state afterwards if the
-    /// verdict is [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
+    /// The reading with which a state moves on in a store whose clock never steps back: one from before the last unit was
+    /// overtaken on its way here, and [`Decide::advance`] must not take it for a step of the clock by more than W.
+    #[inline]
+    fn overtaken(&self, state: Option<&Self::State>, now: Timestamp) -> Timestamp {
+        state.map_or(now, |state| now.max(self.last(state).minus(self.window())))
+    }
+
+    /// Runs [`Decide::ask`] on a packed state. The words are those of the state afterwards if the verdict is
+    /// [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
     #[inline]
     fn ask_packed<const WORDS: usize>(
         &self,
@@ -285,6 +286,7 @@ pub trait Pack: Decide {
         cost: u64,
     ) -> Verdict {
         let mut state = self.unpack(base, *words);
+        let now = self.overtaken(Some(&state), now);
         let verdict = self.ask(&mut state, now, cost);
         if verdict.is_allowed() {
             *words = self.pack(base, &state);
@@ -304,13 +306,12 @@ pub trait Scripted: Decide {
     /// Whether a script returns the whole state, and not only what the values of its decision need.
     const REPLY_IS_WHOLE: bool = true;
 
-    /// The parameters of the rule that a script stores in front of a state: limit, window, and two
-    /// that the algorithm chooses. They show whether the rule has changed, and how to read the
-    /// state.
+    /// The parameters of the rule that a script stores in front of a state: limit, window, and two that the algorithm
+    /// chooses. They show whether the rule has changed, and how to read the state.
     fn parameters(&self) -> [u64; 4];
 
-    /// Writes into `spec` the fields of the rule whose states carry these parameters, except limit
-    /// and window; `kind` is that of its script.
+    /// Writes into `spec` the fields of the rule whose states carry these parameters, except limit and window; `kind`
+    /// is that of its script.
     fn restore_fields(_kind: u8, _parameters: [u64; 4], _spec: &mut Spec) {}
 
     /// The script for this rule: the algorithm's own, except where a rule can choose among several.
@@ -387,8 +388,7 @@ pub trait Persist: Scripted {
     /// the time of its last unit, which a packed state does not keep.
     fn persist(&self, state: &Self::State, last: Timestamp, numbers: &mut Vec<u64>);
 
-    /// The state of these numbers; `None` if they are not a state of this rule. By default they are
-    /// those of a script.
+    /// The state of these numbers; `None` if they are not a state of this rule. By default they are those of a script.
     fn restore(&self, numbers: &[u64]) -> Option<Self::State> {
         self.decode_state(numbers)
     }

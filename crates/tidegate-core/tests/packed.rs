@@ -32,6 +32,14 @@ impl<R: Algorithm> Of<R> {
         self.algorithm.unpack(self.base, self.words)
     }
 
+    /// The state, and the instant that counts for a reading of a clock that never steps back.
+    fn at(&self, read: Timestamp) -> (R::State, Timestamp) {
+        let mut state = self.state();
+        let now = self.algorithm.overtaken(Some(&state), read);
+        let at = self.algorithm.advance(&mut state, now);
+        (state, at)
+    }
+
     /// Checks that a state packed into fewer words is the same.
     fn fits<const WORDS: usize>(&self, state: &R::State) {
         let words: [u64; WORDS] = self.algorithm.pack(self.base, state);
@@ -62,8 +70,9 @@ impl<R: Algorithm> Of<R> {
 
 impl<R: Algorithm> Packed for Of<R> {
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
-        let (mut state, before, at) = (self.state(), self.words, Timestamp::from_micros(at_us));
-        let verdict = self.algorithm.ask(&mut state, at, cost);
+        let (before, at) = (self.words, Timestamp::from_micros(at_us));
+        let (mut state, counts) = self.at(at);
+        let verdict = self.algorithm.ask(&mut state, counts, cost);
         if verdict == Verdict::Allow && cost > 0 {
             self.store(&state);
         }
@@ -78,30 +87,30 @@ impl<R: Algorithm> Packed for Of<R> {
     }
 
     fn refund(&mut self, at_us: u64, units: u64) {
-        let mut state = self.state();
-        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        let (mut state, at) = self.at(Timestamp::from_micros(at_us));
         self.algorithm.give_back(&mut state, at, units);
         self.store(&state);
     }
 
     fn values(&self, at_us: u64) -> (u64, u64) {
-        let mut state = self.state();
-        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
-        let reset_after = self.algorithm.reset_after(&state, at).as_micros();
-        assert_eq!(self.algorithm.is_idle(&state, at), reset_after == 0);
-        (self.algorithm.remaining(&state, at), reset_after)
+        let read = Timestamp::from_micros(at_us);
+        let (state, at) = self.at(read);
+        let reset_after = self.algorithm.reset_after(&state, at);
+        assert_eq!(self.algorithm.is_idle(&state, at), reset_after.is_zero());
+        let wait = if reset_after.is_zero() { 0 } else { at.plus(reset_after).since(read).as_micros() };
+        (self.algorithm.remaining(&state, at), wait)
     }
 
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64> {
-        let mut state = self.state();
-        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        let read = Timestamp::from_micros(at_us);
+        let (state, at) = self.at(read);
         let denied = self.algorithm.decide(&state, at, cost) == Verdict::Deny;
-        denied.then(|| self.algorithm.retry_after(&state, at, cost).as_micros())
+        let wait = || at.plus(self.algorithm.retry_after(&state, at, cost)).since(read);
+        denied.then(|| wait().as_micros())
     }
 
     fn would_admit(&self, at_us: u64, cost: u64) -> bool {
-        let mut state = self.state();
-        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        let (state, at) = self.at(Timestamp::from_micros(at_us));
         self.algorithm.decide(&state, at, cost).is_allowed()
     }
 }

@@ -95,3 +95,23 @@ fn a_late_reading_does_not_take_a_sliding_counter_back_to_an_earlier_window() {
     assert!(!at(3_611, 50), "90 of the window before weigh 81 now");
     assert!(at(3_611, 18));
 }
+
+/// A state with an open reservation is kept whole, with the time of its last unit, next to the words.
+#[test]
+fn a_late_reading_moves_no_state_back_that_has_an_open_reservation() {
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(60));
+    spec.capacity = Some(3);
+    let clock = Readings::default();
+    clock.are(&[3_600]);
+    let alone = Limiter::with_clock(spec, clock.clone()).unwrap();
+    let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+    clock.are(&[7_200]);
+    let open = (alone.reserve(1).unwrap(), keyed.reserve("key", 1).unwrap());
+    let asks: [&dyn Fn() -> bool; 2] = [&|| alone.admits(1), &|| keyed.admits("key", 1)];
+    for ask in asks {
+        assert_eq!(admitted(&clock, true, ask), 2, "of three tokens the reservation has one");
+    }
+    clock.are(&[7_200]);
+    assert_eq!(alone.settle(open.0, 0).remaining, 1);
+    assert_eq!(keyed.settle("key", open.1, 0).remaining, 1);
+}

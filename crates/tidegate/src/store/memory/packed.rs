@@ -214,6 +214,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> One {
         let before = place.state();
         let mut slot = Some(self.unpack(fingerprint, before));
+        let now = self.rules.algorithm.overtaken(slot.as_ref(), now);
         let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
             let may_be_cut = step.may_not_fit(cost) || is_spilled(before);
@@ -365,7 +366,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         let chain = self.lock(fingerprint, part.generation)?;
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
-        Ok(preview(&self.rules.algorithm, state, reading.early()))
+        let now = self.rules.algorithm.overtaken(state.as_ref(), reading.early());
+        Ok(preview(&self.rules.algorithm, state, now))
     }
 
     fn budget(&self) -> &Budget {

@@ -112,19 +112,19 @@ impl<R: Algorithm> Cell for Pair<R> {
         if words == SPILLED {
             return self.step_spilled(cost, Step::Decide, early).verdict.is_allowed();
         }
-        let mut state = self.algorithm.unpack(self.base, words);
-        let allowed = self.algorithm.ask(&mut state, early, cost).is_allowed();
-        self.unlock(if allowed { self.algorithm.pack(self.base, &state) } else { words });
+        let mut next = words;
+        let allowed = self.algorithm.ask_packed(self.base, &mut next, early, cost).is_allowed();
+        self.unlock(if allowed { next } else { words });
         allowed
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(words) = self.lock() else { return self.replacement.step(cost, step, reading) };
-        let now = reading.early();
         if words == SPILLED {
-            return self.step_spilled(cost, step, now);
+            return self.step_spilled(cost, step, reading.early());
         }
         let mut slot = Some(self.algorithm.unpack(self.base, words));
+        let now = self.algorithm.overtaken(slot.as_ref(), reading.early());
         let one = step.run(&self.algorithm, &mut slot, cost, now);
         if !step.changes(one.verdict, cost) {
             self.unlock(words);
@@ -144,7 +144,8 @@ impl<R: Algorithm> Cell for Pair<R> {
         let Some(words) = self.lock() else { return self.replacement.preview(reading) };
         let state = self.state(words);
         self.unlock(words);
-        preview(&self.algorithm, state, reading.early())
+        let now = self.algorithm.overtaken(state.as_ref(), reading.early());
+        preview(&self.algorithm, state, now)
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {

@@ -41,6 +41,7 @@ pub(super) fn run_spilled<R: Algorithm, const WORDS: usize>(
     now: Timestamp,
 ) -> (One, Fits<WORDS>) {
     let before = slot.clone();
+    let now = algorithm.overtaken(slot.as_ref(), now);
     let one = step.run(algorithm, slot, cost, now);
     if !step.changes(one.verdict, cost) {
         *slot = before;

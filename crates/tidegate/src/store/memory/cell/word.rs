@@ -154,7 +154,8 @@ impl<R: Algorithm> Cell for Word<R> {
             };
             // The state may have moved back into the word.
             if state.is_some() || self.word.load(Acquire) == word {
-                return preview(&self.algorithm, state, reading.early());
+                let now = self.algorithm.overtaken(state.as_ref(), reading.early());
+                return preview(&self.algorithm, state, now);
             }
         }
     }
