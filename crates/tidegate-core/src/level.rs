@@ -168,6 +168,25 @@ impl Level {
         }
     }
 
+    /// The time of the last unit, and the grains that were left then; zeros for an empty level. A larger debt stops at the
+    /// largest value.
+    #[inline]
+    pub(crate) fn pack_with_last(&self, rate: Rate) -> [u64; 2] {
+        match self.left(rate, self.last) {
+            0 => [0; 2],
+            left => [self.last.as_micros(), u64::try_from(left).unwrap_or(u64::MAX)],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn unpack_with_last(rate: Rate, [last, left]: [u64; 2]) -> Self {
+        if left == 0 {
+            return Self::EMPTY;
+        }
+        let last = Timestamp::from_micros(last);
+        Self { empty_at: rate.instant(last) + u128::from(left), last, ..Self::EMPTY }
+    }
+
     #[inline]
     pub(crate) const fn last(&self) -> Timestamp {
         self.last

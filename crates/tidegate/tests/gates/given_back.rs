@@ -3,6 +3,8 @@
 //! `TIDEGATE_LONG=1` walks twenty times as many.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use crate::packed::{TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind, Model};
 use testkit::traffic::{self, Rng};
@@ -73,7 +75,7 @@ fn walk<C: Clock>(
                 assert_eq!(answered(answer.matched()[0].decision()), expected, "{}", context());
             }
             20..35 => {
-                let reserves = policy.algorithm == AlgorithmKind::LeakyQueue || rng.below(2) == 0;
+                let reserves = rng.below(2) == 0;
                 let request = Request::from(asked);
                 let (answer, expected) = match reserves {
                     true => (gate.check(request.reserving()), models[user].reserve(at_us, cost)),
@@ -199,25 +201,31 @@ fn a_lower_capacity_alone_cuts_nothing_of_what_comes_back() {
     assert_eq!(answer.matched()[0].decision().remaining, 100);
 }
 
-/// In words a queue does not keep when its last slot was promised.
 #[test]
-fn a_queue_gives_the_last_slot_back_only_to_a_request_that_reserved_it() {
+fn a_queue_gives_its_last_slots_back_to_a_plain_check_as_to_a_request_that_reserved_them() {
     let policy = model::Policy {
         capacity: Some(9),
         ..model::Policy::new(AlgorithmKind::LeakyQueue, 60, 60_000_000)
     };
     let clock = ManualClock::starting_at(Timestamp::from_micros(60_000_000));
     let rule = RuleSpec::new("r", spec_of(&policy)).key(["user"]);
-    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock);
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
     let asked = Descriptor::new(USERS[0]).cost(2);
     let request = Request::from(asked);
-    let settled = |request: Request<'_>| {
-        let taken = Taken::from(&gate.check(request));
-        let answer = gate.settle_taken(request, &taken, &[0]);
+    let check = |request: Request<'_>| Taken::from(&gate.check(request));
+    let settle = |request: Request<'_>, taken: &Taken| {
+        let answer = gate.settle_taken(request, taken, &[0]);
         let one = answer.matched()[0];
         (one.settled(), one.decision().remaining)
     };
-    assert_eq!(settled(request.reserving()), (Settled::Whole, 10));
-    assert_eq!(settled(request), (Settled::Late(2), 8), "what stays taken is reported");
-    assert_eq!(settled(request.reserving()), (Settled::Whole, 8));
+    for request in [request.reserving(), request] {
+        let first = check(request);
+        assert_eq!(settle(request, &first), (Settled::Whole, 10));
+        let first = check(request);
+        clock.advance(Duration::from_millis(1));
+        let last = check(request);
+        assert_eq!(settle(request, &first), (Settled::Late(2), 6), "a slot is promised after it");
+        assert_eq!(settle(request, &last), (Settled::Whole, 8));
+        clock.advance(Duration::from_secs(60));
+    }
 }

@@ -21,7 +21,6 @@ pub struct LeakyQueue {
     most_held: u64,
     window: Micros,
     rate: Rate,
-    packing: Packing,
 }
 
 impl LeakyQueue {
@@ -40,9 +39,8 @@ impl Decide for LeakyQueue {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
         let most_held = if limit == 0 { 0 } else { capacity + 1 };
-        let packing = Level::packing(rate, rate.grains(most_held));
         let max_debt = spec.max_debt;
-        Ok(Self { per_window: limit, max_debt, most_held, window, rate, packing })
+        Ok(Self { per_window: limit, max_debt, most_held, window, rate })
     }
 
     fn fresh(&self, _now: Timestamp) -> Level {
@@ -75,15 +73,6 @@ impl Decide for LeakyQueue {
         let are_last = state.last() == since.at && state.past().admits(since);
         let grains = self.rate.grains(units);
         if are_last { state.lower(self.rate, at, since.at, grains, grains) } else { 0 }
-    }
-
-    /// The mark is not read, but a state with one is not packed: words lose when the last slot was promised.
-    fn open(&self, state: &mut Level, at: Timestamp) {
-        state.open(self.rate, at);
-    }
-
-    fn close(&self, state: &mut Level, since: Timestamp) {
-        state.past_mut().close(since);
     }
 
     fn past<'s>(&self, state: &'s Level) -> Option<&'s Past> {
@@ -180,18 +169,20 @@ impl Amend for LeakyQueue {
 impl Lease for LeakyQueue {}
 
 impl Pack for LeakyQueue {
+    /// When the last slot was promised is packed as well, because it says whether units may come back.
     fn packing(&self) -> Packing {
-        self.packing
+        let fits = self.rate.grains(self.most_held) <= u64::MAX.into();
+        if fits { Packing::Two } else { Packing::Unpacked }
     }
 
     #[inline]
-    fn pack<const WORDS: usize>(&self, base: Timestamp, state: &Level) -> [u64; WORDS] {
-        resized(state.pack(self.rate, base, self.packing))
+    fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &Level) -> [u64; WORDS] {
+        resized(state.pack_with_last(self.rate))
     }
 
     #[inline]
-    fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> Level {
-        Level::unpack(self.rate, base, resized(words))
+    fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> Level {
+        Level::unpack_with_last(self.rate, resized(words))
     }
 }
 
@@ -222,8 +213,8 @@ impl Scripted for LeakyQueue {
 }
 
 impl Persist for LeakyQueue {
-    fn persist(&self, state: &Level, last: Timestamp, numbers: &mut Vec<u64>) {
-        state.persist(self.rate, last, numbers);
+    fn persist(&self, state: &Level, _last: Timestamp, numbers: &mut Vec<u64>) {
+        state.persist(self.rate, state.last(), numbers);
     }
 
     fn restore(&self, numbers: &[u64]) -> Option<Level> {
