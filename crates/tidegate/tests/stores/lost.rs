@@ -16,7 +16,7 @@ use crate::server::{Events, Server, gate_with, rule, settings};
 
 /// The fate of replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Replies {
+pub(crate) enum Replies {
     Pass,
     /// They are held back until the proxy passes replies again.
     Hold,
@@ -24,41 +24,42 @@ enum Replies {
     Lose,
 }
 
-/// A proxy between a gate and its server.
-struct Proxy {
-    port: u16,
+/// A proxy between a gate and its server. Its clones are the same proxy.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
     /// The number of scripts that were sent to the server.
     scripts: Arc<AtomicUsize>,
-    replies: Arc<watch::Sender<Replies>>,
+    /// Commands wait once so many scripts were sent.
+    pub(crate) most: Arc<watch::Sender<usize>>,
+    pub(crate) replies: Arc<watch::Sender<Replies>>,
 }
 
 impl Proxy {
-    async fn before(server: &Server) -> Self {
+    pub(crate) async fn before(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let scripts = Arc::new(AtomicUsize::new(0));
         let replies = Arc::new(watch::Sender::new(Replies::Pass));
-        let (to, counted, how) = (server.port, Arc::clone(&scripts), Arc::clone(&replies));
+        let most = Arc::new(watch::Sender::new(usize::MAX));
+        let proxy = Self { port, scripts, most, replies };
+        let (to, own) = (server.port, proxy.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-                tokio::spawn(between(client, server, Arc::clone(&counted), Arc::clone(&how)));
+                tokio::spawn(between(client, server, own.clone()));
             }
         });
-        Self { port, scripts, replies }
+        proxy
     }
 
-    fn scripts(&self) -> usize {
+    pub(crate) fn scripts(&self) -> usize {
         self.scripts.load(SeqCst)
     }
 }
 
-async fn between(
-    client: TcpStream,
-    server: TcpStream,
-    scripts: Arc<AtomicUsize>,
-    replies: Arc<watch::Sender<Replies>>,
-) {
+async fn between(client: TcpStream, server: TcpStream, proxy: Proxy) {
+    let Proxy { scripts, most, replies, .. } = proxy;
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let asking = tokio::spawn(async move {
@@ -69,6 +70,7 @@ async fn between(
             let text = String::from_utf8_lossy(sent);
             let scripts_in_it = text.split("EVAL").skip(1);
             let found = scripts_in_it.filter(|script| !script.contains("tidegate:?")).count();
+            let _ = most.subscribe().wait_for(|most| scripts.load(SeqCst) < *most).await;
             to_server.write_all(sent).await.unwrap();
             scripts.fetch_add(found, SeqCst);
         }
@@ -89,7 +91,11 @@ async fn between(
 }
 
 /// Makes a gate behind a proxy, after the first check of its store has ended and its scripts are known.
-async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+pub(crate) async fn behind(
+    proxy: &Proxy,
+    timeout: Duration,
+    rules: Vec<RuleSpec>,
+) -> (SharedGate, Events) {
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
     let (gate, events) = gate_with(settings, rules).await;
@@ -105,14 +111,20 @@ async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (Shar
 
 /// Starts a server that has a finding to report, which marks the end of the check.
 fn server() -> Server {
-    Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
+    server_in(&[])
+}
+
+/// Starts such a server with these variables in its environment.
+pub(crate) fn server_in(environment: &[(String, String)]) -> Server {
+    let arguments = ["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"];
+    Server::start_in(environment, &arguments)
 }
 
 fn remembering(algorithm: AlgorithmKind) -> RuleSpec {
     rule(algorithm, 10).dedupe(Duration::from_secs(600))
 }
 
-async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
+pub(crate) async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
     gate.recovered().await;
     let plain = Request::new(request.domain(), request.descriptors());
     let answer = gate.peek(&plain).await;

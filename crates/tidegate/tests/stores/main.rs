@@ -41,5 +41,6 @@ mod server;
 mod shared;
 mod silent;
 mod sums;
+mod undone;
 mod values;
 mod versions;

@@ -7,7 +7,9 @@ use tidegate::{AlgorithmKind, Descriptor, OnExcess, Policy, Request, RuleSpec, S
 use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_leased};
+use crate::lost::Proxy;
 use crate::server::{LONG, Server, check, rule};
+use crate::undone::{MOST_ASKED, Newer};
 
 const LIMIT: u64 = 5_000;
 
@@ -138,6 +140,27 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
         assert_eq!(decision.limit, 2 * LIMIT);
         assert!(decision.remaining < 2 * LIMIT - admitted, "what was used stays used");
     }
+}
+
+#[tokio::test]
+async fn units_of_leases_are_not_given_back_for_ever_while_values_change() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(&server).await;
+    let rule = own(AlgorithmKind::FixedWindow);
+    let url = format!("redis://127.0.0.1:{}", proxy.port);
+    let gate = node(&url, 1, vec![rule.clone()]).await;
+    let mut newer = Newer::over(&server.url(), rule).await;
+    while held(&gate) == 0 {
+        let _ = until_leased(&gate, "ada").await;
+    }
+    proxy.most.send_replace(proxy.scripts());
+    let day = Duration::from_secs(86_400);
+    let other = Spec::new(AlgorithmKind::FixedWindow, 2 * LIMIT, day);
+    gate.amend("default", "fixed_window", other).unwrap();
+    let most = MOST_ASKED * gate.counts().leases_granted as usize;
+    let asked = newer.outpace(&proxy, "ada", most, || held(&gate) == 0).await;
+    assert!((2..=most).contains(&asked), "{asked} times, at most {most}");
+    assert!(gate.counts().leased_changed > 0, "{:?}", gate.counts());
 }
 
 #[tokio::test]
