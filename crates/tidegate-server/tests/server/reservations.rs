@@ -130,6 +130,42 @@ async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
     assert_eq!(Client::new(server.http).post("/v1/settle", &body).await.json()["remaining"], 999);
 }
 
+/// Over HTTP and RESP, in memory and in a store.
+#[tokio::test]
+async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
+    let store = Store::start();
+    let in_store = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    for rules in [RULES, &in_store] {
+        let server = granting(rules);
+        let client = Client::new(server.http);
+        let reserve = json!({"descriptor": {"user": "ada"}, "cost": 0}).to_string();
+        let reserved = client.post("/v1/reserve", &reserve).await.json();
+        let id = reserved["reservation"].as_str().unwrap();
+        for actual in [7, 7, 2_000, 0] {
+            let settled = client.post("/v1/settle", &settle(id, actual)).await;
+            assert_eq!(settled.status, 200, "{}", settled.text);
+            let answer = settled.json();
+            assert_eq!((&answer["settled"], &answer["cut"]), (&json!(0), &json!(actual)));
+        }
+        let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+        let mut redis = redis.get_connection().unwrap();
+        let mut reserve = cmd("TG.RESERVE");
+        reserve.arg(&["default", "COST", "0", "user", "ada"]);
+        let reply: Vec<Value> = reserve.query(&mut redis).unwrap();
+        let Some(Value::BulkString(id)) = reply.last() else { panic!("{reply:?}") };
+        for actual in [7, 2_000] {
+            let settled: Vec<Value> =
+                cmd("TG.SETTLE").arg(id).arg(actual).query(&mut redis).unwrap();
+            let [.., taken, _, cut] = &settled[..] else { panic!("{settled:?}") };
+            assert_eq!((taken, cut), (&Value::Int(0), &Value::Int(actual)), "{settled:?}");
+        }
+        let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
+        assert_eq!(peek["remaining"], 1_000);
+        let metrics = Client::new(server.admin).get("/metrics").await.text;
+        assert!(metrics.contains("\ntidegate_reservations 0\n"), "{metrics}");
+    }
+}
+
 /// What the store has decided is settled when it answers again; what this server has decided is settled here.
 #[tokio::test]
 async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_settled_here() {

@@ -12,6 +12,7 @@ use crate::subjects::{Case, DAY, Store};
 
 every_gate! {
     a_charge_is_kept_unless_it_is_released,
+    a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost,
     a_refusal_holds_nothing_and_reports_when_to_retry,
     eight_callers_keep_no_more_than_the_limit,
 }
@@ -39,6 +40,36 @@ fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
         });
         assert_eq!(seen(gate.as_ref(), ADA), [remaining; 2], "{ending:?}");
     }
+}
+
+/// It gives nothing back, and ends no reservation of another caller.
+fn a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost(
+    case: &Case<'_, dyn Store>,
+) {
+    let endings = [
+        (Ending::Dropped, 10),
+        (Ending::Kept, 10),
+        (Ending::Released, 10),
+        (Ending::Settled(0), 10),
+        (Ending::Settled(7), 10 - case.kept(7)),
+        (Ending::Settled(30), 10_u64.saturating_sub(case.kept(30))),
+    ];
+    for (ending, remaining) in endings {
+        let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
+        ask(&[(ADA, 0)], |request| {
+            let answer = gate.hold(request, ending).unwrap();
+            assert_eq!(left(&answer), [10, 10]);
+        });
+        assert_eq!(seen(gate.as_ref(), ADA), [remaining; 2], "{ending:?}");
+    }
+    let gate = case.gate([case.rule("all", 10)]);
+    ask(&[(ADA, 4)], |request| {
+        let nothing = || {
+            ask(&[(ADA, 0)], |request| assert!(gate.hold(request, Ending::Released).is_ok()));
+        };
+        assert!(gate.hold_while(request, &nothing, Ending::Settled(1)).is_ok());
+    });
+    assert_eq!(seen(gate.as_ref(), ADA), [10 - case.kept(1)]);
 }
 
 fn a_refusal_holds_nothing_and_reports_when_to_retry(case: &Case<'_, dyn Store>) {
