@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy, Request,
-    RuleOutcome, RuleSpec, RuleStatistics, Spec, Usage,
+    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy, Request,
+    RuleOutcome, RuleSpec, RuleStatistics, Spec, Timestamp, Usage,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -30,7 +31,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<Ru
     (gate.with_observer(counts.clone()), counts)
 }
 
-fn ask(gate: &Gate<ManualClock>, user: &str, cost: u64) -> bool {
+fn ask<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries).cost(cost)];
     gate.check(&Request::new("default", &descriptors)).is_allowed()
@@ -157,5 +158,29 @@ fn limiters_in_memory_are_counted_with_their_bytes_and_those_that_were_dropped()
         let admitted = (0..9).filter(|key| ask(&gate, &format!("key-{key}"), 1)).count();
         assert_eq!(admitted, 9, "{algorithm:?}");
         assert_eq!((kept().keys, kept().dropped), (2, 2), "{algorithm:?}: the first two");
+    }
+}
+
+/// A clock that may step back, in seconds.
+struct Stepping<'c>(&'c AtomicU64);
+
+impl Clock for Stepping<'_> {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(SeqCst) * 1_000_000)
+    }
+}
+
+/// A state that moves back with its clock remembers that, whatever was asked: none of the steps may go uncounted.
+#[test]
+fn what_a_refused_request_leaves_in_a_state_is_counted() {
+    let seconds = AtomicU64::new(100 * 3_600);
+    for refused in [0, 1] {
+        seconds.store(100 * 3_600, SeqCst);
+        let gate = Gate::with_clock(policy([window("each", 1)]), Stepping(&seconds));
+        assert!(ask(&gate, "ada", 1));
+        let before = gate.kept()[0].1.bytes;
+        seconds.store(50 * 3_600, SeqCst);
+        assert_eq!(ask(&gate, "ada", refused), refused == 0);
+        assert!(gate.kept()[0].1.bytes > before, "cost {refused}");
     }
 }
