@@ -97,7 +97,8 @@ impl<R: Algorithm> Packed for Of<R> {
         let (state, at) = self.at(read);
         let reset_after = self.algorithm.reset_after(&state, at);
         assert_eq!(self.algorithm.is_idle(&state, at), reset_after.is_zero());
-        let wait = if reset_after.is_zero() { 0 } else { at.plus(reset_after).since(read).as_micros() };
+        let wait =
+            if reset_after.is_zero() { 0 } else { at.plus(reset_after).since(read).as_micros() };
         (self.algorithm.remaining(&state, at), wait)
     }
 

@@ -178,7 +178,7 @@ impl<C: Clock> Gate<C> {
         loop {
             let generation = self.memory.newest();
             let mut asks = StepList::new();
-            self.resolve(&generation, request, &mut asks);
+            self.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks);
             keep_limited(&mut asks);
             if let Ok(done) = self.step_in(&generation, request, &asks, clock, step) {
                 return then(generation, &asks, done);
@@ -264,24 +264,31 @@ impl<C: Clock> Gate<C> {
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     fn all_asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
         let mut asks = InlineList::new();
-        self.resolve(generation, request, &mut asks);
+        self.resolve(generation, request, |rule| generation.is_per_key(rule), &mut asks);
         asks
     }
 
-    /// Adds the limiters of a request to an empty list, including those that a plan or the request itself makes
-    /// unlimited.
+    /// Adds the limiters of a request to an empty list; those of an unlimited rule only if it `may_have_others` than its
+    /// own values.
     #[inline]
     fn resolve<A: Array<Item = Ask>>(
         &self,
         generation: &Generation,
         request: &Request<'_>,
+        may_have_others: impl Fn(usize) -> bool,
         asks: &mut SmallVec<A>,
     ) {
         let mut fingerprints = Fingerprints::new(&self.seed);
-        let is_per_key = |number| generation.is_per_key(number);
         let lineage = |number| generation.lineage(number);
         let fingerprint = |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor);
-        self.front.resolve(&generation.policy, lineage, request, fingerprint, is_per_key, asks);
+        self.front.resolve(
+            &generation.policy,
+            lineage,
+            request,
+            fingerprint,
+            may_have_others,
+            asks,
+        );
     }
 }
 

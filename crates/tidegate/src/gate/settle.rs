@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::frontend::{Taken, with_actual};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Ask, Step};
+use crate::step::{Ask, Source, Step};
 
 impl<C: Clock> Gate<C> {
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
@@ -33,7 +33,12 @@ impl<C: Clock> Gate<C> {
     /// loses what was too little, even into debt. The answer reports the limiters' values after that.
     pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
         let request = &request.into();
-        self.settle_those(request, &[actual], |all| all).answer()
+        let chosen = |mut all: Vec<(Ask, u64)>| {
+            // Nothing says that a rule took the cost before it became unlimited.
+            all.retain(|(ask, _)| !ask.is_unlimited || ask.source != Source::Rule);
+            all
+        };
+        self.settle_those(request, &[actual], chosen).answer()
     }
 
     /// Settles a request with those of its limiters that took its cost, as [`Taken`] says, also if the rules have
@@ -94,8 +99,12 @@ impl<C: Clock> Gate<C> {
         chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
     ) -> Stepped {
         let (generation, (asks, done)) = self.memory.ask(|generation| {
-            // A limiter that a plan makes unlimited now may have been taken from before.
-            let resolve = |request: &Request<'_>| self.all_asks(generation, request);
+            // A limiter that is unlimited now may have been taken from before.
+            let resolve = |request: &Request<'_>| {
+                let mut asks = InlineList::new();
+                self.resolve(generation, request, |_| true, &mut asks);
+                asks
+            };
             let all = chosen(with_actual(request, actual, resolve));
             let (asks, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
             let done = self.memory.settle(generation, &asks, &actual, &self.clock)?;

@@ -14,7 +14,7 @@ impl<C: Clock> Limiter<C> {
     /// The limiter is first brought up to date under the old rule. Used units stay used: a higher
     /// limit adds the difference, a lower one may leave a debt, and a change to another rule and
     /// back gives no credit. If the algorithm, the window or its parts change, units in use count
-    /// as taken now. An unlimited rule counts nothing, so a rule that replaces it starts fresh.
+    /// as taken now. An unlimited rule counts nothing and forgets nothing.
     ///
     /// A limiter that was never changed pays nothing for this; a changed one keeps its state under
     /// a lock.

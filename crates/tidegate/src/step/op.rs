@@ -114,6 +114,17 @@ impl Step {
         }
     }
 
+    /// The step that runs under a rule without a limit, on a limiter that had one before: it takes nothing more.
+    pub(crate) fn without_limit(self, cost: u64) -> Option<Self> {
+        match self {
+            Self::Settle { actual, token, since } => {
+                Some(Self::Settle { actual: actual.min(cost), token, since })
+            }
+            Self::Reset { .. } => Some(self),
+            _ => None,
+        }
+    }
+
     /// The step that runs on the overflow limiter for a key without a limiter of its own. It gives
     /// nothing back, because nobody knows whether the units were taken there.
     pub(crate) const fn beyond(self, cost: u64) -> Self {

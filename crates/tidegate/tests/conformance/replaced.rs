@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use testkit::threads::together;
-use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec};
+use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec, Spec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::subjects::gates::{AnyGate, Ending, Entries, admitted, ask, seen};
@@ -16,6 +16,7 @@ every_gate! {
     what_was_used_stays_used_under_other_values,
     a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window,
     a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit,
+    a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit,
     overrides_that_come_and_go_take_what_was_used_with_them,
     an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_window,
     changed_fields_apply_immediately,
@@ -107,6 +108,31 @@ fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit(case: &Case<
     assert!(admits(&*gate, ADA, 1_000_000));
     gate.replace(vec![each(case, "gone", 20)]);
     assert!(!admits(&*gate, ADA, 15) && admits(&*gate, BOB, 17), "changed");
+}
+
+/// It counts nothing, and what was held before is settled during that time or after it.
+fn a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit(case: &Case<'_, dyn Store>) {
+    // A permit whose rule has no limit ends by itself over a store.
+    let endings = if case.algorithm.holds_permits() { &[false][..] } else { &[false, true] };
+    for ends_meanwhile in endings {
+        let unlimited = || RuleSpec::new("a", Spec::unlimited(case.algorithm)).key(["user"]);
+        let gate = case.gate([each(case, "a", 10)]);
+        assert!(admits(&*gate, BOB, 3));
+        ask(&[(ADA, 6)], |request| {
+            let happens = || {
+                gate.replace(vec![unlimited()]);
+                assert!(admits(&*gate, ADA, 1_000));
+                if !ends_meanwhile {
+                    gate.replace(vec![each(case, "a", 20)]);
+                    assert_eq!(left(&*gate, ADA), known(&[("a", 14)]));
+                }
+            };
+            assert!(gate.hold_while(request, &happens, Ending::Settled(1)).is_ok());
+        });
+        gate.replace(vec![each(case, "a", 20)]);
+        assert_eq!(left(&*gate, ADA), known(&[("a", 20 - case.kept(1))]), "{ends_meanwhile}");
+        assert_eq!(left(&*gate, BOB), known(&[("a", 17)]));
+    }
 }
 
 fn overrides_that_come_and_go_take_what_was_used_with_them(case: &Case<'_, dyn Store>) {

@@ -55,15 +55,12 @@ impl Known {
         Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(values)))
     }
 
-    /// Puts the limiters under the known values.
+    /// Puts the limiters under the known values. While there is no limit they stay as they are.
     fn follow(&mut self, at_us: u64) {
         for (user, mut limiter) in std::mem::take(&mut self.limiters) {
-            if let Some(values) = self.values(user).cloned() {
-                if limiter.policy() != &values {
-                    limiter.replace(at_us, values);
-                }
-                self.limiters.insert(user, limiter);
-            }
+            let changed = self.values(user).filter(|values| limiter.policy() != *values).cloned();
+            changed.into_iter().for_each(|values| limiter.replace(at_us, values));
+            self.limiters.insert(user, limiter);
         }
     }
 }
@@ -256,7 +253,9 @@ impl<C: Clock> Walk<C> {
             }
             5 => {
                 self.ask(user, cost, |gate, request| gate.reset(request));
-                self.known.iter_mut().for_each(|known| _ = known.limiters.remove(known.key(user)));
+                // A rule without a limit is not reset.
+                let limited = self.known.iter_mut().filter(|known| known.values(user).is_some());
+                limited.for_each(|known| _ = known.limiters.remove(known.key(user)));
             }
             6..9 => self.compare(user, cost, false),
             _ => self.compare(user, cost, true),

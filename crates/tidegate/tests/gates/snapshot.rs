@@ -89,6 +89,29 @@ fn damaged_truncated_and_foreign_files_are_refused_and_nothing_else() {
     assert!(matches!(error, SnapshotError::InUse), "{error}");
 }
 
+/// Its limiters are written under the values that they have.
+#[test]
+fn what_was_used_before_a_rule_was_unlimited_is_in_the_snapshot() {
+    let clock = TestClock::at(TODAY_US);
+    let unlimited = RuleSpec::new("per-user", Spec::unlimited(AlgorithmKind::FixedWindow));
+    let unlimited = Policy::new(vec![unlimited.key(["user"])]).unwrap();
+    for algorithm in AlgorithmKind::ALL {
+        let ada = [("user", "ada")];
+        let rule = per_user(*algorithm, 9);
+        let gate = gate_of(vec![rule.clone()], &clock);
+        assert!(gate.admits(of(&ada)) && gate.admits(of(&ada)));
+        gate.replace(unlimited.clone()).unwrap();
+        let bytes = bytes_of(&gate);
+        let load = |policy| Gate::with_clock(policy, clock.clone()).with_snapshot(&bytes[..]);
+        let (again, loaded) = load(Policy::new(vec![rule.clone()]).unwrap()).unwrap();
+        assert_eq!(loaded.limiters, 1, "{algorithm}");
+        gate.replace(Policy::new(vec![rule]).unwrap()).unwrap();
+        assert_eq!(again.available(of(&ada)), gate.available(of(&ada)), "{algorithm}");
+        let (_, loaded) = load(unlimited.clone()).unwrap();
+        assert_eq!(loaded.limiters, 0, "{algorithm}: nothing is kept under no limit");
+    }
+}
+
 #[test]
 fn a_rule_that_is_gone_or_has_another_key_is_dropped_and_the_others_stay() {
     let clock = TestClock::at(TODAY_US);

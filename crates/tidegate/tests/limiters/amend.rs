@@ -177,15 +177,17 @@ fn through_zero<C: Clock>(
 }
 
 #[test]
-fn an_unlimited_rule_forgets_and_what_follows_begins_as_new() {
+fn an_unlimited_rule_counts_nothing_and_forgets_nothing() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let both = Both::new(per_day(algorithm, 100));
         assert!(both.admits(60));
+        let keys = both.keyed.keys();
         both.amend(Spec::unlimited(algorithm));
         assert!(both.admits(u64::MAX));
-        assert_eq!((both.available(), both.keyed.keys()), (u64::MAX, 0));
+        assert_eq!((both.available(), both.keyed.keys()), (u64::MAX, keys));
+        both.amend(Spec::unlimited(AlgorithmKind::FixedWindow));
         both.amend(per_day(algorithm, 100));
-        assert_eq!(both.available(), 100, "{algorithm}");
+        assert_eq!(both.available(), 40, "{algorithm}");
 
         let opened = Both::new(Spec::unlimited(algorithm));
         assert!(opened.admits(1_000));

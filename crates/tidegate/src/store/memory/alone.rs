@@ -9,7 +9,7 @@ use super::build::{Build, SharedTable, budget_of};
 use super::migration::{sweep, too_small};
 use super::newest::Newest;
 use super::preview::Preview;
-use super::succession::Moved;
+use super::succession::{Moved, NEVER};
 use super::sync::Mutex;
 use super::table::{Part, Table};
 use crate::clock::{Clock, Reading};
@@ -70,7 +70,7 @@ impl Limiters {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
         }
         self.newest.publish(|| {
-            old.succession().supersede();
+            old.serve_since(NEVER);
             self.budget.follow(spec);
             let new = build(at()).table(rule, vec![Arc::clone(&old)]);
             self.budget.largest_needs(new.bytes_of_one());
@@ -78,8 +78,10 @@ impl Limiters {
         });
         published();
         let new = Arc::clone(&*self.newest.read());
-        sweep(&old, &new);
-        new.succession().end();
+        if new.kept().is_none() {
+            sweep(&old, &new);
+            new.succession().end();
+        }
         Ok(())
     }
 
@@ -128,8 +130,8 @@ impl Limiters {
 
     /// [`Table::shared`].
     pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let dated = |table: &dyn Table| table.succession().dated(step);
-        self.ask(|table| table.shared(cost, dated(table), reading))
+        let part = Part::alone(Fingerprint::FIRST, cost, step);
+        self.ask(|table| table.shared(&part.dated(table.succession()), reading))
     }
 
     /// [`Table::preview`].

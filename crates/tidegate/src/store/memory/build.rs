@@ -27,8 +27,12 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Builds the table of a rule, which succeeds `old`.
+    /// Builds the table of a rule, which succeeds `old`, or keeps its limiters if the rule is unlimited.
     pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
+        if let (true, Some(old)) = (rule.is_unlimited(), old.first()) {
+            let kept = Arc::clone(old.kept().unwrap_or(old));
+            return Arc::new(Unlimited::keeping(kept, Arc::clone(self.budget)));
+        }
         let succession = self.succession(rule, old.clone());
         let table = rule.visit(Building { build: self, succession });
         table.unwrap_or_else(|| self.table_of_nothing(rule, old))
@@ -37,7 +41,7 @@ impl Build<'_> {
     /// Builds a table that drops the limiters of the `old` ones, which are under `rule` or succeeded by it.
     pub(super) fn table_of_nothing(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
         let succession = self.succession(rule, old);
-        Arc::new(Unlimited::new(Arc::clone(self.budget), succession))
+        Arc::new(Unlimited::dropping(Arc::clone(self.budget), succession))
     }
 
     /// Builds a table with a rule for each limiter; `usual` is the rule of keys without one.

@@ -74,7 +74,7 @@ impl Replacement<dyn Cell> {
     }
 
     fn ask<O>(&self, ask: impl FnOnce(&dyn Cell) -> O) -> O {
-        self.with(|cell| ask(cell.unwrap_or(&UnlimitedCell(None))))
+        self.with(|cell| ask(cell.unwrap_or(&UnlimitedCell::ALONE)))
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn cell_of(
     replacement: &Arc<Replacement<dyn Cell>>,
 ) -> Box<dyn Cell> {
     let cell = rule.visit(Build { base, replacement: Arc::clone(replacement) });
-    cell.unwrap_or_else(|| Box::new(UnlimitedCell(Some(Arc::clone(replacement)))))
+    cell.unwrap_or_else(|| Box::new(UnlimitedCell::replaced_by(Arc::clone(replacement))))
 }
 
 struct Build {
@@ -131,5 +131,10 @@ fn followed_under<R: Algorithm>(
     state: Option<R::State>,
     now: Timestamp,
 ) -> Box<dyn Cell> {
-    rule.visit(CarryOver { old, state, now }).unwrap_or_else(|| Box::new(UnlimitedCell(None)))
+    let carried = rule.visit(CarryOver { old, state: state.clone(), now });
+    carried.unwrap_or_else(|| {
+        // Without a limit the state stays under the rule that it has.
+        let kept = Locked::new(old.clone(), state, now, Replacement::none_yet());
+        Box::new(UnlimitedCell::keeping(Box::new(kept)))
+    })
 }

@@ -10,6 +10,7 @@ use super::build::{Build, budget_of};
 use super::generation::TablesOfRule;
 use super::migration::Migrations;
 use super::ruled::BYTES_OF_OWN_RULE;
+use super::succession::NEVER;
 use crate::rules::{PolicyRule, RuleSpec};
 use crate::step::Lineage;
 
@@ -52,7 +53,7 @@ impl Known {
     }
 
     pub(super) fn supersede(&self) {
-        self.of_rule.tables.iter().for_each(|table| table.succession().supersede());
+        self.of_rule.tables.iter().for_each(|table| table.serve_since(NEVER));
     }
 
     /// Returns the bytes that the limiters to be moved would take under `rule`, and their number.
@@ -135,7 +136,10 @@ impl Known {
                     return old.clone();
                 }
                 let new = build.table(rule.variant(variant), vec![Arc::clone(old)]);
-                migrations.0.push((Arc::clone(old), Arc::clone(&new)));
+                // A table of an unlimited rule keeps the limiters where they are.
+                if new.kept().is_none() {
+                    migrations.0.push((Arc::clone(old), Arc::clone(&new)));
+                }
                 new
             });
             self.of_rule.tables = tables.collect();

@@ -318,8 +318,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         }
     }
 
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
-        self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
+    fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        self.one_of_overflow(part, reading)
     }
 
     fn hold<'a>(

@@ -107,7 +107,9 @@ fn described(known: &Known) -> Vec<u8> {
             put_text(to, name);
             put_text(to, value);
         });
-        put_values(to, rule.variant(number));
+        // An unlimited rule keeps limiters under the values that it had before.
+        let table = known.of_rule.tables.get(number).filter(|_| !known.of_rule.is_per_key);
+        put_values(to, table.map_or(rule.variant(number), |table| &table.succession().rule));
     });
     payload
 }

@@ -1,6 +1,6 @@
 //! A step over several limiters: all are locked in one order, decide, take or not, and are unlocked.
 
-use tidegate_core::{Settled, Settlement, Timestamp, decide_all, look_at_all};
+use tidegate_core::{Settled, Timestamp, decide_all, look_at_all};
 
 use super::generation::Generation;
 use super::succession::Moved;
@@ -154,13 +154,8 @@ fn settle_all(
     step: impl Fn(usize) -> Step,
 ) -> StepList<Settled> {
     let settle = |one: &mut LockedLimiter<'_>| {
-        let step = step(one.place).on_limiter_since(one.began);
-        match (step, asks.get(one.place)) {
-            (Step::Settle { actual, token, since }, Some(ask)) => {
-                one.settle(at, Settlement { token, since, reserved: ask.cost, actual })
-            }
-            _ => Settled::Whole,
-        }
+        let ask = asks.get(one.place);
+        ask.map_or(Settled::Whole, |ask| one.settle_by(step(one.place), ask.cost, at))
     };
     held.iter_mut().map(settle).collect()
 }

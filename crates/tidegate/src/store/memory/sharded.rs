@@ -339,8 +339,8 @@ impl<E: Entry> Table for Sharded<E> {
         one.map_or_else(|| self.without_space(part, reading), Ok)
     }
 
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
-        self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
+    fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        self.one_of_overflow(part, reading)
     }
 
     fn hold<'a>(

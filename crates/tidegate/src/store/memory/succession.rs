@@ -18,6 +18,11 @@ use crate::step::Step;
 /// The number of a policy among those that a gate was given; the first has 0.
 pub(crate) type GenerationNumber = u64;
 
+/// The generation in which a table that was superseded would be asked: there is none.
+pub(super) const NEVER: GenerationNumber = GenerationNumber::MAX / 2;
+/// The generation in which the table of an unlimited rule asks the table whose limiters it keeps.
+pub(super) const KEPT: GenerationNumber = NEVER - 1;
+
 /// A newer generation is in force: nothing was taken, and the step must ask again in that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved;
@@ -66,11 +71,6 @@ impl<T: ?Sized> Succession<T> {
     pub(super) fn serve_since(&self, generation: GenerationNumber) {
         let moves = self.mark.load(Acquire) % 2;
         self.mark.store(generation * 2 + moves, Release);
-    }
-
-    /// Lets no step ask any more.
-    pub(super) fn supersede(&self) {
-        self.serve_since(GenerationNumber::MAX / 2);
     }
 
     /// Returns the first result of `take` over the old tables.

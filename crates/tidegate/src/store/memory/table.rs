@@ -4,6 +4,7 @@ use std::borrow::BorrowMut;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Held, Rule, Settled, Settlement, Timestamp, Token, Verbs, Verdict};
 
@@ -130,16 +131,12 @@ impl<'a> Part<'a> {
         Self { step: succession.dated(self.step), ..self }
     }
 
-    /// The step to run although the limiter may not decide, for want of room or under an unlimited rule, because the
-    /// step cannot be refused: a refund, a settlement or a report. Under an unlimited rule only a settlement runs, and
-    /// takes nothing more.
+    /// The step to run although the limiter may not decide: one that cannot be refused for want of room, or what is left
+    /// of it [without a limit](Step::without_limit).
     pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
-        match self.step {
-            Step::Settle { actual, token, since } if is_unlimited => {
-                Some(Step::Settle { actual: actual.min(self.cost), token, since })
-            }
-            Step::Reset { .. } => Some(self.step),
-            step => (step.is_unconditional() && !is_unlimited).then_some(step),
+        match is_unlimited {
+            true => self.step.without_limit(self.cost),
+            false => self.step.is_unconditional().then_some(self.step),
         }
     }
 }
@@ -166,8 +163,8 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     /// Runs one step on one limiter: finds it, decides, and stores it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Runs one step on the overflow limiter in the first generation, for a reservation that was taken there.
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved>;
+    /// Runs one step on the overflow limiter, for a reservation that was taken there, whatever the key of `part`.
+    fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
     /// Locks several limiters, each once, until the result is dropped or released.
     fn hold<'a>(
@@ -227,6 +224,16 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
 
     /// The generations that may ask it, and the tables that it succeeds.
     fn succession(&self) -> &Succession<dyn Table>;
+
+    /// Lets only steps of this generation and of later ones ask.
+    fn serve_since(&self, generation: GenerationNumber) {
+        self.succession().serve_since(generation);
+    }
+
+    /// The table whose limiters it keeps, if its rule has no limit and had one before.
+    fn kept(&self) -> Option<&Arc<dyn Table>> {
+        None
+    }
 }
 
 /// The migration of limiters between a table and the one that succeeds it.
@@ -304,6 +311,16 @@ pub(super) enum LockedVerbs<'a> {
     Made(Box<dyn StoreVerbs + 'a>),
 }
 
+impl LockedLimiter<'_> {
+    /// Settles units that were taken.
+    pub(super) fn settle_by(&mut self, step: Step, reserved: u64, at: Timestamp) -> Settled {
+        let Step::Settle { actual, token, since } = step.on_limiter_since(self.began) else {
+            return Settled::Whole;
+        };
+        self.settle(at, Settlement { token, since, reserved, actual })
+    }
+}
+
 impl<'a> Deref for LockedLimiter<'a> {
     type Target = dyn StoreVerbs + 'a;
 
@@ -334,8 +351,8 @@ pub(crate) trait StoreVerbs: Verbs {
     /// Returns whether the overflow limiter decided instead of the key's own.
     fn is_elsewhere(&self) -> bool;
 
-    /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
-    /// What was taken at `since` comes back as far as it still counts.
+    /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below. What was taken at `since`
+    /// comes back as far as it still counts.
     fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled;
 
     /// Notes that the cost that was taken is reserved.

@@ -1,4 +1,4 @@
-//! The cell of an unlimited rule: it admits everything and keeps nothing.
+//! The cell of an unlimited rule: it admits everything and counts nothing.
 
 use std::sync::Arc;
 
@@ -10,13 +10,29 @@ use crate::step::{One, Step};
 use crate::store::memory::preview::{Preview, UnlimitedPreview};
 use crate::store::memory::replacement::Replacement;
 
-/// The cell, closed by what replaces it: `None` for a cell that is itself in force in place of another.
+/// The cell.
 #[derive(Debug)]
-pub(super) struct UnlimitedCell(pub(super) Option<Arc<Replacement<dyn Cell>>>);
+pub(super) struct UnlimitedCell {
+    /// The cell that replaces and so closes it; `None` for a cell that is itself in force in place of another.
+    replacement: Option<Arc<Replacement<dyn Cell>>>,
+    /// The state under the last limit, if there was one.
+    kept: Option<Box<dyn Cell>>,
+}
 
 impl UnlimitedCell {
+    /// A cell that nothing replaces.
+    pub(super) const ALONE: Self = Self { replacement: None, kept: None };
+
+    pub(super) const fn replaced_by(replacement: Arc<Replacement<dyn Cell>>) -> Self {
+        Self { replacement: Some(replacement), kept: None }
+    }
+
+    pub(super) const fn keeping(kept: Box<dyn Cell>) -> Self {
+        Self { replacement: None, kept: Some(kept) }
+    }
+
     fn replacement(&self) -> Option<&Replacement<dyn Cell>> {
-        self.0.as_deref().filter(|replacement| replacement.is_in_force())
+        self.replacement.as_deref().filter(|replacement| replacement.is_in_force())
     }
 }
 
@@ -30,10 +46,13 @@ impl Cell for UnlimitedCell {
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        match self.replacement() {
-            Some(other) => other.step(cost, step, reading),
-            None => One::unlimited(reading.early()),
+        if let Some(other) = self.replacement() {
+            return other.step(cost, step, reading);
         }
+        if let (Some(kept), Some(step)) = (&self.kept, step.without_limit(cost)) {
+            kept.step(cost, step, reading);
+        }
+        One::unlimited(reading.early())
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
@@ -41,7 +60,10 @@ impl Cell for UnlimitedCell {
             .map_or_else(|| Box::new(UnlimitedPreview) as _, |other| other.preview(reading))
     }
 
-    fn close(&self, rule: &Rule, _reading: Reading<'_>) -> Box<dyn Cell> {
-        cell_of(rule, None, &Replacement::none_yet())
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
+        match &self.kept {
+            Some(kept) => kept.close(rule, reading),
+            None => cell_of(rule, None, &Replacement::none_yet()),
+        }
     }
 }
