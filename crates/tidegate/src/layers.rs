@@ -12,7 +12,7 @@ macro_rules! pass_inward {
             asks: &[$crate::store::KeyAsk],
             args: $crate::store::StepArgs<'_>,
             reply: &$crate::store::StepReply,
-        ) -> Vec<(usize, $crate::store::LimiterReply)> {
+        ) -> $crate::store::StepReply {
             self.inner.undo(asks, args, reply).await
         }
     };
@@ -30,8 +30,8 @@ macro_rules! pass_inward {
             rest: &$crate::lease::Unspent<$crate::store::KeyAsk>,
             node: u64,
         ) -> Result<
-            Option<($crate::store::redis::script::GivenBack, $crate::lease::Report)>,
-            $crate::store::redis::StoreError,
+            Option<($crate::lease::GivenBack, $crate::lease::Report)>,
+            $crate::store::StoreError,
         > {
             self.inner.give_back_lease(rest, node).await
         }

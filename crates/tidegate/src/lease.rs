@@ -17,5 +17,7 @@ mod tests;
 mod units;
 
 pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Leased, Unspent, Wanted};
+#[cfg(feature = "redis")]
+pub use reply::GivenBack;
 pub(crate) use reply::{Grant, Report};
 pub(crate) use terms::Terms;

@@ -178,7 +178,9 @@ pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResour
 pub use stats::{Histogram, Striped};
 pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
-pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
+pub use store::redis::{Finding, StoreCounts, script};
+#[cfg(feature = "redis")]
+pub use store::{StoreError, StoreEvent};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
     MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token, Verdict,

@@ -4,8 +4,14 @@ mod ask;
 mod op;
 mod reply;
 mod standing;
+#[cfg(feature = "redis")]
+mod values;
 
 pub(crate) use ask::{Ask, Descriptors, Lineage, OwnValues, Source, keep_limited};
 pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, One, without_values};
 pub(crate) use standing::{Lack, Standing};
+#[cfg(feature = "redis")]
+pub(crate) use values::BUCKET;
+#[cfg(feature = "redis")]
+pub use values::Values;

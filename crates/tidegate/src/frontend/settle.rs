@@ -7,11 +7,9 @@ use tidegate_core::{Settled, Timestamp, Token};
 use crate::answer::{Answer, Matched, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-#[cfg(feature = "redis")]
-use crate::step::Lack;
 use crate::step::{Ask, Descriptors, Lineage};
 #[cfg(feature = "redis")]
-use crate::store::redis::script::Values;
+use crate::step::{Lack, Values};
 
 /// The units that an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
 /// the answer.

@@ -22,9 +22,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::request::Origin;
 use crate::rules::Policy;
 use crate::store::memory::Generation;
-use crate::store::redis::StoreError;
 use crate::store::{
-    GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
+    GaveUp, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb, at_places, is_report,
 };
 
 /// Decides requests over several slots of the store `inner`.
@@ -106,7 +105,7 @@ impl<S: Store> StepsTaken<S> {
     }
 
     /// Starts to give back, in a task of its own.
-    fn give_back(&mut self) -> Option<JoinHandle<Vec<(usize, LimiterReply)>>> {
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<(Vec<usize>, StepReply)>>> {
         let steps = std::mem::take(&mut self.steps);
         if steps.is_empty() {
             return None;
@@ -139,14 +138,13 @@ impl<S: Store> Drop for StepsTaken<S> {
     }
 }
 
-async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Vec<(usize, LimiterReply)> {
+/// Gives back what these steps took. Returns the replies, each with the indices of its limiters.
+async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Vec<(Vec<usize>, StepReply)> {
     let mut given_back = Vec::new();
     for TakenStep { asks, leased, at, reply, places } in steps {
         let asked = StepArgs::new(Verb::Ask, Origin::default(), store.deadline());
         let asked = StepArgs { leased: &leased, at, ..asked };
-        for (place, reply) in store.undo(&asks, asked, &reply).await {
-            given_back.extend(places.get(place).map(|place| (*place, reply)));
-        }
+        given_back.push((places, store.undo(&asks, asked, &reply).await));
     }
     given_back
 }
@@ -267,8 +265,8 @@ impl<S: Store> AcrossSlots<S> {
         }
         if let Some(giving) = giving {
             let given = timeout_at(args.deadline, giving).await.map(Result::unwrap_or_default);
-            for (place, reply) in given.unwrap_or_default() {
-                done.note_one(place, reply);
+            for (places, reply) in given.unwrap_or_default() {
+                done.note(&places, &reply);
             }
         }
         done.allowed = false;
@@ -344,14 +342,8 @@ impl StepReply {
     /// Notes the reply of one slot for the limiters at these indices.
     fn note(&mut self, places: &[usize], reply: &Self) {
         self.allowed &= reply.allowed;
-        for (place, one) in places.iter().zip(&reply.replies) {
-            one.iter().for_each(|one| self.note_one(*place, one.clone()));
-        }
-    }
-
-    fn note_one(&mut self, place: usize, reply: LimiterReply) {
-        self.now = self.now.max(reply.seen.as_ref().map_or(self.now, |seen| seen.reply.now));
-        self.put(place, reply);
+        self.now = self.now.max(reply.now);
+        self.put_all(places.iter().copied(), reply.replies.iter().cloned());
         self.standing = self.standing_by_replies();
     }
 }

@@ -9,8 +9,7 @@ use tokio::time::Instant;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done};
 use crate::store::memory::Generation;
-use crate::store::redis::StoreError;
-use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb};
+use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, StoreError, Verb};
 pub(crate) use memory::DenialMemory;
 
 /// Called for each request that is refused without the store `inner`.

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Generation;
-use crate::store::redis::StoreError;
-use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb, at_places};
+use crate::store::{
+    GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, StoreError, Verb, at_places,
+};
 pub(crate) use local::Local;
 pub(crate) use share::Share;
 

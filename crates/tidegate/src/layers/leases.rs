@@ -14,8 +14,9 @@ use crate::inline_list::InlineList;
 use crate::lease::Terms;
 use crate::step::{Decided, Lineage, Source};
 use crate::store::memory::Generation;
-use crate::store::redis::{StoreError, StoreEvent};
-use crate::store::{GaveUp, KeyAsk, OnUnitsBack, StepArgs, StepReply, Store, Verb};
+use crate::store::{
+    GaveUp, KeyAsk, OnUnitsBack, StepArgs, StepReply, Store, StoreError, StoreEvent, Verb,
+};
 use spend::Need;
 use state::LeaseState;
 pub(crate) use state::{CallCounts, Lost, UntilDropped};

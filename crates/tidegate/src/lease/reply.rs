@@ -20,3 +20,14 @@ pub(crate) struct Report {
     pub(crate) at: Timestamp,
     pub(crate) idle_at: Timestamp,
 }
+
+/// What became of units of a lease that were given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenBack {
+    /// They are back, by this call or an earlier one.
+    Back,
+    /// They count no more: their window, bucket or tick has ended, or they have drained.
+    TooLate,
+    /// The record does not have them: this server never granted them, or has forgotten it.
+    NotTaken,
+}

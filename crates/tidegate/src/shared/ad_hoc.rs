@@ -3,8 +3,9 @@
 use tidegate_core::{Decision, Rule};
 
 use super::SharedGate;
+use crate::store::StoreError;
+use crate::store::redis::key_in;
 use crate::store::redis::script::Limiter;
-use crate::store::redis::{StoreError, key_in};
 
 impl SharedGate {
     /// Decides for one key under `rule`, and takes `cost` if the rule admits it. The keys of a `namespace` are

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::rules::PolicyErrors;
 use crate::settings::SettingsError;
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 
 /// An error of making a gate over a store.
 ///

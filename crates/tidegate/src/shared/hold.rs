@@ -5,7 +5,7 @@ use super::SharedGate;
 use crate::answer::Answer;
 use crate::frontend::{Charge, Taken};
 use crate::request::Request;
-use crate::store::redis::StoreError;
+use crate::store::StoreError;
 
 impl SharedGate {
     /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::SharedGate;
 use crate::layers::{Local, Share};
 use crate::step::Lineage;
-use crate::store::Store;
-use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
+use crate::store::redis::{Client, Listed};
+use crate::store::{Store, StoreError, StoreEvent};
 
 /// This node among those that share the store.
 #[derive(Debug)]

@@ -11,9 +11,8 @@ use crate::answer::Answer;
 use crate::request::Request;
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::store::redis::StoreError;
 use crate::store::redis::script::Call;
-use crate::store::{KeyAsk, StepArgs, Store, Verb};
+use crate::store::{KeyAsk, StepArgs, Store, StoreError, Verb};
 
 /// The most keys forgotten in one call, so that no call occupies the store for long.
 const KEYS_PER_CALL: usize = 512;

@@ -6,9 +6,8 @@ use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{Taken, with_actual};
 use crate::request::{Origin, Request};
-use crate::store::redis::StoreError;
-use crate::store::redis::script::Values;
-use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::step::Values;
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb};
 
 impl InForce {
     /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
@@ -37,8 +36,7 @@ impl InForce {
         let seen = self.tower.step(&looked, StepArgs::peek(deadline)).await;
         let Ok(seen) = seen else { return reply };
         for (place, one) in idle.into_iter().zip(seen.replies) {
-            let is_overflow =
-                one.as_ref().is_some_and(|one| one.seen.is_some() && one.decided.overflow);
+            let is_overflow = one.as_ref().is_some_and(|one| one.by_store && one.decided.overflow);
             if let Some(slot) = reply.replies.get_mut(place).filter(|_| is_overflow) {
                 *slot = one;
             }

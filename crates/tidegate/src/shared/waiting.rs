@@ -212,8 +212,7 @@ impl InForce {
 
 /// Returns whether the store did not decide.
 fn is_without_store(reply: &StepReply) -> bool {
-    reply.standing != Standing::Exact
-        && reply.replies.iter().flatten().all(|one| one.seen.is_none())
+    reply.standing != Standing::Exact && !reply.replies.iter().flatten().any(|one| one.by_store)
 }
 
 /// A request on its way through the queues.

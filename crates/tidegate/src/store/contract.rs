@@ -7,12 +7,11 @@ use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::error::StoreError;
 use super::memory::Generation;
-use super::redis::StoreError;
-use super::redis::script::GivenBack;
-use super::step::{KeyAsk, LimiterReply, StepArgs, StepReply};
+use super::step::{KeyAsk, StepArgs, StepReply};
 use crate::inline_list::InlineList;
-use crate::lease::{Report, Unspent, Wanted};
+use crate::lease::{GivenBack, Report, Unspent, Wanted};
 use crate::step::{Decided, Lineage};
 
 /// Called with limiters that got units back for which no caller waits.
@@ -37,14 +36,14 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         args: StepArgs<'_>,
     ) -> impl Future<Output = Result<StepReply, GaveUp>> + Send;
 
-    /// Gives back what the step with these `args` took, where it was taken. Returns the replies of the limiters that
-    /// got units back, each with its index.
+    /// Gives back what the step with these `args` took, where it was taken. The reply has those limiters that got units
+    /// back.
     fn undo(
         &self,
         asks: &[KeyAsk],
         args: StepArgs<'_>,
         reply: &StepReply,
-    ) -> impl Future<Output = Vec<(usize, LimiterReply)>> + Send;
+    ) -> impl Future<Output = StepReply> + Send;
 
     /// Resets limiters: nothing counts as used then.
     ///

@@ -4,22 +4,21 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::{Micros, Rule, ScriptReply, Timestamp};
+use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
-use super::redis::StoreError;
-use super::redis::script::{GivenBack, Seen, Settled};
 use super::{
     GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, StepArgs, StepReply,
     Store, Verb,
 };
 use crate::key::Seed;
-use crate::lease::{Report, Unspent};
+use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{self, Ask, Descriptors, Lineage, Source, Standing};
+use crate::store::StoreError;
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
@@ -139,14 +138,15 @@ impl FakeStore {
         reply.allowed = done.allowed;
         reply.standing = Standing::Exact;
         for (slot, decided) in reply.replies.iter_mut().zip(done.decisions) {
-            *slot = Some(reply_of(decided, now));
+            *slot = Some(LimiterReply::of_store(decided));
         }
         reply
     }
 
-    fn give_back(&self, asks: &[KeyAsk], reply: &StepReply) -> Vec<(usize, LimiterReply)> {
+    fn give_back(&self, asks: &[KeyAsk], reply: &StepReply) -> StepReply {
+        let mut given_back = StepReply::nothing(asks.len(), self.now());
         if !reply.allowed {
-            return Vec::new();
+            return given_back;
         }
         let taken: Vec<_> = asks
             .iter()
@@ -157,17 +157,11 @@ impl FakeStore {
             })
             .collect();
         let done = self.settle(&taken, &vec![0; asks.len()]);
-        let now = self.now();
-        done.decisions.into_iter().map(|decided| reply_of(decided, now)).enumerate().collect()
+        let replies =
+            done.decisions.into_iter().map(|decided| Some(LimiterReply::of_store(decided)));
+        given_back.put_all(0.., replies);
+        given_back
     }
-}
-
-fn reply_of(decided: step::Decided, now: Timestamp) -> LimiterReply {
-    let verdict = decided.decision.verdict();
-    let reply = ScriptReply { now, at: now, verdict, taken: false, state: Vec::new() };
-    let (overflow, token, settled) = (decided.overflow, decided.token, Settled::default());
-    let seen = Seen { reply, tried: false, newer: None, overflow, token, settled };
-    LimiterReply { decided, seen: Some(seen) }
 }
 
 fn as_local(ask: &KeyAsk) -> Ask {
@@ -253,12 +247,7 @@ impl Store for FakeStore {
         }
     }
 
-    async fn undo(
-        &self,
-        asks: &[KeyAsk],
-        _args: StepArgs<'_>,
-        reply: &StepReply,
-    ) -> Vec<(usize, LimiterReply)> {
+    async fn undo(&self, asks: &[KeyAsk], _args: StepArgs<'_>, reply: &StepReply) -> StepReply {
         self.give_back(asks, reply)
     }
 

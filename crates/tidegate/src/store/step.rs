@@ -1,13 +1,15 @@
 //! A step over the limiters of a request, as a store is asked for it, and its reply.
 
-use tidegate_core::{Decision, Micros, Timestamp};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Decision, Micros, ScriptReply, Timestamp};
 use tokio::time::Instant;
 
-use super::redis::Route;
-use super::redis::script::{Seen, Values};
 use crate::inline_list::InlineList;
 use crate::request::Origin;
-use crate::step::{Ask, Decided, Lack, Standing};
+use crate::step::{Ask, Decided, Lack, Standing, Values};
 
 /// A limiter of a request, by its key in the store.
 pub(crate) type KeyAsk = Ask<Vec<u8>>;
@@ -96,22 +98,50 @@ pub(crate) struct StepReply {
     pub(crate) standing: Standing,
     /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
     pub(crate) replies: InlineList<Option<LimiterReply>>,
-    /// The connection that brought the reply, over which its units can be given back.
-    pub(crate) route: Option<Route>,
+    /// What the store must know to undo the step.
+    pub(crate) receipt: Option<Receipt>,
+}
+
+/// What a store must know to undo a step, and no caller understands.
+#[derive(Clone)]
+pub(crate) struct Receipt(Arc<dyn Any + Send + Sync>);
+
+impl Receipt {
+    pub(crate) fn new(of_store: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(of_store))
+    }
+
+    /// Returns what the store put in; `None` if that has another type.
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Receipt")
+    }
 }
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct LimiterReply {
     pub(crate) decided: Decided,
-    /// The state that the store decided by; `None` if the store did not.
-    pub(crate) seen: Option<Seen>,
+    /// Whether the store decided, and no layer in place of it.
+    pub(crate) by_store: bool,
+    /// The state that the store decided by, from which waits are foretold; `None` if it did not report the state.
+    pub(crate) state: Option<ScriptReply>,
 }
 
 impl LimiterReply {
     /// The reply of a limiter that a layer decided, without the store.
     pub(crate) const fn of_layer(decided: Decided) -> Self {
-        Self { decided, seen: None }
+        Self { decided, by_store: false, state: None }
+    }
+
+    /// The reply of a limiter of the store.
+    pub(crate) const fn of_store(decided: Decided) -> Self {
+        Self { decided, by_store: true, state: None }
     }
 }
 
@@ -124,7 +154,7 @@ impl StepReply {
             repeated: false,
             standing: Standing::Exact,
             replies: (0..limiters).map(|_| None).collect(),
-            route: None,
+            receipt: None,
         }
     }
 
@@ -168,8 +198,7 @@ impl StepReply {
     /// Returns the decision of the limiter at a place, if the store took it, by the limiter of the key itself.
     pub(crate) fn own(&self, place: usize) -> Option<Decision> {
         let reply = self.replies.get(place)?.as_ref()?;
-        reply.seen.as_ref().filter(|seen| !seen.overflow)?;
-        Some(reply.decided.decision)
+        (reply.by_store && !reply.decided.overflow).then_some(reply.decided.decision)
     }
 
     /// Returns the decision like [`StepReply::own`], if it was also taken under the values of this node.

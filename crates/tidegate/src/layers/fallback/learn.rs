@@ -14,7 +14,7 @@ impl<S: Store> Fallback<S> {
             local.learn(&generation.policy, asks, |place| {
                 let one = reply.replies.get(place).and_then(Option::as_ref);
                 // Of a request that is refused, units taken ahead were released.
-                let took = |one: &&LimiterReply| reply.allowed || one.seen.is_some();
+                let took = |one: &&LimiterReply| reply.allowed || one.by_store;
                 one.filter(took)
                     .is_some_and(|one| !one.decided.overflow && one.decided.decision.is_allowed())
             });

@@ -13,9 +13,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Leases;
 use super::state::Lost;
-use crate::lease::Unspent;
+use crate::lease::{GivenBack, Unspent};
 use crate::step::Lineage;
-use crate::store::redis::script::GivenBack;
 use crate::store::{KeyAsk, Store};
 
 /// How long the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.

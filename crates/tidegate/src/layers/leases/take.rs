@@ -9,8 +9,7 @@ use tokio::time::timeout;
 use super::Leases;
 use super::state::LeaseState;
 use crate::lease::{Grant, Granted, Unspent, Wanted};
-use crate::store::redis::StoreEvent;
-use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store};
+use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent};
 
 impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.

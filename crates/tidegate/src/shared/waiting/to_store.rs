@@ -11,8 +11,7 @@ use crate::request::Request;
 use crate::shared::{InForce, SharedGate};
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
-use crate::store::redis::script::Seen;
-use crate::store::{KeyAsk, StepReply};
+use crate::store::{KeyAsk, LimiterReply, StepReply};
 use crate::wait::{Stop, Sums, Waitable, refuse_behind};
 
 /// The limiters of a waiting request in a store, and their last known values.
@@ -25,9 +24,8 @@ pub(super) struct ToStore<'g> {
     pub(super) in_force: Arc<InForce>,
     pub(super) asks: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `asks`.
-    seen: Vec<Option<Seen>>,
+    replies: InlineList<LimiterReply>,
     standing: Standing,
-    decided: InlineList<Decided>,
     /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its
     /// log must pass than the look covers.
     pub(super) laps: Vec<u64>,
@@ -42,18 +40,8 @@ impl<'g> ToStore<'g> {
     ) -> Self {
         let stops =
             stops_of(&in_force.generation.policy, &asks, max_wait, |ask| gate.queue_of(ask));
-        let (first, decided, standing) = (asks.clone(), InlineList::new(), Standing::Exact);
-        Self {
-            gate,
-            first,
-            stops,
-            in_force,
-            asks,
-            seen: Vec::new(),
-            standing,
-            decided,
-            laps: Vec::new(),
-        }
+        let (first, replies, standing) = (asks.clone(), InlineList::new(), Standing::Exact);
+        Self { gate, first, stops, in_force, asks, replies, standing, laps: Vec::new() }
     }
 
     /// Goes on under the policy in force now: another one may have been put in force while the request waited.
@@ -62,8 +50,7 @@ impl<'g> ToStore<'g> {
         if !Arc::ptr_eq(&newest, &self.in_force) {
             self.asks = self.gate.asks(&newest, request);
             self.in_force = newest;
-            self.seen.clear();
-            self.decided.clear();
+            self.replies.clear();
             self.laps.clear();
         }
     }
@@ -100,9 +87,9 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let newer = self.seen.get(place).and_then(|seen| seen.as_ref()?.decided_by());
+        let newer = self.replies.get(place).and_then(|one| one.decided.values.as_deref());
         let own = || self.asks.get(place)?.rule_in(&self.in_force.generation.policy);
-        newer.map(|newer| &**newer).or_else(own)
+        newer.or_else(own)
     }
 
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
@@ -111,22 +98,23 @@ impl<'g> ToStore<'g> {
         let StepReply { allowed, repeated, replies, standing, .. } = reply;
         self.standing = standing;
         let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
-        let replies = replies.into_iter().map(|one| match one {
-            Some(one) => (one.decided, one.seen),
-            None => (unlimited(), None),
-        });
-        let (decided, seen): (Vec<_>, Vec<_>) = replies.unzip();
-        (self.decided, self.seen) = (decided.into(), seen);
-        let done = |decisions| Done { allowed, at: now, repeated, decisions };
-        let last = done(self.decided.clone());
-        done(last.of_each(&self.asks, &self.first))
+        let replies = replies
+            .into_iter()
+            .map(|one| one.unwrap_or_else(|| LimiterReply::of_layer(unlimited())));
+        self.replies = replies.collect();
+        let decisions = self.replies.iter().map(|one| one.decided.clone()).collect();
+        let last = Done { allowed, at: now, repeated, decisions };
+        let decisions = last.of_each(&self.asks, &self.first);
+        Done { allowed, at: now, repeated, decisions }
     }
 
     /// Turns the refusal `done`, by the limiters that matched at first, into an answer of the limiters that
     /// match now.
     pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
-        let decided = |(ask, last)| done.of(&self.first, ask).cloned().unwrap_or(last);
-        let last = std::mem::take(&mut self.decided);
+        let decided = |(ask, last): (&KeyAsk, LimiterReply)| {
+            done.of(&self.first, ask).cloned().unwrap_or(last.decided)
+        };
+        let last = std::mem::take(&mut self.replies);
         let decisions = self.asks.iter().zip(last).map(decided).collect();
         let done = Done { allowed: false, at, repeated: false, decisions };
         self.in_force.answer_with(&self.asks, done, self.standing)
@@ -155,16 +143,15 @@ impl Waitable for ToStore<'_> {
 
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
         let place = self.place(stop)?;
-        let (rule, seen) = (self.rule(place)?, self.seen.get(place)?.as_ref()?);
+        let (rule, last) = (self.rule(place)?, self.replies.get(place).filter(|one| one.by_store)?);
         let looked = self.limit_if_in_part(place).and(self.laps.get(place));
-        let least = self.decided.get(place)?.decision.retry_after_micros().unwrap_or_default();
+        let least = last.decided.decision.retry_after_micros().unwrap_or_default();
         let Some(laps) = looked else {
-            // The store does not report what is in force until the request is admitted. It waits at least this
-            // long.
-            if seen.tried {
+            let Some(state) = &last.state else {
+                // Without a state the request waits at least this long.
                 return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
-            }
-            return preview_of_reply(rule, &seen.reply);
+            };
+            return preview_of_reply(rule, state);
         };
         let window = Micros::from(rule.spec().window.unwrap_or_default()).as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));

@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tidegate_core::Shown;
 
-use super::error::StoreError;
 use super::link::send;
+use crate::store::StoreError;
 
 /// The oldest version with all commands that the scripts need.
 const LEAST_VERSION: (u32, u32) = (6, 2);

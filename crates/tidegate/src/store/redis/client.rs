@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::counts::Counts;
 use super::dispatch::run;
-use super::error::{StoreError, Symptom};
-use super::event::{Observer, StoreEvent};
+use super::error::Symptom;
 use super::link::Access;
 use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
 use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
+use crate::store::{Observer, StoreError, StoreEvent};
 
 /// A store that requests are sent to. Its connections, and the checks of a shard that is
 /// unavailable, are on a thread of their own, which ends with the last clone.

@@ -29,12 +29,11 @@ use redis::Value;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::error::StoreError;
-use super::event::StoreEvent;
 use super::keys::slot_of;
 use super::link::Node;
 use super::question::Question;
 use super::state::StoreState;
+use crate::store::{StoreError, StoreEvent};
 use clock::ThreadClock;
 use cluster::Cluster;
 use look::look_after;

@@ -14,9 +14,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::task::spawn_blocking;
 
-use super::error::StoreError;
 use crate::secret_file::read_secret_file;
 use crate::settings::{Form, Secret, StoreSettings};
+use crate::store::StoreError;
 
 /// The longest time to connect, with its greetings.
 const CONNECT: Duration = Duration::from_secs(1);

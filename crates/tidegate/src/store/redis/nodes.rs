@@ -14,8 +14,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Ends};
-use super::error::StoreError;
 use super::script::{Reply, Script};
+use crate::store::StoreError;
 
 /// The pauses between two beats of a node, and after one that failed.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(200));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::error::StoreError;
 use super::route::Delivered;
 use super::script::{Call, Script};
+use crate::store::StoreError;
 
 /// A script and its arguments.
 #[derive(Clone, Debug)]

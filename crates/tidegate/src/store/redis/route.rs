@@ -8,9 +8,9 @@ use redis::{ServerErrorKind, Value};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::error::StoreError;
 use super::link::{command, with_part};
 use super::script::{Call, Reply};
+use crate::store::StoreError;
 
 /// The most calls of routes that are under way on one connection, so that they do not hold up requests.
 const MOST_UNDER_WAY: usize = 32;

@@ -38,8 +38,9 @@ mod revision;
 mod settled;
 mod step;
 mod text;
-mod values;
 
+pub use crate::lease::GivenBack;
+pub use crate::step::Values;
 pub(crate) use answer::Seen;
 pub use answer::{Answer, Decided, Lacks};
 pub use batch::{Batch, Replies};
@@ -48,12 +49,11 @@ pub use each::Each;
 pub use known::Script;
 pub use limiter::{Among, Limiter};
 pub use newer_values::NewerValues;
-pub use record::{GivenBack, LeaseRecord};
+pub use record::LeaseRecord;
 pub use reply::{NotAnAnswer, Reply};
 pub use revision::Revision;
 pub use settled::Settled;
 pub use step::Step;
-pub use values::Values;
 
 /// The version of stored states: the first byte of every state, below 32. A state of another version is neither read
 /// nor overwritten.

@@ -9,11 +9,10 @@ use tokio::time::Instant;
 
 use super::audit::Reported;
 use super::counts::Counts;
-use super::error::StoreError;
-use super::event::{Observer, StoreEvent};
 use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
+use crate::store::{Observer, StoreError, StoreEvent};
 
 /// Decisions that were not taken are reported this far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;

@@ -17,15 +17,14 @@ use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::script::{GivenBack, NewerValues};
-use super::{Client, StoreError, slot_of};
+use super::script::NewerValues;
+use super::{Client, slot_of};
 use crate::clock::{BootClock, Clock, SystemClock};
-use crate::lease::{Report, Unspent};
+use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::Policy;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, LeaseAsk, LeaseReply, LimiterReply, OnUnitsBack, StepArgs, StepReply, Store,
-    Verb,
+    GaveUp, KeyAsk, LeaseAsk, LeaseReply, OnUnitsBack, StepArgs, StepReply, Store, StoreError, Verb,
 };
 use counted::Counted;
 use loaded::Loaded;
@@ -84,15 +83,10 @@ impl Store for RedisStore {
         }
     }
 
-    async fn undo(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-        reply: &StepReply,
-    ) -> Vec<(usize, LimiterReply)> {
+    async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
         match self.took(asks, reply, args.leased, args.at) {
             Some(took) => self.give_back(asks, &took).await,
-            None => Vec::new(),
+            None => StepReply::nothing(asks.len(), Timestamp::EPOCH),
         }
     }
 

@@ -12,9 +12,8 @@ use super::Dispatcher;
 use super::look::{LOOK, PAUSES, spread};
 use super::shard::{Health, Shard};
 use super::slots::{Range, ranges_of};
-use crate::store::redis::error::StoreError;
-use crate::store::redis::event::StoreEvent;
 use crate::store::redis::link::{Node, connect_to, nodes_of_url, send};
+use crate::store::{StoreError, StoreEvent};
 
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;

@@ -17,11 +17,10 @@ use super::shard::Shard;
 use super::slots::{slots_in, tags_in};
 use crate::settings::Form;
 use crate::store::redis::audit;
-use crate::store::redis::error::StoreError;
-use crate::store::redis::event::StoreEvent;
 use crate::store::redis::link::{Node, command, connect, connect_to, send};
 use crate::store::redis::script::Script;
 use crate::store::redis::state::StoreState;
+use crate::store::{StoreError, StoreEvent};
 
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));

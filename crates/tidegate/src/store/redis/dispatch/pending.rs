@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::queue::KeyHashes;
-use crate::store::redis::error::StoreError;
+use crate::store::StoreError;
 use crate::store::redis::question::{Asked, NoReply, Question, Replied};
 use crate::store::redis::route::Delivered;
 

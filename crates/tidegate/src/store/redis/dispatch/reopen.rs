@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::Dispatcher;
 use super::look::{LOOK, look, report_findings};
 use super::shard::{Answered, Shard};
-use crate::store::redis::error::StoreError;
+use crate::store::StoreError;
 
 impl Dispatcher {
     /// Opens the connection of a shard again, which was closed with this error. Calls that failed by it are

@@ -10,11 +10,11 @@ use super::call::Call;
 use super::id::Form;
 use super::limiter::Limiter;
 use super::newer_values::NewerValues;
-use super::record::GivenBack;
 use super::reply::{NotAnAnswer, Reply};
 use super::revision::Written;
 use super::settled::{Settled, state_of};
 use super::step::Step;
+use crate::lease::GivenBack;
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,8 @@ pub(crate) struct Seen {
 impl NewerValues {
     /// The values that decided about each of these limiters in place of its own.
     pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
-        Self(seen.map(|seen| seen.newer.clone()).collect())
+        let all: Vec<_> = seen.map(|seen| seen.newer.clone()).collect();
+        if all.iter().all(Option::is_none) { Self::default() } else { Self(all) }
     }
 }
 

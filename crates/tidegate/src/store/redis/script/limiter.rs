@@ -4,8 +4,8 @@ use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 
 use super::revision::{Revision, Written};
 use super::step::Step;
-use super::values::{BUCKET, Values};
 use super::{HEAD, VERSION};
+use crate::step::{BUCKET, Values};
 
 /// The set of keys that a limiter belongs to, with a bound on their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::iter;
 
 use super::limiter::Limiter;
 use super::revision::Written;
-use super::values::Values;
+use crate::step::Values;
 
 /// For each limiter, the newer values that decide in place of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +47,11 @@ impl NewerValues {
         };
         let mut all = self.0.iter().zip(limiters);
         all.all(|(newer, one)| newer.as_ref().is_none_or(|newer| counts_as(newer, one)))
+    }
+
+    /// Returns the values of the limiters at these indices.
+    pub(crate) fn at(&self, places: &[usize]) -> Self {
+        Self(places.iter().map(|place| self.0.get(*place).cloned().flatten()).collect())
     }
 
     /// The limiters to ask about in place of the original ones.

@@ -35,14 +35,3 @@ impl LeaseRecord {
         self.with([kept, earlier.as_micros()])
     }
 }
-
-/// What became of units of a lease that were given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenBack {
-    /// They are back, by this call or an earlier one.
-    Back,
-    /// They count no more: their window, bucket or tick has ended, or they have drained.
-    TooLate,
-    /// The record does not have them: this server never granted them, or has forgotten it.
-    NotTaken,
-}

@@ -12,15 +12,15 @@ use tidegate_core::{Micros, Timestamp, Token};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::reply::reply_of;
+use super::reply::{OfStep, reply_of};
 use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
     Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Values,
 };
-use crate::store::redis::{
-    Client, Counts, Delivered, LateReply, NoReply, Replied, Route, StoreError, heard,
+use crate::store::redis::{Client, Counts, Delivered, LateReply, NoReply, Replied, Route, heard};
+use crate::store::{
+    GaveUp, KeyAsk, Late, LimiterReply, Receipt, StepReply, StoreError, Verb, is_report,
 };
-use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepReply, Verb, is_report};
 
 /// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -198,7 +198,7 @@ impl RedisStore {
             self.client.counts().late_units_admitted.fetch_add(took.units(asks), Relaxed);
             return;
         }
-        if !self.give_back(asks, &took).await.is_empty() {
+        if self.give_back(asks, &took).await.replies.iter().any(Option::is_some) {
             Counts::add(&self.client.counts().undone, 1);
         }
     }
@@ -222,10 +222,12 @@ impl RedisStore {
         if !reply.allowed || reply.repeated {
             return None;
         }
-        let mut took = Took { at, route: reply.route.clone(), ..Took::default() };
-        let mut newer = Vec::new();
+        let OfStep { route, newer } =
+            reply.receipt.as_ref().and_then(Receipt::get).cloned().unwrap_or_default();
+        let mut took = Took { at, route, ..Took::default() };
         for (place, (ask, one)) in asks.iter().zip(&reply.replies).enumerate() {
-            let Some(LimiterReply { decided, seen: Some(seen) }) = one else { continue };
+            let Some(LimiterReply { decided, by_store: true, .. }) = one else { continue };
+            let Some(since) = decided.since else { continue };
             let decision = decided.decision;
             // A key that is open because there is no memory for its limiter took nothing.
             if ask.cost == 0 || !decision.is_allowed() || decision.is_unlimited() {
@@ -234,22 +236,17 @@ impl RedisStore {
             let earlier = leased.get(place).copied().flatten();
             took.leased.push(earlier);
             took.places.push(place);
-            took.tokens.push(seen.token);
+            took.tokens.push(decided.token);
             // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
-            took.since.push(seen.reply.at.minus(earlier.unwrap_or_default()));
-            newer.push(seen);
+            took.since.push(since.minus(earlier.unwrap_or_default()));
         }
-        took.newer = NewerValues::seen(newer.into_iter());
+        took.newer = newer.at(&took.places);
         (!took.places.is_empty()).then_some(took)
     }
 
     /// Gives back what a step took. If the values of one of several limiters have another meaning since, that limiter
     /// keeps its units, and the others get theirs one by one.
-    pub(super) async fn give_back(
-        &self,
-        asks: &[KeyAsk],
-        took: &Took,
-    ) -> Vec<(usize, LimiterReply)> {
+    pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> StepReply {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
         };
@@ -259,11 +256,12 @@ impl RedisStore {
         if took.route.is_some() {
             self.count_undone(asks, took, &given_back);
         }
-        let given_back = given_back.into_iter().flat_map(|(places, done)| {
-            let replies = reply_of((done, None)).replies;
-            places.into_iter().zip(replies).filter_map(|(place, reply)| Some((place, reply?)))
-        });
-        given_back.collect()
+        let mut reply = StepReply::nothing(asks.len(), Timestamp::EPOCH);
+        for (places, done) in given_back {
+            reply.now = reply.now.max(done.now);
+            reply.put_all(places, reply_of((done, None)).replies);
+        }
+        reply
     }
 
     /// Counts the units of a step that were given back, and those that were not. Of a queue only the last slot comes

@@ -11,8 +11,8 @@ use crate::lease::{Report, Unspent, Wanted};
 use crate::store::redis::script::{
     Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
 };
-use crate::store::redis::{Delivered, NoReply, StoreError, heard, lease_key};
-use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult};
+use crate::store::redis::{Delivered, NoReply, heard, lease_key};
+use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError};
 
 impl RedisStore {
     /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be

@@ -8,9 +8,8 @@ use super::step::CallArgs;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
-use crate::store::redis::StoreError;
 use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Settled, Step};
-use crate::store::{GaveUp, KeyAsk};
+use crate::store::{GaveUp, KeyAsk, StoreError};
 
 impl RedisStore {
     /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow

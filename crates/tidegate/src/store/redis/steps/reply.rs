@@ -3,23 +3,37 @@
 use crate::inline_list::InlineList;
 use crate::step::Standing;
 use crate::store::redis::Route;
-use crate::store::redis::script::Decided;
-use crate::store::{LimiterReply, StepReply};
+use crate::store::redis::script::{Decided, NewerValues, Seen};
+use crate::store::{LimiterReply, Receipt, StepReply};
 
 /// The result of a step, and the connection that brought it if the store was asked.
 pub(super) type RoutedReply = (Decided, Option<Route>);
 
+/// What undoing a step needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfStep {
+    /// The connection that brought the reply, over which its units can be given back.
+    pub(super) route: Option<Route>,
+    /// The values that decided in place of the node's own, for each limiter.
+    pub(super) newer: NewerValues,
+}
+
 /// Returns the reply to a step.
 pub(super) fn reply_of((done, route): RoutedReply) -> StepReply {
+    let newer = NewerValues::seen(done.seen.iter());
     let replies = done.decisions.into_iter().zip(done.seen);
     let replies: InlineList<_> = replies
         .map(|(decision, seen)| {
-            Some(LimiterReply { decided: seen.reply(decision), seen: Some(seen) })
+            let decided = seen.reply(decision);
+            let Seen { reply, tried, .. } = seen;
+            // The store does not report what is in force until the request is admitted.
+            let state = (!tried).then_some(reply);
+            Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
         })
         .collect();
     let Decided { allowed, now, repeated, .. } = done;
-    let standing = Standing::Exact;
-    let mut reply = StepReply { allowed, now, repeated, standing, replies, route };
+    let (standing, receipt) = (Standing::Exact, Some(Receipt::new(OfStep { route, newer })));
+    let mut reply = StepReply { allowed, now, repeated, standing, replies, receipt };
     reply.standing = reply.standing_by_replies();
     reply
 }

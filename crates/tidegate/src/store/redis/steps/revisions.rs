@@ -9,9 +9,8 @@ use tokio::time::Instant;
 use super::RedisStore;
 use crate::clock::Clock;
 use crate::step::Source;
-use crate::store::KeyAsk;
-use crate::store::redis::StoreError;
 use crate::store::redis::script::{Reply, Revision, Script};
+use crate::store::{KeyAsk, StoreError};
 
 /// Reads the store's clock.
 static TIME: LazyLock<Script> = LazyLock::new(|| {

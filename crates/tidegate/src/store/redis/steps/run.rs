@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout_at};
 use super::late::Attempt;
 use super::{PendingStep, RedisStore};
 use crate::dedupe;
+use crate::store::redis::Delivered;
 use crate::store::redis::script::Call;
-use crate::store::redis::{Delivered, StoreError};
-use crate::store::{GaveUp, KeyAsk, StepArgs, Verb};
+use crate::store::{GaveUp, KeyAsk, StepArgs, StoreError, Verb};
 
 impl RedisStore {
     /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent

@@ -13,8 +13,8 @@ use crate::request::{Identity, Origin};
 use crate::rules::Policy;
 use crate::step::Source;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
-use crate::store::redis::{Delivered, Route, StoreError, answer_key};
-use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Verb, is_report};
+use crate::store::redis::{Delivered, Route, answer_key};
+use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy)]

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 use super::RedisStore;
 use crate::clock::Clock;
 use crate::request::Origin;
+use crate::store::redis::lease_key;
 use crate::store::redis::script::Call;
-use crate::store::redis::{StoreError, lease_key};
-use crate::store::{KeyAsk, StepArgs, StepReply, Verb, at_places};
+use crate::store::{KeyAsk, StepArgs, StepReply, StoreError, Verb, at_places};
 
 impl RedisStore {
     /// Settles limiters, each with its actual cost. A limiter that is unlimited now gets the surplus back.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Health, Sending, Shard, State};
+use crate::store::StoreError;
 use crate::store::redis::counts::Counts;
 use crate::store::redis::dispatch::flush::Sent;
 use crate::store::redis::dispatch::redirect::Redirected;
-use crate::store::redis::error::StoreError;
 
 /// The time without a reply after which the end of a connection may have come.
 pub(super) const QUIET: Duration = Duration::from_micros(100);

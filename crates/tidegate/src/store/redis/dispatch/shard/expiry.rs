@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Health, Shard, State};
+use crate::store::StoreError;
 use crate::store::redis::dispatch::pending::Pending;
-use crate::store::redis::error::StoreError;
 
 /// The time that many requests are remembered.
 const LATELY: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use tidegate_core::Rule;
 
 /// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
-pub(super) const BUCKET: u8 = 1;
+pub(crate) const BUCKET: u8 = 1;
 const QUEUE: u8 = 2;
 const PERMITS: u8 = 10;
 
@@ -11,7 +11,7 @@ const PERMITS: u8 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
     kind: u8,
-    pub(super) limit: u64,
+    pub(crate) limit: u64,
     window: u64,
     /// Buckets, anchor or resolution.
     others: [u64; 2],

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::audit::Finding;
 use super::error::StoreError;
+use super::redis::Finding;
 
 /// An event of the store: reported once, not for each request that notices.
 ///

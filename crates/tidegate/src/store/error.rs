@@ -1,0 +1,134 @@
+//! Why a store took no decision.
+
+use std::fmt;
+
+use crate::step::Lack;
+
+/// Why the store took no decision.
+///
+/// ```
+/// use tidegate::StoreError;
+///
+/// /// Whether somebody has to mend something before the store decides again.
+/// fn needs_somebody(error: &StoreError) -> bool {
+///     matches!(error, StoreError::Denied(_) | StoreError::ReadOnly | StoreError::OutOfMemory)
+/// }
+/// assert!(needs_somebody(&StoreError::ReadOnly) && !needs_somebody(&StoreError::Timeout));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No answer came in time. Whether units were taken is unknown, so it is not asked again.
+    Timeout,
+    /// It cannot be reached, or the connection was lost.
+    Unreachable(String),
+    /// It was unavailable a moment ago, and is checked again soon; nothing was sent.
+    Away,
+    /// It answers, but cannot decide this in time. Nothing was taken, or units that it took are
+    /// given back.
+    Overloaded {
+        /// Whether other requests ask for one of its keys at the same time.
+        together: bool,
+    },
+    /// `-OOM`: it has no memory for the write.
+    OutOfMemory,
+    /// `-READONLY`: it is a replica, on which nothing is ever decided.
+    ReadOnly,
+    /// `-MISCONF`, `-NOREPLICAS`: it accepts no writes, because it could not keep them as
+    /// configured.
+    TakesNoWrites(String),
+    /// `-BUSY`: another client's script keeps it from answering.
+    Busy,
+    /// `-LOADING`: it reads its data after a start.
+    Loading,
+    /// `-CROSSSLOT`: the limiters of one request live on different nodes of a cluster.
+    CrossSlot,
+    /// The cluster does not serve the key at this moment.
+    ClusterDown(String),
+    /// The password or the certificates to trust cannot be read; nothing was sent.
+    Unreadable(String),
+    /// It does not let this user in, or forbids a command.
+    Denied(String),
+    /// Any other error.
+    Refused(String),
+    /// A limiter was written by nodes of another version, which this one cannot read. It is left
+    /// unchanged.
+    OtherVersion(String),
+    /// Its answer is not that of a script.
+    Answer(String),
+}
+
+impl StoreError {
+    /// Why the store did not decide, if this is the error.
+    pub(crate) const fn lack(&self) -> Lack {
+        match self {
+            Self::Overloaded { .. } => Lack::Overloaded,
+            _ => Lack::Unavailable,
+        }
+    }
+
+    /// The error after a part of the work was done: it no longer says that nothing was sent.
+    pub(crate) fn in_part(self) -> Self {
+        match self {
+            Self::Away | Self::Overloaded { .. } => {
+                Self::Unreachable(format!("a part was done, then: {self}"))
+            }
+            error => error,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("the store did not answer in time"),
+            Self::Unreachable(text) => write!(f, "the store can not be reached: {text}"),
+            Self::Away => f.write_str("the store is away; it is looked at again soon"),
+            Self::Overloaded { .. } => {
+                f.write_str("the store is asked for more than it decides in time")
+            }
+            Self::OutOfMemory => f.write_str(
+                "the store has no memory left: expected a `maxmemory` that holds all limiters",
+            ),
+            Self::ReadOnly => {
+                f.write_str("the store is a replica: expected the address of the primary")
+            }
+            Self::TakesNoWrites(text) => write!(f, "the store takes no writes: {text}"),
+            Self::Busy => f.write_str("the store is kept busy by a script that does not end"),
+            Self::Loading => f.write_str("the store is still reading its data"),
+            Self::CrossSlot => f.write_str(
+                "the limiters of one request live in different slots of the cluster: expected rules \
+                 whose `hash_tag` names one entry that all of them have in their key",
+            ),
+            Self::ClusterDown(text) => write!(f, "the cluster has no answer: {text}"),
+            Self::Unreadable(text) => write!(f, "the store can not be asked: {text}"),
+            Self::Denied(text) => write!(f, "the store does not let this user do it: {text}"),
+            Self::Refused(text) => write!(f, "the store refuses: {text}"),
+            Self::OtherVersion(text) => write!(f, "nodes of two versions share the store: {text}"),
+            Self::Answer(text) => write!(f, "the store answers what it should not: {text}"),
+        }
+    }
+}
+
+tidegate_core::debug_as_display!(StoreError);
+
+impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A caller that asks again must not believe that nothing was done when a part was.
+    #[test]
+    fn work_done_in_part_is_not_reported_as_never_sent() {
+        for never_sent in [StoreError::Away, StoreError::Overloaded { together: false }] {
+            let text = never_sent.to_string();
+            match never_sent.in_part() {
+                StoreError::Unreachable(in_part) => assert!(in_part.contains(&text), "{in_part}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(StoreError::Timeout.in_part(), StoreError::Timeout);
+        assert_eq!(StoreError::ReadOnly.in_part(), StoreError::ReadOnly);
+    }
+}
