@@ -19,7 +19,7 @@ pub use text::{canonical_text, key_bytes, key_text};
 ///
 /// Never zero, because zero marks an empty slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Fingerprint(u128);
+pub struct Fingerprint(u128);
 
 impl Fingerprint {
     /// The bits that are kept: three fingerprints and three states fill a cache line.

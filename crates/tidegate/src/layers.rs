@@ -36,6 +36,42 @@ macro_rules! pass_inward {
             self.inner.give_back_lease(rest, node).await
         }
     };
+    (@store) => {
+        fn host(&self) -> &$crate::store::Host {
+            self.inner.host()
+        }
+
+        async fn fit(&self) {
+            self.inner.fit().await;
+        }
+
+        async fn lost(&self) {
+            self.inner.lost().await;
+        }
+
+        fn slot(&self, ask: &$crate::store::KeyAsk) -> Option<u16> {
+            self.inner.slot(ask)
+        }
+
+        fn can_hold(&self, rule: &tidegate_core::Rule) -> bool {
+            self.inner.can_hold(rule)
+        }
+
+        fn fits(
+            &self,
+            policy: &$crate::rules::Policy,
+        ) -> Result<(), $crate::rules::PolicyErrors> {
+            self.inner.fits(policy)
+        }
+
+        fn attach(&self, hooks: $crate::store::Hooks) {
+            self.inner.attach(hooks);
+        }
+
+        async fn leave(&self) -> Result<(), $crate::store::StoreError> {
+            self.inner.leave().await
+        }
+    };
     (@now) => {
         fn decides_now(&self) -> bool {
             self.inner.decides_now()
@@ -49,7 +85,7 @@ macro_rules! pass_inward {
             self.inner.step_now(asks, args)
         }
     };
-    (@spends) => {
+    (@ahead) => {
         fn covered(
             &self,
             asks: &[$crate::store::KeyAsk],
@@ -64,46 +100,13 @@ macro_rules! pass_inward {
         fn lasts(&self, ask: &$crate::store::KeyAsk) -> Option<tidegate_core::Micros> {
             self.inner.lasts(ask)
         }
-    };
-    (@changes) => {
+
         fn superseded(&self, changed: &[$crate::step::Lineage]) {
             self.inner.superseded(changed);
         }
 
         async fn end(&self) {
             self.inner.end().await;
-        }
-    };
-    (@store) => {
-        fn spawn<T: Send + 'static>(
-            &self,
-            work: impl Future<Output = T> + Send + 'static,
-        ) -> tokio::task::JoinHandle<T> {
-            self.inner.spawn(work)
-        }
-
-        fn now(&self) -> tidegate_core::Timestamp {
-            self.inner.now()
-        }
-
-        fn uptime(&self) -> tidegate_core::Micros {
-            self.inner.uptime()
-        }
-
-        fn deadline(&self) -> tokio::time::Instant {
-            self.inner.deadline()
-        }
-
-        async fn fit(&self) {
-            self.inner.fit().await;
-        }
-
-        fn slot(&self, ask: &$crate::store::KeyAsk) -> Option<u16> {
-            self.inner.slot(ask)
-        }
-
-        fn can_hold(&self, rule: &tidegate_core::Rule) -> bool {
-            self.inner.can_hold(rule)
         }
     };
 }
@@ -114,7 +117,39 @@ mod fallback;
 mod leases;
 mod recent;
 
+use std::sync::Arc;
+
+use crate::store::Store;
+use crate::store::memory::Generation;
 pub(crate) use across_slots::AcrossSlots;
-pub(crate) use denials::{DenialMemory, Denials};
+pub(crate) use denials::{DenialMemory, Denials, OnDenied};
 pub(crate) use fallback::{Fallback, Local, Share};
 pub(crate) use leases::{Handles, Leases, Lost, UntilDropped};
+
+/// A store and the layers over it, from the outside in.
+pub(crate) type Tower<S> = Fallback<Denials<Leases<AcrossSlots<S>>>>;
+
+/// The parts of a tower besides the store.
+pub(crate) struct LayerParts {
+    /// The limiters of this process.
+    pub(crate) local: Arc<Local>,
+    /// `None` if the settings turn it off.
+    pub(crate) denials: Option<Arc<DenialMemory>>,
+    pub(crate) on_denied: OnDenied,
+    /// The number of nodes that share the store, until more is known.
+    pub(crate) nodes: u64,
+    pub(crate) handles: Handles,
+}
+
+/// Puts the layers over a store. No other place says in which order.
+pub(crate) fn tower_over<S: Store>(
+    store: S,
+    generation: &Arc<Generation>,
+    parts: LayerParts,
+) -> Tower<S> {
+    let LayerParts { local, denials, on_denied, nodes, handles } = parts;
+    let across_slots = AcrossSlots::new(store, Arc::clone(generation));
+    let leases = Leases::new(across_slots, generation, nodes, handles);
+    let denials = Denials::new(leases, Arc::clone(generation), denials, on_denied);
+    Fallback::new(denials, Arc::clone(generation), local)
+}

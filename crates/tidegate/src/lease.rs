@@ -16,8 +16,8 @@ mod terms;
 mod tests;
 mod units;
 
-pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Leased, Unspent, Wanted};
-#[cfg(feature = "redis")]
-pub use reply::GivenBack;
-pub(crate) use reply::{Grant, Report};
+pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Leased};
+pub use book::{Unspent, Wanted};
+pub(crate) use reply::Grant;
+pub use reply::{GivenBack, Report};
 pub(crate) use terms::Terms;

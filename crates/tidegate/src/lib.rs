@@ -54,7 +54,8 @@
 //! | `json` | `json`, decisions as JSON |
 //! | `serde` | `OrderedEntries`, descriptors from JSON |
 //! | `tokio` | `TokioClock`, and waiting as tasks (`acquire`) |
-//! | `redis` | `SharedGate`, limits in Redis or Valkey that all nodes share |
+//! | `redis` | `SharedGate`, limits in Redis or Valkey that all nodes share; `store`, for a store of your own |
+//! | `kit` | `kit`, checks of what a store of your own must promise |
 //! | `stream` | `ShaperStream`, a shaper's items as a stream |
 //! | `tower` | `tower`, a layer; turns on `headers` and `tokio` |
 //! | `metrics`, `tracing` | `MetricsObserver` and `TracingObserver`, counts and events of decisions for these facades |
@@ -67,6 +68,7 @@
     doctest,
     feature = "axum",
     feature = "config",
+    feature = "kit",
     feature = "redis",
     feature = "reqwest",
     feature = "tonic"
@@ -87,6 +89,7 @@ mod pages {
         five_lines "docs/five-lines.md"
         governor "docs/migrate/governor.md"
         library "docs/library.md"
+        own_store "docs/how-to/own-store.md"
         payments "docs/how-to/payments.md"
         redis "docs/tutorials/redis.md"
         testing "docs/how-to/testing.md"
@@ -111,7 +114,11 @@ mod inline_list;
 mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
+#[cfg_attr(not(feature = "redis"), allow(unreachable_pub, reason = "only a store shows it"))]
 mod key;
+#[cfg(feature = "redis")]
+#[cfg(any(test, feature = "kit"))]
+pub mod kit;
 #[cfg(feature = "redis")]
 mod layers;
 #[cfg(any(test, feature = "redis"))]
@@ -134,8 +141,13 @@ mod shared;
 mod short_text;
 mod snapshot;
 mod stats;
+#[cfg_attr(not(feature = "redis"), allow(unreachable_pub, reason = "only a store shows it"))]
 mod step;
+#[cfg(not(feature = "redis"))]
+#[allow(unreachable_pub, reason = "a store of your own needs the feature `redis`")]
 mod store;
+#[cfg(feature = "redis")]
+pub mod store;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wait;

@@ -17,7 +17,7 @@ mod waiting;
 
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::Timestamp;
 
@@ -26,7 +26,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::frontend::{Frontend, GateQueue, GateQueues};
 use crate::key::Seed;
 use crate::layers::{
-    AcrossSlots, DenialMemory, Denials, Fallback, Handles, Leases, Local, Share, UntilDropped,
+    AcrossSlots, DenialMemory, Handles, LayerParts, Leases, Local, Share, Tower, UntilDropped,
+    tower_over,
 };
 use crate::observe::Observer;
 use crate::request::{Origin, Request};
@@ -34,28 +35,28 @@ use crate::rules::Policy;
 use crate::settings::StoreSettings;
 use crate::store::memory::{Generation, Newest};
 use crate::store::redis::{Client, RedisStore};
-use crate::store::{KeyAsk, OnUnitsBack, StepArgs, Store, StoreError, StoreEvent, Verb};
+use crate::store::{
+    Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, StepArgs, Store, StoreError, StoreEvent, Verb,
+};
+use counts::Undecided;
 pub use error::SharedGateError;
-use nodes::Nodes;
+use nodes::{Warned, on_nodes};
 pub use replay::SharedReplay;
-
-/// The store and the layers over it, from the outside in.
-type Tower = Fallback<Denials<Leases<AcrossSlots<RedisStore>>>>;
 
 /// A policy, and the store under it. A request that starts with it is decided under that policy, even if another one
 /// is put in force meanwhile.
 #[derive(Debug)]
-struct InForce {
+struct InForce<S> {
     generation: Arc<Generation>,
-    tower: Tower,
+    tower: Tower<S>,
 }
 
-impl InForce {
-    fn leases(&self) -> &Leases<AcrossSlots<RedisStore>> {
+impl<S> InForce<S> {
+    const fn leases(&self) -> &Leases<AcrossSlots<S>> {
         &self.tower.inner.inner
     }
 
-    fn redis(&self) -> &RedisStore {
+    const fn innermost(&self) -> &S {
         &self.leases().inner.inner
     }
 }
@@ -93,18 +94,21 @@ impl InForce {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct SharedGate {
+pub struct SharedGate<S: Store = RedisStore> {
     front: Frontend<SystemClock>,
-    client: Client,
+    /// The store without its layers.
+    store: S,
+    /// Begins the name of every limiter.
+    key_prefix: String,
     /// The queues of requests that wait in this process.
     queues: Arc<GateQueues>,
     /// The secret of the fingerprints by which queues are known.
     seed: Seed,
-    newest: Newest<InForce>,
+    newest: Newest<InForce<S>>,
     /// The limiters of this process.
     local: Arc<Local>,
-    nodes: Nodes,
-    degraded: AtomicU64,
+    warned: Arc<Warned>,
+    undecided: Arc<Undecided>,
     _until_dropped: UntilDropped,
 }
 
@@ -124,40 +128,110 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
-        let local = Arc::new(Local::new(policy, Share::of(settings.nodes)));
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
-        let (clock, generation) = (local.clock(), local.memory.newest().share());
-        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
-        let denials = client.settings().denial_memory.then(|| Arc::new(DenialMemory::new()));
-        let on_units_back = on_units_back(&queues, &seed, denials.as_ref(), &clock);
-        let (first, of_redis) = (Arc::clone(&generation), client.clone());
-        let redis = RedisStore::new(first, of_redis, clock, Arc::clone(&on_units_back));
-        let (of_events, of_counts) = (client.clone(), client.clone());
-        let handles = Handles {
-            on_units_back,
-            report: Arc::new(move |event: StoreEvent<'_>| of_events.report(event)),
+        let host = client.host();
+        let StoreSettings { nodes, denial_memory, key_prefix, .. } = client.settings().clone();
+        let begin = Begin {
+            share: Share::of(nodes),
+            key_prefix,
+            remembers_denials: denial_memory,
+            report: client.reporter(),
         };
-        let nodes = client.settings().nodes.unwrap_or(1);
-        let across_slots = AcrossSlots::new(redis, Arc::clone(&generation));
-        let leases = Leases::new(across_slots, &generation, nodes, handles);
-        let (until_dropped, know_nodes) = (leases.until_dropped(), leases.nodes());
+        let store = |generation: &_| RedisStore::new(Arc::clone(generation), client, host.clone());
+        Ok(Self::build(policy, host.clone(), store, begin))
+    }
+
+    /// Returns the settings of the store.
+    #[must_use]
+    pub fn settings(&self) -> &StoreSettings {
+        self.store.client().settings()
+    }
+
+    /// Waits until the store was inspected for the first time and has dated the first policy. A gate may be
+    /// asked before.
+    ///
+    /// # Errors
+    /// The first inspection found the store unfit. Inspection goes on.
+    pub async fn connected(&self) -> Result<(), StoreError> {
+        self.store.client().first_found().await?;
+        // If this fails, the first request asks.
+        let _ = self.newest().innermost().connected().await;
+        Ok(())
+    }
+}
+
+/// The choices of a gate over a store.
+struct Begin {
+    share: Share,
+    key_prefix: String,
+    remembers_denials: bool,
+    report: OnEvent,
+}
+
+impl<S: Store> SharedGate<S> {
+    /// Creates a gate over a store of your own. `observer` is notified of what the layers over the store notice.
+    ///
+    /// Each limiter's key in the store is made of the domain, the name and the key of its rule. The gate is the only
+    /// node until the store says [how many](crate::store::Hooks::nodes) there are.
+    ///
+    /// # Errors
+    /// The rules cannot be kept in this store, or no share can be made of a rule's limit.
+    pub fn over(
+        policy: Policy,
+        store: S,
+        observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
+    ) -> Result<Self, SharedGateError> {
+        let begin = Begin {
+            share: Share::of(None),
+            key_prefix: String::new(),
+            remembers_denials: true,
+            report: Arc::new(observer),
+        };
+        store.fits(&policy).map_err(SharedGateError::Policy)?;
+        begin.share.check(&policy).map_err(SharedGateError::Policy)?;
+        Ok(Self::build(policy, store.host().clone(), |generation| store.under(generation), begin))
+    }
+
+    fn build(
+        policy: Policy,
+        host: Host,
+        store: impl FnOnce(&Arc<Generation>) -> S,
+        begin: Begin,
+    ) -> Self {
+        let Begin { share, key_prefix, remembers_denials, report } = begin;
+        let nodes = share.nodes();
+        let local = Arc::new(Local::new(policy, share, host.clone()));
+        let generation = local.memory.newest().share();
+        let store = store(&generation);
+        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
+        let denials = remembers_denials.then(|| Arc::new(DenialMemory::new()));
+        let units_back = on_units_back(&queues, &seed, denials.as_ref(), host);
+        let undecided = Arc::<Undecided>::default();
+        let counts = Arc::clone(&undecided);
         let on_denied = Arc::new(move || {
-            of_counts.counts().denied_again.fetch_add(1, Relaxed);
+            counts.denied_again.fetch_add(1, Relaxed);
         });
-        let denials = Denials::new(leases, Arc::clone(&generation), denials, on_denied);
-        let tower = Fallback::new(denials, Arc::clone(&generation), Arc::clone(&local));
-        Ok(Self {
+        let warned = Arc::new(Warned::new(Arc::clone(&report)));
+        let handles = Handles { on_units_back: Arc::clone(&units_back), report };
+        let parts = LayerParts { local: Arc::clone(&local), denials, on_denied, nodes, handles };
+        let tower = tower_over(store.clone(), &generation, parts);
+        let in_force = InForce { generation, tower };
+        warned.warn(&local);
+        let nodes = on_nodes(&local, &warned, in_force.leases().nodes());
+        store.attach(Hooks { units_back, nodes });
+        Self {
             front: Frontend::new(),
-            nodes: Nodes::begin(&client, &local, know_nodes),
-            _until_dropped: until_dropped,
-            client,
+            store,
+            key_prefix,
             queues,
             seed,
-            newest: Newest::new(InForce { generation, tower }),
+            _until_dropped: in_force.leases().until_dropped(),
+            newest: Newest::new(in_force),
             local,
-            degraded: AtomicU64::new(0),
-        })
+            warned,
+            undecided,
+        }
     }
 
     /// Adds an observer of every decision, including those without the store ([`Answer::is_degraded`]). See
@@ -175,46 +249,13 @@ impl SharedGate {
     }
 
     /// Returns the policy that is in force, and the store under it.
-    fn newest(&self) -> Arc<InForce> {
+    fn newest(&self) -> Arc<InForce<S>> {
         self.newest.read().share()
-    }
-
-    const fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Returns the settings of the store.
-    #[must_use]
-    pub fn settings(&self) -> &StoreSettings {
-        self.client().settings()
-    }
-
-    /// Returns how many requests were decided without the store so far.
-    #[must_use]
-    pub fn degraded(&self) -> u64 {
-        self.degraded.load(Relaxed)
-    }
-
-    /// Waits until the store was inspected for the first time and has dated the first policy. A gate may be
-    /// asked before.
-    ///
-    /// # Errors
-    /// The first inspection found the store unfit. Inspection goes on.
-    pub async fn connected(&self) -> Result<(), StoreError> {
-        self.client().first_found().await?;
-        // If this fails, the first request asks.
-        let _ = self.newest().redis().connected().await;
-        Ok(())
     }
 
     /// Waits until the store is fit; returns immediately unless it is unavailable.
     pub async fn recovered(&self) {
-        self.client().fit().await;
-    }
-
-    /// Waits until the store is degraded; returns immediately while it is.
-    pub(crate) async fn lost(&self) {
-        self.client().lost().await;
+        self.store.fit().await;
     }
 
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
@@ -240,6 +281,13 @@ impl SharedGate {
         self.check_request(&request.into()).await.is_allowed()
     }
 
+    /// Returns the store in force without its layers, and the limiters of a request.
+    #[cfg(any(test, feature = "kit"))]
+    pub(crate) fn store_and_asks(&self, request: &Request<'_>) -> (S, Vec<KeyAsk>) {
+        let in_force = self.newest();
+        (in_force.innermost().clone(), self.asks(&in_force, request).into_vec())
+    }
+
     fn queues(&self) -> &GateQueues {
         &self.queues
     }
@@ -248,21 +296,21 @@ impl SharedGate {
         self.local.now()
     }
 
-    /// The runtime of the store's thread, for what is done behind an answer.
+    /// The process around the store, for what is done after an answer.
     #[cfg(feature = "tower")]
-    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
-        self.client().runtime()
+    pub(crate) fn host(&self) -> &Host {
+        self.store.host()
     }
 
     /// Decides and takes. A request that `is_queued` is decided by the store alone, or without it.
     async fn ask(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
         is_queued: bool,
     ) -> Answer<'_> {
-        let args = StepArgs::new(Verb::Ask, origin, in_force.tower.deadline());
+        let args = StepArgs::new(Verb::Ask, origin, in_force.tower.host().deadline());
         let replied = in_force.tower.step(asks, StepArgs { is_queued, ..args }).await;
         self.answer(in_force, asks, replied)
     }
@@ -292,9 +340,9 @@ fn on_units_back(
     queues: &Arc<GateQueues>,
     seed: &Seed,
     denials: Option<&Arc<DenialMemory>>,
-    clock: &SystemClock,
+    clock: Host,
 ) -> OnUnitsBack {
-    let (queues, seed, clock) = (Arc::clone(queues), seed.clone(), clock.clone());
+    let (queues, seed) = (Arc::clone(queues), seed.clone());
     let denials = denials.map(Arc::clone);
     Arc::new(move |asks: &[KeyAsk]| {
         for ask in asks {

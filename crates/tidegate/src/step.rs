@@ -7,7 +7,8 @@ mod standing;
 #[cfg(feature = "redis")]
 mod values;
 
-pub(crate) use ask::{Ask, Descriptors, Lineage, OwnValues, Source, keep_limited};
+pub use ask::Ask;
+pub(crate) use ask::{Descriptors, Lineage, OwnValues, Source, keep_limited};
 pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, One, without_values};
 pub(crate) use standing::{Lack, Standing};

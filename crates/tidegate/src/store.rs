@@ -1,29 +1,34 @@
-//! Where the limiters of the keys live.
+//! Where the limiters of the keys live, and what a store of your own must do.
+//!
+//! A [`SharedGate`](crate::SharedGate) decides over any [`Store`]: Redis or Valkey unless it is made
+//! [over another](crate::SharedGate::over). The layers between the gate and the store (decisions while the store is
+//! away, leases, remembered denials, requests over several slots) are the same over each.
+//!
+//! A store runs a step over the limiters of a request: all of them or none. [`LimiterState`] has the verbs of every
+//! algorithm for a store that keeps states in a process of yours.
 
 #[cfg(feature = "redis")]
 mod contract;
-#[cfg(feature = "redis")]
-mod error;
-#[cfg(feature = "redis")]
-mod event;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 pub(crate) mod fake;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
-#[cfg(feature = "redis")]
-mod step;
 
 #[cfg(feature = "redis")]
-pub(crate) use contract::{GaveUp, Late, LeaseAsk, LeaseReply, LeaseResult, OnUnitsBack, Store};
+pub use self::memory::Generation;
 #[cfg(feature = "redis")]
-pub use error::StoreError;
+pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
-pub(crate) use event::Observer;
+pub use crate::lease::{GivenBack, Report, Unspent, Wanted};
 #[cfg(feature = "redis")]
-pub use event::StoreEvent;
 #[cfg(feature = "redis")]
-pub(crate) use step::{
-    KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb, at_places, is_report,
+pub use crate::step::Ask;
+#[cfg(feature = "redis")]
+pub use contract::{
+    GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
+    LimiterState, LimiterStep, Receipt, StepArgs, StepReply, Store, StoreError, StoreEvent, Verb,
 };
+#[cfg(feature = "redis")]
+pub(crate) use contract::{Layer, Observer, OnEvent, OnUnitsBack, at_places, is_report};

@@ -26,7 +26,7 @@ impl<C: Clock> Gate<C> {
     /// moment of the call: what is admitted after the call began may be missing, and nothing is in it that was not
     /// admitted.
     ///
-    /// Whoever reads the snapshot knows the secret and can make keys whose limiters collide: keep it as you keep a
+    /// A reader of the snapshot knows the secret and can make keys whose limiters collide: keep it as you keep a
     /// password. Writes are of up to 64 KiB, or as long as one log is; small ones are few, but `to` may as well be
     /// buffered.
     ///
@@ -81,7 +81,7 @@ impl<C: Clock> Gate<C> {
         Limiters::save_all(blocks, ban.limiters(), &self.clock)
     }
 
-    /// Goes on from a snapshot that a gate has [written](Gate::write_snapshot): the new gate decides as if that one had
+    /// Goes on from a snapshot that a gate has [written](Gate::write_snapshot): the new gate decides as if the old gate had
     /// never stopped. Call it after [`Gate::with_plans`], [`Gate::with_ban`] and
     /// [`Gate::with_max_remembered_answers`], before the first request.
     ///

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tidegate_core::{Limit, Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::request::Origin;
 use crate::rules::Policy;
@@ -92,6 +92,9 @@ struct TakenStep {
     places: Vec<usize>,
 }
 
+/// The replies of slots that gave units back, each with the indices of its limiters.
+type Undone = Vec<(Vec<usize>, StepReply)>;
+
 /// The steps so far. Dropping them gives back what they took, even if no caller waits for the answer any more.
 struct StepsTaken<S: Store> {
     store: S,
@@ -105,12 +108,12 @@ impl<S: Store> StepsTaken<S> {
     }
 
     /// Starts to give back, in a task of its own.
-    fn give_back(&mut self) -> Option<JoinHandle<Vec<(Vec<usize>, StepReply)>>> {
+    fn give_back(&mut self) -> Option<JoinHandle<Undone>> {
         let steps = std::mem::take(&mut self.steps);
         if steps.is_empty() {
             return None;
         }
-        Some(self.store.spawn(give_back(self.store.clone(), steps)))
+        Some(self.store.host().spawn(give_back(self.store.clone(), steps)))
     }
 
     /// Gives back what was taken, unless the request is admitted without the store.
@@ -126,7 +129,7 @@ impl<S: Store> StepsTaken<S> {
                 give_back(store, steps).await;
             }
         };
-        drop(self.store.spawn(unless_kept));
+        drop(self.store.host().spawn(unless_kept));
         GaveUp { late: error.late.and(Late::unless_sent(keep)), ..error }
     }
 }
@@ -138,11 +141,11 @@ impl<S: Store> Drop for StepsTaken<S> {
     }
 }
 
-/// Gives back what these steps took. Returns the replies, each with the indices of its limiters.
-async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Vec<(Vec<usize>, StepReply)> {
+/// Gives back what these steps took.
+async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Undone {
     let mut given_back = Vec::new();
     for TakenStep { asks, leased, at, reply, places } in steps {
-        let asked = StepArgs::new(Verb::Ask, Origin::default(), store.deadline());
+        let asked = StepArgs::new(Verb::Ask, Origin::default(), store.host().deadline());
         let asked = StepArgs { leased: &leased, at, ..asked };
         given_back.push((places, store.undo(&asks, asked, &reply).await));
     }
@@ -282,7 +285,9 @@ impl<S: Store> AcrossSlots<S> {
         parts: &[Part],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
-        self.may_be_apart(asks, parts)?;
+        if args.verb != Verb::Reset {
+            self.may_be_apart(asks, parts)?;
+        }
         let mut done = StepReply::nothing(asks.len(), Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
             let (here, costs, actual) = (part.of(asks), part.of(args.costs), part.of(args.actual));
@@ -313,22 +318,11 @@ impl<S: Store> Store for AcrossSlots<S> {
         }
     }
 
-    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        let parts = self.parts(asks);
-        if parts.is_empty() {
-            return self.inner.reset(asks, deadline).await;
-        }
-        for part in parts {
-            self.inner.reset(&part.of(asks), deadline).await?;
-        }
-        Ok(())
-    }
-
     fn under(&self, generation: &Arc<Generation>) -> Self {
         Self { inner: self.inner.under(generation), generation: Arc::clone(generation) }
     }
 
-    pass_inward!(undo leases now spends changes store);
+    pass_inward!(undo leases store);
 }
 
 impl Part {

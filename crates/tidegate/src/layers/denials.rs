@@ -4,12 +4,11 @@ mod memory;
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
+use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done};
 use crate::store::memory::Generation;
-use crate::store::{GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, StoreError, Verb};
+use crate::store::{GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb};
 pub(crate) use memory::DenialMemory;
 
 /// Called for each request that is refused without the store `inner`.
@@ -25,7 +24,7 @@ pub(crate) struct Denials<S> {
     on_denied: OnDenied,
 }
 
-impl<S: Store> Denials<S> {
+impl<S: Layer> Denials<S> {
     pub(crate) fn new(
         inner: S,
         generation: Arc<Generation>,
@@ -39,7 +38,7 @@ impl<S: Store> Denials<S> {
     /// taken ahead; `None` if nothing is known, or if the request has an id, for which an answer may be remembered.
     fn refuse(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
         let memory = self.memory.as_ref().filter(|_| args.origin.id.is_none())?;
-        let now = self.inner.now();
+        let now = self.inner.host().now();
         if !memory.has_any(now) {
             return None;
         }
@@ -58,17 +57,17 @@ impl<S: Store> Denials<S> {
 
     fn forget(&self, asks: &[KeyAsk]) {
         if let Some(memory) = &self.memory {
-            memory.forget(asks, self.inner.now());
+            memory.forget(asks, self.inner.host().now());
         }
     }
 }
 
-impl<S: Store> Store for Denials<S> {
+impl<S: Layer> Store for Denials<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         let Some(memory) = &self.memory else { return self.inner.step(asks, args).await };
         match args.verb {
             Verb::Ask => {}
-            Verb::Settle => {
+            Verb::Settle | Verb::Reset => {
                 let settled = self.inner.step(asks, args).await;
                 // After an error it is not known if units were given back.
                 self.forget(asks);
@@ -81,29 +80,14 @@ impl<S: Store> Store for Denials<S> {
         {
             return Ok(refused);
         }
-        let sent = self.inner.now();
+        let sent = self.inner.host().now();
         let reply = self.inner.step(asks, args).await?;
         if !reply.allowed && !reply.repeated {
             let decision_of = |place| reply.own_under_own_values(place);
-            let times = (sent, self.inner.now());
+            let times = (sent, self.inner.host().now());
             memory.note(&self.generation, asks, times, reply.now, decision_of);
         }
         Ok(reply)
-    }
-
-    fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
-        self.inner.step_now(asks, args).or_else(|| self.refuse(asks, args))
-    }
-
-    fn decides_now(&self) -> bool {
-        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.inner.now());
-        self.inner.decides_now() || self.memory.as_ref().is_some_and(has_any)
-    }
-
-    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        let done = self.inner.reset(asks, deadline).await;
-        self.forget(asks);
-        done
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {
@@ -111,7 +95,20 @@ impl<S: Store> Store for Denials<S> {
         Self { inner, generation: Arc::clone(generation), ..self.clone() }
     }
 
-    pass_inward!(undo leases spends changes store);
+    pass_inward!(undo leases store);
+}
+
+impl<S: Layer> Layer for Denials<S> {
+    fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
+        self.inner.step_now(asks, args).or_else(|| self.refuse(asks, args))
+    }
+
+    fn decides_now(&self) -> bool {
+        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.inner.host().now());
+        self.inner.decides_now() || self.memory.as_ref().is_some_and(has_any)
+    }
+
+    pass_inward!(ahead);
 }
 
 impl<S: std::fmt::Debug> std::fmt::Debug for Denials<S> {

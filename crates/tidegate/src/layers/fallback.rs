@@ -10,13 +10,11 @@ mod share;
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use crate::clock::Clock;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, StoreError, Verb, at_places,
+    GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places,
 };
 pub(crate) use local::Local;
 pub(crate) use share::Share;
@@ -29,7 +27,7 @@ pub(crate) struct Fallback<S> {
     pub(crate) local: Arc<Local>,
 }
 
-impl<S: Store> Fallback<S> {
+impl<S: Layer> Fallback<S> {
     pub(crate) const fn new(inner: S, generation: Arc<Generation>, local: Arc<Local>) -> Self {
         Self { inner, generation, local }
     }
@@ -83,7 +81,7 @@ impl<S: Store> Fallback<S> {
     }
 }
 
-impl<S: Store> Store for Fallback<S> {
+impl<S: Layer> Store for Fallback<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         if let Some(lack) = args.lack {
             let standing = Standing::Degraded(lack);
@@ -94,6 +92,9 @@ impl<S: Store> Store for Fallback<S> {
             reply.standing = standing;
             reply.allowed = self.local.renew(&self.generation.policy, asks);
             return Ok(reply);
+        }
+        if args.verb == Verb::Reset {
+            self.local.forget(&self.generation, asks);
         }
         match (self.inner.step(asks, args).await, args.verb) {
             (Ok(reply), Verb::Ask) => {
@@ -110,6 +111,15 @@ impl<S: Store> Store for Fallback<S> {
         }
     }
 
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), local: Arc::clone(&self.local) }
+    }
+
+    pass_inward!(undo leases store);
+}
+
+impl<S: Layer> Layer for Fallback<S> {
     fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
         let reply = self.inner.step_now(asks, args)?;
         self.learn(asks, &reply);
@@ -120,17 +130,7 @@ impl<S: Store> Store for Fallback<S> {
         self.inner.decides_now()
     }
 
-    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        self.local.forget(&self.generation, asks);
-        self.inner.reset(asks, deadline).await
-    }
-
-    fn under(&self, generation: &Arc<Generation>) -> Self {
-        let inner = self.inner.under(generation);
-        Self { inner, generation: Arc::clone(generation), local: Arc::clone(&self.local) }
-    }
-
-    pass_inward!(undo leases spends changes store);
+    pass_inward!(ahead);
 }
 
 #[cfg(test)]

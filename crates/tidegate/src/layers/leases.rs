@@ -8,15 +8,12 @@ mod take;
 use std::sync::Arc;
 
 use tidegate_core::Micros;
-use tokio::time::Instant;
 
 use crate::inline_list::InlineList;
 use crate::lease::Terms;
 use crate::step::{Decided, Lineage, Source};
 use crate::store::memory::Generation;
-use crate::store::{
-    GaveUp, KeyAsk, OnUnitsBack, StepArgs, StepReply, Store, StoreError, StoreEvent, Verb,
-};
+use crate::store::{GaveUp, KeyAsk, Layer, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
 use spend::Need;
 use state::LeaseState;
 pub(crate) use state::{CallCounts, Lost, UntilDropped};
@@ -26,7 +23,7 @@ pub(crate) use state::{CallCounts, Lost, UntilDropped};
 pub(crate) struct Handles {
     /// Called with limiters that got units back.
     pub(crate) on_units_back: OnUnitsBack,
-    pub(crate) report: Arc<dyn Fn(StoreEvent<'_>) + Send + Sync>,
+    pub(crate) report: OnEvent,
 }
 
 /// Spends units that were taken ahead from the store `inner`.
@@ -87,6 +84,9 @@ impl<S: Store> Leases<S> {
 
 impl<S: Store> Store for Leases<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        if args.verb == Verb::Reset {
+            return self.reset(asks, args).await;
+        }
         let leased = self.leased(asks);
         let args = StepArgs { leased: &leased, ..args };
         // The store may remember an answer to an id.
@@ -101,6 +101,16 @@ impl<S: Store> Store for Leases<S> {
         }
     }
 
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let state = self.state.under(&self.generation.policy, &generation.policy);
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), state, handles: self.handles.clone() }
+    }
+
+    pass_inward!(undo leases store);
+}
+
+impl<S: Store> Layer for Leases<S> {
     fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
         if !self.state.are_spent() || args.origin.id.is_some() {
             return None;
@@ -122,21 +132,7 @@ impl<S: Store> Store for Leases<S> {
 
     fn lasts(&self, ask: &KeyAsk) -> Option<Micros> {
         self.terms(ask)?;
-        self.state.book().lasts(self.inner.uptime(), ask)
-    }
-
-    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        // Before and after: the store may grant other leases until then.
-        self.reset_leases(asks);
-        let done = self.inner.reset(asks, deadline).await;
-        self.reset_leases(asks);
-        done
-    }
-
-    fn under(&self, generation: &Arc<Generation>) -> Self {
-        let state = self.state.under(&self.generation.policy, &generation.policy);
-        let inner = self.inner.under(generation);
-        Self { inner, generation: Arc::clone(generation), state, handles: self.handles.clone() }
+        self.state.book().lasts(self.inner.host().uptime(), ask)
     }
 
     fn superseded(&self, changed: &[Lineage]) {
@@ -146,8 +142,6 @@ impl<S: Store> Store for Leases<S> {
     async fn end(&self) {
         self.end_leases().await;
     }
-
-    pass_inward!(undo leases store);
 }
 
 impl<S: std::fmt::Debug> std::fmt::Debug for Leases<S> {

@@ -61,15 +61,17 @@ pub(crate) enum Choice {
 
 /// A lease to ask the store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// The number of the question, which its reply repeats.
-    pub(crate) ticket: u64,
+    pub ticket: u64,
     /// The lowest ticket of this limiter that is still open: the store may forget those before.
-    pub(crate) oldest: u64,
-    pub(crate) units: u64,
-    pub(crate) life: Micros,
-    /// How much earlier than they are taken its units count if they are given back.
-    pub(crate) earlier: Micros,
+    pub oldest: u64,
+    /// Units to take.
+    pub units: u64,
+    /// The time for which they can be spent.
+    pub life: Micros,
+    /// The time by which its units count as taken earlier if they are given back.
+    pub earlier: Micros,
 }
 
 /// The use of a granted lease.
@@ -91,14 +93,17 @@ pub(crate) enum Granted {
 /// Unspent units of a lease, to give back to the store once. The book no longer has them. If there are none, the ticket
 /// is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unspent<K> {
-    pub(crate) key: K,
-    pub(crate) ticket: u64,
-    pub(crate) units: u64,
+pub struct Unspent<K> {
+    /// The limiter.
+    pub key: K,
+    /// The number of the lease.
+    pub ticket: u64,
+    /// Units to give back.
+    pub units: u64,
     /// Units of the lease that stay taken.
-    pub(crate) kept: u64,
-    /// How much earlier than the lease was taken they count.
-    pub(crate) earlier: Micros,
+    pub kept: u64,
+    /// The time by which they count as taken earlier than the lease was.
+    pub earlier: Micros,
 }
 
 /// The units of all leases so far, by what became of them.

@@ -12,16 +12,18 @@ pub(crate) struct Grant {
     pub(crate) end: Timestamp,
 }
 
-/// How a limiter stood in the store, by a reply.
+/// The state of a limiter in the store, by a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    pub(crate) remaining: u64,
-    /// When the store decided that, and when nothing is used unless more is taken; by its clock.
-    pub(crate) at: Timestamp,
-    pub(crate) idle_at: Timestamp,
+pub struct Report {
+    /// Units that a request could still take.
+    pub remaining: u64,
+    /// When the store decided that, by its clock.
+    pub at: Timestamp,
+    /// When nothing is used unless more is taken, by the same clock.
+    pub idle_at: Timestamp,
 }
 
-/// What became of units of a lease that were given back.
+/// The fate of units of a lease that were given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenBack {
     /// They are back, by this call or an earlier one.

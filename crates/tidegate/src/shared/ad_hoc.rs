@@ -42,6 +42,6 @@ impl SharedGate {
         let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
             return Ok(Decision::UNLIMITED);
         };
-        self.newest().redis().check_under(limiter).await
+        self.newest().innermost().check_under(limiter).await
     }
 }

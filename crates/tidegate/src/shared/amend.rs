@@ -2,9 +2,9 @@
 
 use super::{InForce, SharedGate};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
-use crate::store::Store;
+use crate::store::{Layer, Store};
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
     /// for limiters in the store.
     ///
@@ -87,7 +87,7 @@ impl SharedGate {
     ) -> Result<(), E> {
         let next = |before: &Policy| -> Result<Policy, E> {
             let policy = next(before)?;
-            policy.fits(self.settings())?;
+            self.store.fits(&policy)?;
             Ok(policy)
         };
         self.local.change(next, |changed| {
@@ -98,7 +98,7 @@ impl SharedGate {
             before.tower.superseded(changed);
             self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
         })?;
-        self.nodes.follow(self.client(), &self.local);
+        self.warned.warn(&self.local);
         Ok(())
     }
 }

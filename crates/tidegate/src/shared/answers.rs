@@ -8,9 +8,9 @@ use crate::frontend;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Kept;
-use crate::store::{GaveUp, KeyAsk, StepReply, Store};
+use crate::store::{GaveUp, KeyAsk, Layer, StepReply, Store};
 
-impl InForce {
+impl<S: Store> InForce<S> {
     /// Makes the answer from the reply to a step.
     pub(super) fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
         let StepReply { allowed, now, repeated, standing, replies, .. } = reply;
@@ -42,11 +42,11 @@ impl InForce {
     }
 }
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Makes the answer to a request, and counts it if it was decided without the store.
     pub(super) fn answer(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         replied: Result<StepReply, GaveUp>,
     ) -> Answer<'_> {

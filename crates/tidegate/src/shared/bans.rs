@@ -12,7 +12,7 @@ use crate::rules::{NoSuchRule, limit_of};
 use crate::step::{Decided, Done, Standing};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Bans each key that the named rule refuses too often, like [`Gate::with_ban`](crate::Gate::with_ban),
     /// before the store is asked.
     ///
@@ -56,7 +56,7 @@ impl SharedGate {
     /// Returns the denial of a request with a banned key, or its remembered answer.
     pub(super) async fn banned(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
@@ -81,11 +81,11 @@ impl SharedGate {
     /// Returns the remembered answer to a request: that of the store or, without it, of this process.
     async fn remembered(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.deadline());
+        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
         let seen = in_force.tower.step(asks, args).await.ok()?;
         // Any other answer is not used, so it does not count as decided without the store.
         seen.repeated.then(|| self.counted(in_force.answer(asks, seen)))
@@ -94,7 +94,7 @@ impl SharedGate {
     /// Returns the reply of a limiter whose key is banned for `left` more.
     fn denied(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         ask: &KeyAsk,
         left: Micros,
         now: Timestamp,

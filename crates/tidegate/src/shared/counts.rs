@@ -1,17 +1,32 @@
 //! Counts of requests to the store, by outcome.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::SharedGate;
 use crate::answer::Answer;
 use crate::layers::Lost;
-use crate::store::redis::{Counts, StoreCounts};
+use crate::store::Store;
+use crate::store::redis::StoreCounts;
+
+/// Requests that were not decided by a step in the store.
+#[derive(Debug, Default)]
+pub(super) struct Undecided {
+    /// Requests that were refused without asking the store, because it had just denied them.
+    pub(super) denied_again: AtomicU64,
+    /// Requests that were decided without the store because it was unavailable.
+    unavailable: AtomicU64,
+    /// Requests that were decided in process because of overload.
+    local: AtomicU64,
+    /// Requests that were refused because of overload.
+    shed: AtomicU64,
+}
 
 impl SharedGate {
     /// Returns the counts of requests to the store, by outcome.
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
-        let counts = self.client().counts();
+        let counts = self.store.client().counts();
+        let undecided = &self.undecided;
         let in_force = self.newest();
         let leases = in_force.leases();
         let (leased, asked) = (leases.counts(), leases.calls());
@@ -31,10 +46,10 @@ impl SharedGate {
             shares_renewed: asked.renewed.load(Relaxed),
             under_way: counts.under_way.load(Relaxed),
             merged: counts.merged.load(Relaxed),
-            denied_again: counts.denied_again.load(Relaxed),
-            unavailable: counts.unavailable.load(Relaxed),
-            local: counts.local.load(Relaxed),
-            shed: counts.shed.load(Relaxed),
+            denied_again: undecided.denied_again.load(Relaxed),
+            unavailable: undecided.unavailable.load(Relaxed),
+            local: undecided.local.load(Relaxed),
+            shed: undecided.shed.load(Relaxed),
             late: counts.late.load(Relaxed),
             undone: counts.undone.load(Relaxed),
             undone_units: counts.undone_units.load(Relaxed),
@@ -44,6 +59,15 @@ impl SharedGate {
             failed: counts.failed.load(Relaxed),
             calls: counts.calls.read(),
         }
+    }
+}
+
+impl<S: Store> SharedGate<S> {
+    /// Returns how many requests were decided without the store so far.
+    #[must_use]
+    pub fn degraded(&self) -> u64 {
+        let Undecided { unavailable, local, shed, .. } = &*self.undecided;
+        [unavailable, local, shed].map(|count| count.load(Relaxed)).iter().sum()
     }
 
     /// Counts an answer of the store if a rule was open because the store has no memory.
@@ -56,13 +80,12 @@ impl SharedGate {
 
     /// Counts an answer that was decided without the store.
     pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
-        self.degraded.fetch_add(1, Relaxed);
-        let counts = self.client().counts();
+        let Undecided { unavailable, local, shed, .. } = &*self.undecided;
         let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
-            (false, _) => &counts.unavailable,
-            (true, false) => &counts.local,
-            (true, true) => &counts.shed,
+            (false, _) => unavailable,
+            (true, false) => local,
+            (true, true) => shed,
         };
-        Counts::add(counter, 1);
+        counter.fetch_add(1, Relaxed);
     }
 }

@@ -5,9 +5,9 @@ use super::SharedGate;
 use crate::answer::Answer;
 use crate::frontend::{Charge, Taken};
 use crate::request::Request;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts,
     /// like [`Gate::hold`](crate::Gate::hold). While the store is unavailable each rule decides by its own
     /// [`OnStoreError`](crate::OnStoreError).
@@ -61,7 +61,7 @@ impl SharedGate {
     }
 }
 
-impl Charge<'_, SharedGate> {
+impl<S: Store> Charge<'_, SharedGate<S>> {
     /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each
     /// slot.
     ///

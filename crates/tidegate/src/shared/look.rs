@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::request::{Origin, Request};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
     #[must_use]
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
@@ -26,11 +26,11 @@ impl SharedGate {
     /// Looks at limiters whose keys may be banned.
     pub(super) async fn look_at(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
-        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.deadline());
+        let args = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
         self.answer(in_force, asks, in_force.tower.step(asks, args).await)
     }
 

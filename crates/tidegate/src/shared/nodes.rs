@@ -1,62 +1,28 @@
 //! The number of nodes that share the store, and so this node's share of each limit.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
 use crate::layers::{Local, Share};
 use crate::step::Lineage;
-use crate::store::redis::{Client, Listed};
-use crate::store::{Store, StoreError, StoreEvent};
+use crate::store::{Layer, OnEvent, Store, StoreError, StoreEvent};
 
-/// This node among those that share the store.
-#[derive(Debug)]
-pub(super) struct Nodes {
-    /// `None` if the number of nodes was configured.
-    listed: Option<Arc<Listed>>,
-    warned: Arc<Warned>,
+/// The rules for which it was reported already that some node has no share of a limit.
+pub(super) struct Warned {
+    rules: Mutex<BTreeSet<Lineage>>,
+    report: OnEvent,
 }
-
-impl Nodes {
-    /// Lists this node, whatever its policy: another one may be put in force while the store is unavailable, and
-    /// then the nodes that were last seen count.
-    pub(super) fn begin(
-        client: &Client,
-        local: &Arc<Local>,
-        know_nodes: impl Fn(u64) + Send + Sync + 'static,
-    ) -> Self {
-        let warned = Arc::<Warned>::default();
-        warned.warn(client, local);
-        let listed = client.settings().nodes.is_none().then(|| {
-            let (local, warned) = (Arc::downgrade(local), Arc::clone(&warned));
-            Listed::begin(client, move |client, seen| {
-                let Some(local) = local.upgrade() else { return };
-                let before = local.share().nodes();
-                local.split(Share::of_rank(seen.nodes, seen.rank));
-                know_nodes(seen.nodes);
-                if seen.nodes != before {
-                    client.report(StoreEvent::Nodes(seen.nodes));
-                }
-                warned.warn(client, &local);
-            })
-        });
-        Self { listed, warned }
-    }
-
-    /// Reports the rules of a new policy of which some node has no share.
-    pub(super) fn follow(&self, client: &Client, local: &Local) {
-        self.warned.warn(client, local);
-    }
-}
-
-/// The rules for which the event was reported already.
-#[derive(Debug, Default)]
-struct Warned(Mutex<BTreeSet<Lineage>>);
 
 impl Warned {
+    pub(super) fn new(report: OnEvent) -> Self {
+        Self { rules: Mutex::default(), report }
+    }
+
     /// Reports each rule that was not reported yet.
-    fn warn(&self, client: &Client, local: &Local) {
-        let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn warn(&self, local: &Local) {
+        let mut warned = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let (newest, share) = (local.memory.newest(), local.share());
         let rules = newest.policy.rules().iter().enumerate();
         let too_small = rules.filter(|(_, rule)| share.is_too_small(rule));
@@ -64,12 +30,38 @@ impl Warned {
         let names: Vec<_> = new.map(|(_, rule)| rule.name()).collect();
         drop(warned);
         if !names.is_empty() {
-            client.report(StoreEvent::NoShare { rules: &names, nodes: share.nodes() });
+            (self.report)(StoreEvent::NoShare { rules: &names, nodes: share.nodes() });
         }
     }
 }
 
-impl SharedGate {
+impl fmt::Debug for Warned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Warned").field(&self.rules).finish()
+    }
+}
+
+/// Returns what is called with the number of nodes, and with the number before this one. Another policy may be put in
+/// force while the store is unavailable, and then the nodes that were last seen count.
+pub(super) fn on_nodes(
+    local: &Arc<Local>,
+    warned: &Arc<Warned>,
+    know_nodes: impl Fn(u64) + Send + Sync + 'static,
+) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
+    let (local, warned) = (Arc::downgrade(local), Arc::clone(warned));
+    Arc::new(move |nodes, rank| {
+        let Some(local) = local.upgrade() else { return };
+        let before = local.share().nodes();
+        local.split(Share::of_rank(nodes, rank));
+        know_nodes(nodes);
+        if nodes != before {
+            (warned.report)(StoreEvent::Nodes(nodes));
+        }
+        warned.warn(&local);
+    })
+}
+
+impl<S: Store> SharedGate<S> {
     /// Returns how many nodes share the store: the configured number ([`StoreSettings::nodes`]), or else as
     /// many as were last seen there, and 1 before any was.
     ///
@@ -88,9 +80,6 @@ impl SharedGate {
     /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {
         self.newest().tower.end().await;
-        match &self.nodes.listed {
-            Some(listed) => listed.leave(self.client()).await,
-            None => Ok(()),
-        }
+        self.store.leave().await
     }
 }

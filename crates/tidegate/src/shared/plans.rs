@@ -10,10 +10,10 @@ use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::keep_limited;
-use crate::store::KeyAsk;
 use crate::store::redis::key_of;
+use crate::store::{KeyAsk, Store};
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Looks up the values of the named rule for each key with `plans`: see
     /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same values. If they differ,
     /// each call puts the values of its node in force, and what was used stays used: a plan has no
@@ -39,14 +39,18 @@ impl SharedGate {
     }
 
     /// Returns the limiters of a request, in the order of the rules, each once.
-    pub(super) fn asks(&self, in_force: &InForce, request: &Request<'_>) -> InlineList<KeyAsk> {
+    pub(super) fn asks(&self, in_force: &InForce<S>, request: &Request<'_>) -> InlineList<KeyAsk> {
         let mut asks = self.all_asks(in_force, request);
         keep_limited(&mut asks);
         asks
     }
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
-    pub(super) fn all_asks(&self, in_force: &InForce, request: &Request<'_>) -> InlineList<KeyAsk> {
+    pub(super) fn all_asks(
+        &self,
+        in_force: &InForce<S>,
+        request: &Request<'_>,
+    ) -> InlineList<KeyAsk> {
         let may_have_others = |number: usize| {
             let rule = in_force.generation.policy.rules().get(number);
             let lineage = in_force.generation.lineage(number);
@@ -58,11 +62,11 @@ impl SharedGate {
     /// Resolves a request; an unlimited rule is left out unless it `may_have_others` than its own values.
     fn resolve(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         request: &Request<'_>,
         may_have_others: impl Fn(usize) -> bool,
     ) -> InlineList<KeyAsk> {
-        let (policy, prefix) = (&in_force.generation.policy, &self.settings().key_prefix);
+        let (policy, prefix) = (&in_force.generation.policy, &self.key_prefix);
         let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
         let lineage = |number| in_force.generation.lineage(number);
         let mut asks = InlineList::new();
@@ -74,7 +78,7 @@ impl SharedGate {
     /// now are included.
     pub(super) fn asks_to_settle(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         request: &Request<'_>,
         actual: &[u64],
     ) -> Vec<(KeyAsk, u64)> {

@@ -57,9 +57,9 @@ impl SharedReplay {
     ) -> Result<Answer<'_>, StoreError> {
         let in_force = self.gate.newest();
         let asks = self.gate.asks(&in_force, request);
-        self.remember(&asks, in_force.redis().answer_key(&asks, request.identity()));
+        self.remember(&asks, in_force.innermost().answer_key(&asks, request.identity()));
         let store = in_force.leases();
-        let args = StepArgs::new(Verb::Ask, request.origin(), store.deadline());
+        let args = StepArgs::new(Verb::Ask, request.origin(), store.host().deadline());
         // Nothing is taken ahead in a replay.
         let args = StepArgs { at: Some(at), is_queued: true, ..args };
         let reply = store.step(&asks, args).await;
@@ -88,7 +88,7 @@ impl SharedReplay {
         let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
         for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::remove(keys.to_vec());
-            let client = self.gate.client();
+            let client = self.gate.store.client();
             client.run(&script, &keys, &[], client.deadline()).await?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::request::{Origin, Request};
 use crate::step::Values;
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb};
 
-impl InForce {
+impl<S: Store> InForce<S> {
     /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
     /// keys, and reports one without a limiter as idle; so idle limiters of rules with a cap are looked at. If
     /// the store does not reply to that, the reply stays as it is.
@@ -45,7 +45,7 @@ impl InForce {
     }
 }
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
     /// values after that. In a cluster each slot is a step of its own. A rule with leases
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on what is taken and nothing
@@ -103,7 +103,7 @@ impl SharedGate {
         let in_force = self.newest();
         let all = self.all_asks(&in_force, &request.into());
         let Some(asks) = taken.permits_of(all) else { return Ok(false) };
-        let renew = StepArgs::new(Verb::Renew, Origin::default(), in_force.tower.deadline());
+        let renew = StepArgs::new(Verb::Renew, Origin::default(), in_force.tower.host().deadline());
         let renew = StepArgs { lack: taken.lack, ..renew };
         let renewed = in_force.tower.step(&asks, renew).await;
         Ok(renewed.map_err(|gave_up| gave_up.error)?.allowed)
@@ -120,7 +120,7 @@ impl SharedGate {
         let mut all = with_actual(request, &[actual], |request| self.all_asks(&in_force, request));
         // A refund does not say that a limiter took the cost before it became unlimited.
         all.retain(|(ask, _)| reserved || !ask.is_unlimited);
-        let deadline = in_force.tower.deadline();
+        let deadline = in_force.tower.host().deadline();
         let (asks, actual): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let settle = StepArgs::settle(&actual, &[], deadline);
         let reply = self.settle_all(&in_force, &asks, settle).await?;
@@ -143,7 +143,7 @@ impl SharedGate {
         let unreached = taken.unreached(request, actual, &all);
         let (asks, actual): (Vec<_>, Vec<_>) = taken.of(all).into_iter().unzip();
         let under: Vec<Option<Values>> = asks.iter().map(|ask| taken.under(ask)).collect();
-        let settle = StepArgs::settle(&actual, &under, in_force.tower.deadline());
+        let settle = StepArgs::settle(&actual, &under, in_force.tower.host().deadline());
         let settle = StepArgs { lack: taken.lack, ..settle };
         let reply = self.settle_all(&in_force, &asks, settle).await?;
         Ok(Answer { unreached, ..in_force.answer(&asks, reply) })
@@ -151,7 +151,7 @@ impl SharedGate {
 
     async fn settle_all(
         &self,
-        in_force: &InForce,
+        in_force: &InForce<S>,
         asks: &[KeyAsk],
         settle: StepArgs<'_>,
     ) -> Result<StepReply, StoreError> {
@@ -178,7 +178,8 @@ impl SharedGate {
         let in_force = self.newest();
         let asks = self.all_asks(&in_force, request);
         self.lift_bans(&asks);
-        in_force.tower.reset(&asks, in_force.tower.deadline()).await?;
+        let reset = StepArgs::new(Verb::Reset, Origin::default(), in_force.tower.host().deadline());
+        in_force.tower.step(&asks, reset).await.map_err(|gave_up| gave_up.error)?;
         self.wake(&asks);
         Ok(asks.len())
     }

@@ -21,7 +21,7 @@ use crate::answer::Answer;
 use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
 use crate::step::Standing;
-use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
@@ -34,7 +34,7 @@ impl Wake for Bell {
     }
 }
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Returns how many requests in this process wait in front of this one.
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
@@ -80,7 +80,7 @@ impl SharedGate {
             Some(self.now())
         } else {
             let in_force = self.newest();
-            let look = StepArgs::peek(in_force.tower.deadline());
+            let look = StepArgs::peek(in_force.tower.host().deadline());
             let seen = in_force.tower.step(&self.asks(&in_force, request), look).await.ok();
             seen.filter(|seen| seen.standing == Standing::Exact).map(|seen| seen.now)
         };
@@ -123,7 +123,7 @@ impl SharedGate {
         if may_wait(&in_force.generation.policy, &asks, longest) || self.is_behind(&asks) {
             return None;
         }
-        let args = StepArgs::new(Verb::Ask, request.origin(), in_force.tower.deadline());
+        let args = StepArgs::new(Verb::Ask, request.origin(), in_force.tower.host().deadline());
         let reply = in_force.tower.step_now(&asks, args)?;
         Some(self.conclude(request, in_force.answer(&asks, reply)))
     }
@@ -146,7 +146,7 @@ impl SharedGate {
     /// Decides a request that does not wait. It is refused if others wait, because they came first.
     pub(super) async fn decide_now(
         &self,
-        in_force: &Arc<InForce>,
+        in_force: &Arc<InForce<S>>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Answer<'_> {
@@ -161,7 +161,7 @@ impl SharedGate {
     /// them.
     async fn behind(
         &self,
-        in_force: &Arc<InForce>,
+        in_force: &Arc<InForce<S>>,
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
@@ -181,7 +181,7 @@ impl SharedGate {
     }
 }
 
-impl SharedGate {
+impl<S: Store> SharedGate<S> {
     /// Returns whether a request waits for a limiter that can refuse this one.
     fn is_behind(&self, asks: &[KeyAsk]) -> bool {
         let waits = |ask: &KeyAsk| !self.queues.is_idle(&self.queue_of(ask));
@@ -189,10 +189,10 @@ impl SharedGate {
     }
 }
 
-impl InForce {
+impl<S: Store> InForce<S> {
     /// Looks at limiters with these costs. Without the store, the request is decided.
     async fn look(&self, asks: &[KeyAsk], costs: &[u64], origin: Origin<'_>) -> StepReply {
-        let look = StepArgs::new(Verb::Peek, origin, self.tower.deadline());
+        let look = StepArgs::new(Verb::Peek, origin, self.tower.host().deadline());
         self.step_in_turn(asks, StepArgs { costs, or_ask: true, ..look }).await
     }
 
@@ -216,8 +216,8 @@ fn is_without_store(reply: &StepReply) -> bool {
 }
 
 /// A request on its way through the queues.
-struct InTurn<'a, 'g> {
-    turn: Waiter<ToStore<'g>>,
+struct InTurn<'a, 'g, S: Store> {
+    turn: Waiter<ToStore<'g, S>>,
     request: Request<'a>,
     bell: Arc<Bell>,
     waker: Waker,
@@ -233,8 +233,8 @@ enum Next<'g> {
     Done(Answer<'g>),
 }
 
-impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(waitable: ToStore<'g>, request: Request<'a>) -> Self {
+impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
+    fn new(waitable: ToStore<'g, S>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
         let (waker, retries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
         Self { turn: Waiter::new(waitable), request, bell, waker, retries }
@@ -255,7 +255,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
             let seen = if is_behind {
                 self.look().await
             } else {
-                let ask = StepArgs::new(Verb::Ask, origin, in_force.tower.deadline());
+                let ask = StepArgs::new(Verb::Ask, origin, in_force.tower.host().deadline());
                 in_force.step_in_turn(asks, ask).await
             };
             let ToStore { in_force, asks, .. } = self.turn.waitable();
@@ -277,7 +277,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
     /// Resolves when it may be this request's turn, or when the store is unavailable, so that it need not wait.
     async fn woken(&self) {
         let mut rung = pin!(self.bell.0.notified());
-        let mut lost = pin!(self.turn.waitable().gate.lost());
+        let mut lost = pin!(self.turn.waitable().gate.store.lost());
         poll_fn(|context| match rung.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => lost.as_mut().poll(context),

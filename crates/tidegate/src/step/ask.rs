@@ -60,7 +60,8 @@ impl Lineage {
 
 /// A limiter that a request uses.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask<K = Fingerprint> {
+#[non_exhaustive]
+pub struct Ask<K = Fingerprint> {
     pub(crate) lineage: Lineage,
     /// The index of the rule in the policy.
     pub(crate) rule: usize,
@@ -68,12 +69,12 @@ pub(crate) struct Ask<K = Fingerprint> {
     pub(crate) variant: usize,
     /// Identifies the key.
     pub(crate) fingerprint: K,
-    /// Units to take.
-    pub(crate) cost: u64,
+    /// Units to take, or that were taken.
+    pub cost: u64,
     /// Units to decide about: the cost, or one unit if usage is reported.
-    pub(crate) asks: u64,
+    pub asks: u64,
     /// Whether the request reports usage: its costs are taken whatever the limiters hold.
-    pub(crate) report: bool,
+    pub report: bool,
     pub(crate) enforced: bool,
     pub(crate) source: Source,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
@@ -83,11 +84,11 @@ pub(crate) struct Ask<K = Fingerprint> {
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,
     /// True if the cost is reserved, to be settled later, or comes back of a reservation.
-    pub(crate) reserves: bool,
+    pub reserves: bool,
     /// The token of the permit to return or to renew.
-    pub(crate) token: Option<Token>,
+    pub token: Option<Token>,
     /// When the units were taken that come back.
-    pub(crate) since: Option<Timestamp>,
+    pub since: Option<Timestamp>,
 }
 
 /// The source of the values that hold for a key.

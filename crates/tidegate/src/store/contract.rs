@@ -1,30 +1,69 @@
-//! The trait of a store, for gates and for layers over a store: a step over the limiters of a request.
+//! The trait of a store: a step over the limiters of a request.
+
+mod error;
+mod event;
+mod host;
+mod limiter_state;
+mod step;
 
 use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
-use super::error::StoreError;
 use super::memory::Generation;
-use super::step::{KeyAsk, StepArgs, StepReply};
 use crate::inline_list::InlineList;
 use crate::lease::{GivenBack, Report, Unspent, Wanted};
+use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Lineage};
+pub use error::StoreError;
+pub use event::StoreEvent;
+pub(crate) use event::{Observer, OnEvent};
+pub use host::Host;
+pub use limiter_state::{LimiterState, LimiterStep};
+pub use step::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
+pub(crate) use step::{at_places, is_report};
 
 /// Called with limiters that got units back for which no caller waits.
 pub(crate) type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
 
-/// A store of limiters under one policy, or a layer over a store.
+/// The news of a store, besides replies, that a gate needs.
+#[derive(Clone)]
+pub struct Hooks {
+    pub(crate) units_back: OnUnitsBack,
+    pub(crate) nodes: Arc<dyn Fn(u64, u64) + Send + Sync>,
+}
+
+impl Hooks {
+    /// Notes that these limiters got units back for which no caller waits, as after a late reply: requests that wait
+    /// for them ask again.
+    pub fn units_back(&self, asks: &[KeyAsk]) {
+        (self.units_back)(asks);
+    }
+
+    /// Notes that `nodes` share the store, and that so many of them come before this one in an order that all of them
+    /// know. Each node has an equal share of a limit that it decides without the store.
+    pub fn nodes(&self, nodes: u64, before: u64) {
+        (self.nodes)(nodes, before);
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+/// A store of limiters under one policy.
 ///
 /// A step is all or nothing: if a limiter that is enforced refuses the request, no limiter takes anything. The
 /// order of calls is not the order of decisions.
 ///
-/// A layer is a struct over another store. It answers what it can, hands the rest inward, and notes what comes
-/// back. Each verb passes through every layer, so that a layer forgets what a settlement or a reset makes untrue.
-pub(crate) trait Store: Clone + Send + Sync + 'static {
+/// A layer is a struct over another store, and a store itself. It answers what it can, hands the rest inward, and notes
+/// what comes back. Each verb passes through every layer, so that a layer forgets what a settlement or a reset makes
+/// untrue.
+pub trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
     /// # Errors
@@ -45,18 +84,22 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         reply: &StepReply,
     ) -> impl Future<Output = StepReply> + Send;
 
-    /// Resets limiters: nothing counts as used then.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    fn reset(
-        &self,
-        asks: &[KeyAsk],
-        deadline: Instant,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Returns this store under another policy.
+    #[must_use]
+    fn under(&self, generation: &Arc<Generation>) -> Self;
 
-    /// Takes units of a limiter ahead, with a record in the store.
-    fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> impl Future<Output = LeaseReply> + Send;
+    /// Returns the process around the store.
+    fn host(&self) -> &Host;
+
+    /// Takes units of a limiter ahead, with a record in the store. A store that keeps no such records grants nothing:
+    /// rules with leases then decide each request by a step.
+    fn lease(
+        &self,
+        _ask: &KeyAsk,
+        _lease: LeaseAsk<'_>,
+    ) -> impl Future<Output = LeaseReply> + Send {
+        std::future::ready(LeaseReply { is_in_time: true, result: LeaseResult::Undecided })
+    }
 
     /// Gives back units that were taken ahead, once: giving back consumes the record of `node`. Returns what became
     /// of them, and how the limiter stands; `None` if it counts in another way by now.
@@ -65,38 +108,55 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
     /// The store did not reply. It may be asked again.
     fn give_back_lease(
         &self,
-        rest: &Unspent<KeyAsk>,
-        node: u64,
-    ) -> impl Future<Output = Result<Option<(GivenBack, Report)>, StoreError>> + Send;
-
-    /// Returns this store under another policy.
-    #[must_use]
-    fn under(&self, generation: &Arc<Generation>) -> Self;
-
-    /// Starts work that goes on when its caller has gone: units that are given back, leases that are taken.
-    fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> tokio::task::JoinHandle<T>;
-
-    /// The time of this process.
-    fn now(&self) -> Timestamp;
-
-    /// The time of a clock that is never set, and that runs on while the machine sleeps.
-    fn uptime(&self) -> Micros;
-
-    /// Returns when a step that begins now must have ended.
-    fn deadline(&self) -> Instant;
+        _rest: &Unspent<KeyAsk>,
+        _node: u64,
+    ) -> impl Future<Output = Result<Option<(GivenBack, Report)>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
 
     /// Resolves when the store can be asked; immediately, while it can.
-    fn fit(&self) -> impl Future<Output = ()> + Send;
+    fn fit(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Resolves when the store cannot be asked; immediately, while it cannot. A request that waits in a queue is then
+    /// decided without the store.
+    fn lost(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 
     /// Returns the slot of a limiter; `None` if one step covers all limiters of the store.
-    fn slot(&self, ask: &KeyAsk) -> Option<u16>;
+    fn slot(&self, _ask: &KeyAsk) -> Option<u16> {
+        None
+    }
 
-    /// Returns whether limiters of the store can have these values.
-    fn can_hold(&self, rule: &Rule) -> bool;
+    /// Returns whether limiters of the store can have these values, which a plan or a request supplies.
+    fn can_hold(&self, _rule: &Rule) -> bool {
+        true
+    }
 
+    /// Checks whether limiters of the store can have the values of a policy.
+    ///
+    /// # Errors
+    /// The rules that cannot be kept there.
+    fn fits(&self, _policy: &Policy) -> Result<(), PolicyErrors> {
+        Ok(())
+    }
+
+    /// Takes the hooks of the gate over this store, once, before any step.
+    fn attach(&self, _hooks: Hooks) {}
+
+    /// Takes this node off the list of nodes, for good: it is about to end.
+    ///
+    /// # Errors
+    /// The store did not reply.
+    fn leave(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
+
+/// A layer that decides some requests without the store in it, or the innermost such store.
+pub(crate) trait Layer: Store {
     /// Returns the decisions of limiters that units taken ahead cover now, and that take nothing.
     fn covered(&self, _asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
         InlineList::new()
@@ -112,7 +172,7 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Returns whether [`Store::step_now`] may decide a request.
+    /// Returns whether [`Layer::step_now`] may decide a request.
     fn decides_now(&self) -> bool {
         false
     }
@@ -133,7 +193,8 @@ pub(crate) trait Store: Clone + Send + Sync + 'static {
 
 /// The error of a step that was not decided. If it is dropped, what the step took, or takes later, is given back.
 #[derive(Debug)]
-pub(crate) struct GaveUp {
+pub struct GaveUp {
+    /// Why the step was not decided.
     pub(crate) error: StoreError,
     /// The decisions of limiters that the error is not about: they hold units that were taken ahead. Empty if there
     /// are none.
@@ -147,13 +208,21 @@ impl From<StoreError> for GaveUp {
     }
 }
 
+impl GaveUp {
+    /// Adds the units that a late reply takes.
+    #[must_use]
+    pub fn with_late(self, late: Late) -> Self {
+        Self { late: self.late.and(late), ..self }
+    }
+}
+
 /// Units that a step took, or takes later, and of which no caller was told. If this is dropped, they are given back.
 #[derive(Default)]
-pub(crate) struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
+pub struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
 
 impl Late {
     /// Units of which `decided` is told, once, whether they are kept.
-    pub(crate) fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
+    pub fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
         Self(vec![Box::new(decided)])
     }
 
@@ -192,24 +261,27 @@ impl fmt::Debug for Late {
 
 /// A lease to take from the store.
 #[derive(Clone, Copy)]
-pub(crate) struct LeaseAsk<'a> {
-    pub(crate) wanted: &'a Wanted,
+pub struct LeaseAsk<'a> {
+    /// The units, and how long they last.
+    pub wanted: &'a Wanted,
     /// Names this process in the records of leases.
-    pub(crate) node: u64,
+    pub node: u64,
     /// Called when no reply came in time, before a late reply is waited for.
-    pub(crate) on_late: &'a (dyn Fn() + Sync),
+    pub on_late: &'a (dyn Fn() + Sync),
 }
 
 /// The reply to a question for a lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LeaseReply {
-    pub(crate) is_in_time: bool,
-    pub(crate) result: LeaseResult,
+pub struct LeaseReply {
+    /// True if the reply came by the deadline.
+    pub is_in_time: bool,
+    /// The state of the lease, as far as it is known.
+    pub result: LeaseResult,
 }
 
 /// What is known of a lease that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LeaseResult {
+pub enum LeaseResult {
     /// How the limiter stands, and, if the lease was granted, when it was taken and when it ends.
     Decided(Report, Option<[Timestamp; 2]>),
     /// It was not granted, because the limiter has other values or no room.

@@ -1,19 +1,20 @@
 //! A store for the tests of layers: it runs the steps of memory, in virtual time, and fails as it is told.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{Micros, Timestamp};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
 use super::{
-    GaveUp, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, StepArgs, StepReply,
-    Store, Verb,
+    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, StepArgs,
+    StepReply, Store, Verb,
 };
+use crate::clock::Clock;
 use crate::key::Seed;
 use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::{Policy, RuleSpec};
@@ -47,7 +48,7 @@ pub(crate) struct FakeStore {
 struct Shared {
     memory: MemoryStore,
     seed: Seed,
-    began: Instant,
+    host: Host,
     /// Whether each limiter lives in a slot of its own.
     has_slots: bool,
     state: Mutex<Faults>,
@@ -77,8 +78,9 @@ impl FakeStore {
     fn with(rules: Vec<RuleSpec>, has_slots: bool) -> Self {
         let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
         let (generation, state) = (memory.newest().share(), Mutex::default());
-        let (seed, began) = (Seed::random(), Instant::now());
-        let shared = Shared { memory, seed, began, has_slots, state };
+        let host = Host::new(TIMEOUT).with_clock(VirtualClock(Instant::now()));
+        let seed = Seed::random();
+        let shared = Shared { memory, seed, host, has_slots, state };
         Self { generation, shared: Arc::new(shared) }
     }
 
@@ -112,7 +114,7 @@ impl FakeStore {
     }
 
     fn run(&self, asks: &[KeyAsk], step: step::Step) -> step::Done {
-        let (asks, now) = (self.local(asks), self.now());
+        let (asks, now) = (self.local(asks), self.shared.host.now());
         let (_, done) = self
             .shared
             .memory
@@ -121,7 +123,7 @@ impl FakeStore {
     }
 
     fn settle(&self, asks: &[KeyAsk], actual: &[u64]) -> step::Done {
-        let (asks, now) = (self.local(asks), self.now());
+        let (asks, now) = (self.local(asks), self.shared.host.now());
         let memory = &self.shared.memory;
         memory.ask(|generation| memory.settle(generation, &asks, actual, &now)).1
     }
@@ -131,9 +133,10 @@ impl FakeStore {
             Verb::Ask => self.run(asks, step::Step::Ask),
             Verb::Peek => self.run(asks, step::Step::Peek),
             Verb::Settle => self.settle(asks, args.actual),
+            Verb::Reset => self.run(asks, step::Step::Reset { remembers: true }),
             Verb::Renew => unreachable!("no test renews"),
         };
-        let now = self.now();
+        let now = self.shared.host.now();
         let mut reply = StepReply::nothing(asks.len(), now);
         reply.allowed = done.allowed;
         reply.standing = Standing::Exact;
@@ -144,7 +147,7 @@ impl FakeStore {
     }
 
     fn give_back(&self, asks: &[KeyAsk], reply: &StepReply) -> StepReply {
-        let mut given_back = StepReply::nothing(asks.len(), self.now());
+        let mut given_back = StepReply::nothing(asks.len(), self.shared.host.now());
         if !reply.allowed {
             return given_back;
         }
@@ -207,7 +210,7 @@ pub(crate) fn ask(rule: usize, key: &str, cost: u64) -> KeyAsk {
 
 /// A question whether a request goes on, by the deadline of the store.
 pub(crate) fn asking(store: &impl Store) -> StepArgs<'static> {
-    StepArgs::new(Verb::Ask, crate::request::Origin::default(), store.deadline())
+    StepArgs::new(Verb::Ask, crate::request::Origin::default(), store.host().deadline())
 }
 
 /// Lets tasks that were started run.
@@ -251,15 +254,10 @@ impl Store for FakeStore {
         self.give_back(asks, reply)
     }
 
-    async fn reset(&self, asks: &[KeyAsk], _deadline: Instant) -> Result<(), StoreError> {
-        self.run(asks, step::Step::Reset { remembers: true });
-        Ok(())
-    }
-
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let done = self.run(&[ask.costing(lease.wanted.units)], step::Step::Ask);
         let decision = done.decisions[0].decision;
-        let (remaining, at) = (decision.remaining, self.now());
+        let (remaining, at) = (decision.remaining, self.shared.host.now());
         let report = Report { remaining, at, idle_at: at.plus(decision.reset_after) };
         let granted = done.allowed.then(|| {
             self.state().leases.insert(lease.wanted.ticket, (at, lease.wanted.units));
@@ -278,39 +276,37 @@ impl Store for FakeStore {
         };
         let taken = KeyAsk { since: Some(since), ..rest.key.costing(rest.units) };
         self.settle(&[taken], &[0]);
-        Ok(Some((GivenBack::Back, Report { at: self.now(), ..Report::default() })))
+        Ok(Some((GivenBack::Back, Report { at: self.shared.host.now(), ..Report::default() })))
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {
         Self { generation: Arc::clone(generation), ..self.clone() }
     }
 
-    fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        tokio::spawn(work)
+    fn host(&self) -> &Host {
+        &self.shared.host
     }
-
-    fn now(&self) -> Timestamp {
-        FIRST.plus(self.uptime())
-    }
-
-    fn uptime(&self) -> Micros {
-        Micros::from(self.shared.began.elapsed())
-    }
-
-    fn deadline(&self) -> Instant {
-        Instant::now() + TIMEOUT
-    }
-
-    async fn fit(&self) {}
 
     fn slot(&self, ask: &KeyAsk) -> Option<u16> {
         self.shared.has_slots.then(|| u16::try_from(ask.rule).unwrap())
     }
+}
 
-    fn can_hold(&self, _rule: &Rule) -> bool {
-        true
+impl Layer for FakeStore {}
+
+/// A process by the clock of the system, for tests that run no task.
+pub(crate) fn host() -> Host {
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Builder::new_current_thread().build().unwrap());
+    let _entered = RUNTIME.enter();
+    Host::new(TIMEOUT)
+}
+
+/// The virtual time of tokio, from [`FIRST`] on.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        FIRST.plus(Micros::from(self.0.elapsed()))
     }
 }

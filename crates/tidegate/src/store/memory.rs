@@ -50,8 +50,7 @@ use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
-pub(crate) use generation::Generation;
-pub use generation::KeptOfRule;
+pub use generation::{Generation, KeptOfRule};
 pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
@@ -59,6 +58,8 @@ pub(crate) use preview::preview_of_reply;
 pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
 pub(crate) use replacement::Replacement;
+#[cfg(feature = "redis")]
+pub(crate) use ruled::Single;
 pub(crate) use saved::{Loading, Target};
 use several::run;
 pub(crate) use succession::Moved;

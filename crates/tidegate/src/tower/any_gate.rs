@@ -9,6 +9,8 @@ use crate::clock::Timer;
 use crate::gate::Gate;
 #[cfg(feature = "redis")]
 use crate::shared::SharedGate;
+#[cfg(feature = "redis")]
+use crate::store::Store;
 
 /// A gate that a layer can use: an `Arc` of a [`Gate`], or, with feature `redis`, of a
 /// `SharedGate`.
@@ -53,7 +55,7 @@ impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
 }
 
 #[cfg(feature = "redis")]
-impl sealed::Sealed for Arc<SharedGate> {
+impl<S: Store> sealed::Sealed for Arc<SharedGate<S>> {
     fn decider(self, waits: bool) -> AnyDecider {
         AnyDecider(Arc::new(StoreDecider::new(self, waits)))
     }

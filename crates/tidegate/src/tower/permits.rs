@@ -14,6 +14,8 @@ use crate::request::Request;
 #[cfg(feature = "redis")]
 use crate::shared::SharedGate;
 use crate::step::Step;
+#[cfg(feature = "redis")]
+use crate::store::Store;
 
 /// A gate or a limiter that permits are returned to.
 pub(super) trait Returns: Clone + Send + Sync + 'static {
@@ -38,10 +40,10 @@ impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
 
 /// The store is asked behind the response. If it does not reply, the permits end by themselves.
 #[cfg(feature = "redis")]
-impl Returns for Arc<SharedGate> {
+impl<S: Store> Returns for Arc<SharedGate<S>> {
     fn give_back(&self, question: &Question<'_>, permits: &Taken) {
         let (gate, question, permits) = (Self::clone(self), question.to_owned(), permits.clone());
-        self.runtime().spawn(async move {
+        self.host().spawn(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);

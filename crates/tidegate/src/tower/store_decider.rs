@@ -14,22 +14,27 @@ use crate::frontend::Taken;
 use crate::request::Request;
 use crate::rules::Policy;
 use crate::shared::SharedGate;
+use crate::store::Store;
 
 /// Uses a gate over a store.
-pub(super) struct StoreDecider {
-    gate: Arc<SharedGate>,
+pub(super) struct StoreDecider<S: Store> {
+    gate: Arc<SharedGate<S>>,
     /// Whether a request may wait in a queue if its rules say so.
     waits: bool,
 }
 
-impl StoreDecider {
-    pub(super) const fn new(gate: Arc<SharedGate>, waits: bool) -> Self {
+impl<S: Store> StoreDecider<S> {
+    pub(super) const fn new(gate: Arc<SharedGate<S>>, waits: bool) -> Self {
         Self { gate, waits }
     }
 }
 
 /// Decides, and holds an admitted request for its delay.
-async fn check(gate: &Arc<SharedGate>, request: &Request<'_>, question: &Question<'_>) -> Ruling {
+async fn check<S: Store>(
+    gate: &Arc<SharedGate<S>>,
+    request: &Request<'_>,
+    question: &Question<'_>,
+) -> Ruling {
     let (ruling, delay) = {
         let answer = gate.check(request).await;
         (Ruling::of(&answer, question, None, gate), answer.delay_micros())
@@ -38,7 +43,7 @@ async fn check(gate: &Arc<SharedGate>, request: &Request<'_>, question: &Questio
     ruling
 }
 
-impl Decider for StoreDecider {
+impl<S: Store> Decider for StoreDecider<S> {
     fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
         let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
         if question.lacks_address_for(looks_at) {
@@ -94,7 +99,7 @@ impl Decider for StoreDecider {
 
 /// Gives back the units of a request. Units that the store does not give back stay taken, because
 /// no caller can do anything about it.
-async fn give_back(gate: &SharedGate, request: &Request<'_>, taken: &Taken) {
+async fn give_back<S: Store>(gate: &SharedGate<S>, request: &Request<'_>, taken: &Taken) {
     let _ = gate.settle_those(request, taken, &[0]).await;
 }
 

@@ -20,6 +20,8 @@ mod full;
 mod held;
 mod histories;
 mod in_turn;
+#[cfg(feature = "kit")]
+mod kit;
 mod late;
 #[cfg(feature = "tower")]
 mod layer;

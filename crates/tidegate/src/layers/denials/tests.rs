@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::rules::RuleSpec;
+use crate::store::StoreError;
 use crate::store::fake::{FakeStore, Fault, ask, asking};
 
 fn layer() -> (Denials<FakeStore>, Arc<AtomicU64>) {
@@ -64,7 +65,7 @@ async fn a_settlement_ends_a_denial_even_if_the_store_does_not_reply() {
     for fault in [None, Some(Fault::Fails(StoreError::Timeout))] {
         let (layer, _) = denied().await;
         layer.inner.fault([fault]);
-        let settle = StepArgs::settle(&[0], &[], layer.deadline());
+        let settle = StepArgs::settle(&[0], &[], layer.host().deadline());
         let _ = layer.step(&[ask(0, "ada", 6)], settle).await;
         layer.inner.steps();
         assert!(is_asked(&layer, 8).await);
@@ -74,7 +75,8 @@ async fn a_settlement_ends_a_denial_even_if_the_store_does_not_reply() {
 #[tokio::test(start_paused = true)]
 async fn a_reset_ends_a_denial() {
     let (layer, _) = denied().await;
-    layer.reset(&[ask(0, "ada", 1)], layer.deadline()).await.unwrap();
+    let reset = StepArgs { verb: Verb::Reset, ..asking(&layer) };
+    layer.step(&[ask(0, "ada", 1)], reset).await.unwrap();
     assert!(is_asked(&layer, 8).await);
 }
 

@@ -1,9 +1,9 @@
 //! Keeps the store's replies for when it does not decide.
 
 use super::Fallback;
-use crate::store::{KeyAsk, LimiterReply, StepReply, Store, is_report};
+use crate::store::{KeyAsk, Layer, LimiterReply, StepReply, is_report};
 
-impl<S: Store> Fallback<S> {
+impl<S: Layer> Fallback<S> {
     /// Keeps a reply for when the store does not decide: what it admitted, what it denied, and what is left.
     pub(super) fn learn(&self, asks: &[KeyAsk], reply: &StepReply) {
         if reply.repeated {

@@ -11,14 +11,14 @@ use super::denied::{Denied, Known};
 use super::left::{Lefts, News};
 use super::parts::Parts;
 use super::share::{Share, is_local};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
 use crate::step::{Ask, Lineage, Source};
-use crate::store::KeyAsk;
 use crate::store::memory::{Generation, MemoryStore, PerKey};
+use crate::store::{Host, KeyAsk};
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
 /// admits through the store, so their usage is known when the store fails.
@@ -38,12 +38,13 @@ pub(crate) struct Local {
     /// Answers that this process gave to requests that may be asked again.
     pub(super) answers: DedupeCache,
     pub(super) seed: Seed,
-    pub(super) clock: SystemClock,
+    pub(super) clock: Host,
 }
 
 impl Local {
-    pub(crate) fn new(policy: Policy, share: Share) -> Self {
-        let (clock, parts) = (SystemClock::new(), Arc::new(Parts::new(share)));
+    /// The limiters of this process, by its clock.
+    pub(crate) fn new(policy: Policy, share: Share, clock: Host) -> Self {
+        let parts = Arc::new(Parts::new(share));
         let of_overflow = Arc::clone(&parts);
         let overflow = Box::new(move |rule: &Rule| of_overflow.share().rule(rule));
         let memory = MemoryStore::with_rules_per_key(policy, &clock, PerKey::Shares { overflow });
@@ -91,10 +92,6 @@ impl Local {
     /// Returns this node's share of every limit.
     pub(crate) fn share(&self) -> Share {
         self.parts.share()
-    }
-
-    pub(crate) fn clock(&self) -> SystemClock {
-        self.clock.clone()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

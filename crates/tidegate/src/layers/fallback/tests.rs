@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::rules::{OnStoreError, RuleSpec};
+use crate::store::StoreError;
 use crate::store::fake::{FakeStore, Fault, ask, asking, let_tasks_run};
 
 fn layer(on_store_error: OnStoreError) -> Fallback<FakeStore> {
     let rules = vec![RuleSpec::new("user", "10/h").key(["user"]).on_store_error(on_store_error)];
     let store = FakeStore::new(rules.clone());
-    let local = Local::new(crate::rules::Policy::new(rules).unwrap(), Share::of(Some(2)));
+    let policy = crate::rules::Policy::new(rules).unwrap();
+    let local = Local::new(policy, Share::of(Some(2)), store.host().clone());
     let generation = local.memory.newest().share();
     Fallback::new(store, generation, Arc::new(local))
 }
@@ -31,7 +33,7 @@ async fn without_the_store_a_node_admits_its_share_less_what_the_store_admitted(
         (true, Some(crate::step::Lack::Unavailable))
     );
     assert!(!check(&layer, 1).await.allowed, "the share of two nodes is 5");
-    let peek = StepArgs::peek(layer.deadline());
+    let peek = StepArgs::peek(layer.host().deadline());
     assert!(!layer.step(&ada(1), peek).await.unwrap().allowed);
     assert_eq!(layer.inner.left(&ada(0)[0]), 8);
 }
@@ -61,7 +63,7 @@ async fn a_late_reply_is_kept_for_a_request_that_is_admitted_and_given_back_for_
 async fn a_look_of_a_request_in_turn_decides_the_request_without_the_store() {
     let layer = layer(OnStoreError::Local);
     layer.inner.fault(std::iter::repeat_n(Some(Fault::Fails(StoreError::Away)), 6));
-    let look = StepArgs { or_ask: true, ..StepArgs::peek(layer.deadline()) };
+    let look = StepArgs { or_ask: true, ..StepArgs::peek(layer.host().deadline()) };
     let mut admitted = 0;
     while layer.step(&ada(1), look).await.unwrap().allowed {
         admitted += 1;
@@ -76,7 +78,7 @@ async fn what_was_admitted_without_the_store_is_settled_in_this_process() {
     let admitted = check(&layer, 5).await;
     layer.inner.steps();
     let since = admitted.replies[0].as_ref().unwrap().decided.since;
-    let settle = StepArgs::settle(&[1], &[], layer.deadline());
+    let settle = StepArgs::settle(&[1], &[], layer.host().deadline());
     let settle = StepArgs { lack: admitted.standing.lack(), ..settle };
     let taken = [KeyAsk { since, ..ask(0, "ada", 5) }];
     let settled = layer.step(&taken, settle).await.unwrap();
@@ -89,7 +91,7 @@ async fn what_was_admitted_without_the_store_is_settled_in_this_process() {
 async fn a_settlement_that_the_store_does_not_answer_is_an_error() {
     let layer = layer(OnStoreError::Local);
     layer.inner.fault([Some(Fault::Fails(StoreError::Timeout))]);
-    let settle = StepArgs::settle(&[0], &[], layer.deadline());
+    let settle = StepArgs::settle(&[0], &[], layer.host().deadline());
     let gave_up = layer.step(&ada(1), settle).await.unwrap_err();
     assert_eq!(gave_up.error, StoreError::Timeout);
 }

@@ -15,7 +15,7 @@ use super::Leases;
 use super::state::Lost;
 use crate::lease::{GivenBack, Unspent};
 use crate::step::Lineage;
-use crate::store::{KeyAsk, Store};
+use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store};
 
 /// How long the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
 
     fn finish(&self, rest: &Unspent<KeyAsk>) {
         let state = &self.state;
-        state.book().finished(self.inner.uptime(), &rest.key, rest.ticket);
+        state.book().finished(self.inner.host().uptime(), &rest.key, rest.ticket);
     }
 
     /// Gives units of a lease back, and counts what became of them.
@@ -86,7 +86,7 @@ impl<S: Store> Leases<S> {
             drop(turn);
             match given_back {
                 Ok(Some((given_back, report))) => {
-                    self.state.book().reported(self.inner.uptime(), &rest.key, report);
+                    self.state.book().reported(self.inner.host().uptime(), &rest.key, report);
                     return match given_back {
                         GivenBack::Back => Ok(()),
                         GivenBack::TooLate => Err(Lost::TooLate),
@@ -108,15 +108,23 @@ impl<S: Store> Leases<S> {
         drop(self.end_all(self.state.close(is_of)));
     }
 
-    /// Gives back the leases of limiters that are reset, in the background: before the reset, and those that were granted
-    /// since. The reset forgets what was taken before, so nothing of that comes back.
-    pub(super) fn reset_leases(&self, asks: &[KeyAsk]) {
-        drop(self.end_all(self.state.close(|key| asks.contains(key))));
+    /// Resets limiters, and gives back their leases in the background: before the reset, and after it, because the store
+    /// may grant other leases until then. The reset forgets what was taken before, so nothing of that comes back.
+    pub(super) async fn reset(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+    ) -> Result<StepReply, GaveUp> {
+        let give_back = || drop(self.end_all(self.state.close(|key| asks.contains(key))));
+        give_back();
+        let done = self.inner.step(asks, args).await;
+        give_back();
+        done
     }
 
     /// Takes no more leases, and gives back all there are, as far as the store does that soon.
     pub(super) async fn end_leases(&self) {
-        let deadline = self.inner.deadline() + AT_THE_END;
+        let deadline = self.inner.host().deadline() + AT_THE_END;
         for returned in self.end_all(self.state.end()) {
             let _ = timeout_at(deadline, returned).await;
         }
@@ -128,7 +136,7 @@ impl<S: Store> Leases<S> {
             let (store, key) = (self.clone(), &mut rest.key);
             // The leases may be of a policy in which the rule has another number.
             key.rule = self.generation.number_of(key).unwrap_or(key.rule);
-            self.inner.spawn(async move { store.end_lease(&rest).await })
+            self.inner.host().spawn(async move { store.end_lease(&rest).await })
         };
         all.into_iter().map(end).collect()
     }

@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
-        let (now, nodes) = (self.inner.uptime(), self.state.node_count());
+        let (now, nodes) = (self.inner.host().uptime(), self.state.node_count());
         let mut book = self.state.book();
         if need == Need::All && !book.has_all(now, &of_leases) {
             return None;
@@ -106,7 +106,7 @@ impl<S: Store> Leases<S> {
         if !self.state.are_spent() {
             return InlineList::new();
         }
-        let now = self.inner.uptime();
+        let now = self.inner.host().uptime();
         let book = self.state.book();
         let covered = self.lease_asks(asks).into_iter().map(|ask| {
             let report = || book.standing(now, ask.key).unwrap_or_default();
@@ -138,7 +138,7 @@ impl<S: Store> Leases<S> {
         if reply.repeated {
             return;
         }
-        let (now, at) = (self.inner.uptime(), reply.now);
+        let (now, at) = (self.inner.host().uptime(), reply.now);
         let mut book = self.state.book();
         for (place, ask) in asks.iter().enumerate() {
             let Some(decision) = reply.own_under_own_values(place) else { continue };
@@ -171,7 +171,7 @@ impl<S: Store> Spending<'_, S> {
     fn refused(&mut self) -> InlineList<Option<Decided>> {
         self.release();
         let state = &self.layer.state;
-        let (now, book) = (self.layer.inner.uptime(), state.book());
+        let (now, book) = (self.layer.inner.host().uptime(), state.book());
         for (ask, standing) in self.asks.iter().zip(&mut self.standing) {
             if let Some(here) = standing {
                 here.report = book.standing(now, ask).unwrap_or(here.report);

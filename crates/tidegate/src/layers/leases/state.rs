@@ -11,9 +11,9 @@ use crate::lease::{Book, Counts, Terms, Unspent, Wanted};
 use crate::rules::{Mode, Policy, PolicyRule, limit_of};
 use crate::store::KeyAsk;
 
-/// The most limiters with leases at a time. The store decides the requests of others.
+/// The largest number of limiters with leases. The store decides the requests of other limiters.
 const MOST_LIMITERS: usize = 16_384;
-/// The most leases that are given back at a time.
+/// The largest number of leases that are given back at a time.
 const MOST_GIVEN_BACK: usize = 64;
 /// The longest life of any lease of what drains. It is given back as though all leases lived so long, so that nodes whose
 /// configurations differ may share a limiter.
@@ -30,7 +30,7 @@ pub(super) struct LeaseState {
     version: u64,
 }
 
-/// What all policies share.
+/// The state that all policies share.
 #[derive(Debug)]
 struct Held {
     book: Mutex<Book<KeyAsk>>,
@@ -42,11 +42,11 @@ struct Held {
     has_ended: AtomicBool,
     /// Lets a few leases be given back at a time, so that they do not hold up requests at the store.
     giving_back: Semaphore,
-    /// How many nodes share the store, as far as this one knows.
+    /// The number of nodes that share the store, as far as this node knows.
     nodes: watch::Sender<u64>,
     /// The version of the newest policy.
     newest: AtomicU64,
-    /// How many leases are asked for or given back now.
+    /// The number of leases that are asked for or given back now.
     under_way: watch::Sender<usize>,
     calls: CallCounts,
 }

@@ -15,7 +15,7 @@ impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
     pub(super) fn begin_lease(&self, ask: &KeyAsk, wanted: Wanted) {
         let (layer, ask) = (self.clone(), ask.clone());
-        drop(self.inner.spawn(async move { layer.take_leases(&ask, wanted).await }));
+        drop(self.inner.host().spawn(async move { layer.take_leases(&ask, wanted).await }));
     }
 
     async fn take_leases(&self, ask: &KeyAsk, wanted: Wanted) {
@@ -34,7 +34,7 @@ impl<S: Store> Leases<S> {
     pub(super) fn go_on_with(&self, closed: Vec<Unspent<KeyAsk>>) {
         for rest in closed {
             let layer = self.clone();
-            drop(self.inner.spawn(async move {
+            drop(self.inner.host().spawn(async move {
                 layer.end_lease(&rest).await;
                 if let Some(wanted) = layer.renewal(&rest.key) {
                     layer.take_leases(&rest.key, wanted).await;
@@ -50,7 +50,8 @@ impl<S: Store> Leases<S> {
         let _under_way = state.under_way();
         let result = if state.are_spent() {
             let reply = self.ask_for_lease(ask, wanted).await;
-            let granted = state.answered(self.inner.uptime(), ask, wanted.ticket, reply.result);
+            let granted =
+                state.answered(self.inner.host().uptime(), ask, wanted.ticket, reply.result);
             self.count(ask, reply, granted);
             if let Granted::Held { due, ends } = granted {
                 return Some([due, ends]);
@@ -67,7 +68,7 @@ impl<S: Store> Leases<S> {
             }
             LeaseResult::Unknown => self.end_unknown_lease(&rest).await,
             LeaseResult::Decided(_, None) | LeaseResult::Undecided | LeaseResult::NotSent => {
-                state.book().finished(self.inner.uptime(), ask, wanted.ticket);
+                state.book().finished(self.inner.host().uptime(), ask, wanted.ticket);
             }
         }
         None
@@ -76,7 +77,7 @@ impl<S: Store> Leases<S> {
     /// Asks the store for a lease.
     async fn ask_for_lease(&self, ask: &KeyAsk, wanted: Wanted) -> LeaseReply {
         let state = &self.state;
-        let on_late = || state.book().not_granted(self.inner.uptime(), ask, wanted.ticket);
+        let on_late = || state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket);
         let lease = LeaseAsk { wanted: &wanted, node: state.node(), on_late: &on_late };
         self.inner.lease(ask, lease).await
     }
@@ -113,7 +114,7 @@ impl<S: Store> Leases<S> {
     ) -> Option<Unspent<KeyAsk>> {
         let (state, Wanted { ticket, life, .. }) = (&self.state, wanted);
         let left_until = |time: Micros| {
-            let left = time.as_micros().saturating_sub(self.inner.uptime().as_micros());
+            let left = time.as_micros().saturating_sub(self.inner.host().uptime().as_micros());
             Duration::from_micros(left.min(life.as_micros()))
         };
         let mut nodes = state.nodes();
@@ -133,7 +134,7 @@ impl<S: Store> Leases<S> {
     /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for
     /// that: the next request asks under the newest one.
     fn renewal(&self, ask: &KeyAsk) -> Option<Wanted> {
-        let wanted = self.state.renewal(self.inner.uptime(), ask, self.terms(ask)?)?;
+        let wanted = self.state.renewal(self.inner.host().uptime(), ask, self.terms(ask)?)?;
         self.state.calls().renewed.fetch_add(1, Relaxed);
         Some(wanted)
     }

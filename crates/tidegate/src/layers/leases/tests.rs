@@ -8,6 +8,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use super::*;
 use crate::rules::{LeaseSpec, RuleSpec};
 use crate::store::fake::{FakeStore, Fault, ask, asking, let_tasks_run};
+use crate::store::{StoreError, StoreEvent};
 
 const LIMIT: u64 = 1_000_000;
 

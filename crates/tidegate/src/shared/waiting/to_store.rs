@@ -11,17 +11,17 @@ use crate::request::Request;
 use crate::shared::{InForce, SharedGate};
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
-use crate::store::{KeyAsk, LimiterReply, StepReply};
+use crate::store::{KeyAsk, LimiterReply, StepReply, Store};
 use crate::wait::{Stop, Sums, Waitable, refuse_behind};
 
 /// The limiters of a waiting request in a store, and their last known values.
-pub(super) struct ToStore<'g> {
-    pub(super) gate: &'g SharedGate,
+pub(super) struct ToStore<'g, S: Store> {
+    pub(super) gate: &'g SharedGate<S>,
     /// The limiters that matched when the request came, and their queues.
     first: InlineList<KeyAsk>,
     pub(super) stops: Vec<Stop<GateQueue>>,
     /// The policy in force now, and the limiters that match under it.
-    pub(super) in_force: Arc<InForce>,
+    pub(super) in_force: Arc<InForce<S>>,
     pub(super) asks: InlineList<KeyAsk>,
     /// The last reply of each limiter, by place in `asks`.
     replies: InlineList<LimiterReply>,
@@ -31,10 +31,10 @@ pub(super) struct ToStore<'g> {
     pub(super) laps: Vec<u64>,
 }
 
-impl<'g> ToStore<'g> {
+impl<'g, S: Store> ToStore<'g, S> {
     pub(super) fn new(
-        gate: &'g SharedGate,
-        in_force: Arc<InForce>,
+        gate: &'g SharedGate<S>,
+        in_force: Arc<InForce<S>>,
         asks: InlineList<KeyAsk>,
         max_wait: Micros,
     ) -> Self {
@@ -130,7 +130,7 @@ impl<'g> ToStore<'g> {
     }
 }
 
-impl Waitable for ToStore<'_> {
+impl<S: Store> Waitable for ToStore<'_, S> {
     type Key = GateQueue;
 
     fn queues(&self) -> &GateQueues {

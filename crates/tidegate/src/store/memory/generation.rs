@@ -12,7 +12,7 @@ use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Source, Step};
 
 /// A policy and its tables. Never changed once it is in force.
-pub(crate) struct Generation {
+pub struct Generation {
     pub(super) number: GenerationNumber,
     pub(crate) policy: Arc<Policy>,
     /// By the number of the rule.
@@ -67,6 +67,13 @@ impl fmt::Debug for Generation {
 }
 
 impl Generation {
+    /// Returns the policy.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
     /// The identity of a rule through all generations.
     #[inline]
     pub(crate) fn lineage(&self, rule: usize) -> Lineage {

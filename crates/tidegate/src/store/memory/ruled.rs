@@ -7,6 +7,8 @@
 mod held;
 mod own;
 mod recent;
+#[cfg(feature = "redis")]
+mod single;
 mod supplied;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -29,6 +31,8 @@ use crate::step::{One, Step};
 pub(super) use held::RuledEntry;
 use held::{AnyOwn as _, Own, for_each_kind};
 use recent::Recent;
+#[cfg(feature = "redis")]
+pub(crate) use single::Single;
 use supplied::{AfterChange, Seen, Supplied};
 
 /// A table of limiters, each with a rule of its own.

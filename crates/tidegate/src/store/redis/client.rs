@@ -18,7 +18,7 @@ use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
 use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
-use crate::store::{Observer, StoreError, StoreEvent};
+use crate::store::{Host, Observer, OnEvent, StoreError, StoreEvent};
 
 /// A store that requests are sent to. Its connections, and the checks of a shard that is
 /// unavailable, are on a thread of their own, which ends with the last clone.
@@ -81,9 +81,24 @@ impl Client {
         &self.0.shared.counts
     }
 
+    /// This process, whose tasks run on the store's thread.
+    pub(crate) fn host(&self) -> Host {
+        Host::on(self.0.runtime.clone(), self.0.shared.deadline)
+    }
+
     /// The runtime of the store's thread.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.0.runtime
+    }
+
+    /// Returns a function that reports to the observer as long as the client is used. It does not keep the client.
+    pub(crate) fn reporter(&self) -> OnEvent {
+        let client = Arc::downgrade(&self.0);
+        Arc::new(move |event: StoreEvent<'_>| {
+            if let Some(ends) = client.upgrade() {
+                Self(ends).report(event);
+            }
+        })
     }
 
     /// Reports an event to the observer.

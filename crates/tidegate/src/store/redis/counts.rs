@@ -103,14 +103,6 @@ impl StoreCounts {
 pub(crate) struct Counts {
     /// Requests that went to the store in one call with others.
     pub(crate) merged: AtomicU64,
-    /// Requests that were refused without asking the store, because it had just denied them.
-    pub(crate) denied_again: AtomicU64,
-    /// Requests that were decided without the store because it was unavailable.
-    pub(crate) unavailable: AtomicU64,
-    /// Requests that were decided in process because of overload.
-    pub(crate) local: AtomicU64,
-    /// Requests that were refused because of overload.
-    pub(crate) shed: AtomicU64,
     /// Requests whose answer came too late.
     pub(crate) late: AtomicU64,
     /// Requests of which units were given back because their answer came too late.

@@ -69,7 +69,7 @@ impl Listed {
     /// of the list, on a thread that may block.
     pub(crate) fn begin(
         client: &Client,
-        notify: impl Fn(&Client, Seen) + Send + Sync + 'static,
+        notify: impl Fn(Seen) + Send + Sync + 'static,
     ) -> Arc<Self> {
         // Differs from the key of every limiter.
         let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
@@ -118,7 +118,7 @@ impl Listed {
 
 async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, notify: Arc<F>)
 where
-    F: Fn(&Client, Seen) + Send + Sync + 'static,
+    F: Fn(Seen) + Send + Sync + 'static,
 {
     let mut last = None;
     while let Some(ends) = client.upgrade() {
@@ -129,10 +129,9 @@ where
                 let now = next(last, seen, added);
                 if last != Some(now) {
                     last = Some(now);
-                    let (notify, client_there) = (Arc::clone(&notify), client.clone());
+                    let notify = Arc::clone(&notify);
                     // Changing values takes time if there are many limiters.
-                    let _ =
-                        client.runtime().spawn_blocking(move || notify(&client_there, now)).await;
+                    let _ = client.runtime().spawn_blocking(move || notify(now)).await;
                 }
                 PAUSES.0
             }

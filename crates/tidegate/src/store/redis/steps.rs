@@ -11,36 +11,36 @@ mod run;
 mod step;
 mod units;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tidegate_core::{Micros, Rule, Timestamp};
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tidegate_core::{Rule, Timestamp};
 
+use super::nodes::{Listed, Seen};
 use super::script::NewerValues;
 use super::{Client, slot_of};
-use crate::clock::{BootClock, Clock, SystemClock};
+use crate::clock::Clock;
 use crate::lease::{GivenBack, Report, Unspent};
-use crate::rules::Policy;
+use crate::rules::{Policy, PolicyErrors};
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, LeaseAsk, LeaseReply, OnUnitsBack, StepArgs, StepReply, Store, StoreError, Verb,
+    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, StepArgs, StepReply, Store, StoreError, Verb,
 };
 use counted::Counted;
 use loaded::Loaded;
 
-/// The store inside Redis, under one policy. It is kept until the request is decided, its late reply is undone and
-/// it has asked again.
+/// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
+/// over another.
 #[derive(Clone)]
-pub(crate) struct RedisStore {
+pub struct RedisStore {
     generation: Arc<Generation>,
     client: Client,
-    clock: SystemClock,
-    boot_clock: BootClock,
+    host: Host,
     loaded: Arc<Loaded>,
     /// By rule, how its keys are counted.
     counted: Arc<Vec<Option<Counted>>>,
-    on_units_back: OnUnitsBack,
+    hooks: Arc<OnceLock<Hooks>>,
+    /// This node in the list of nodes; empty if the number of nodes is configured.
+    listed: Arc<OnceLock<Arc<Listed>>>,
 }
 
 /// How often other values may decide while units are given back.
@@ -58,16 +58,21 @@ struct PendingStep<'a> {
 }
 
 impl RedisStore {
-    pub(crate) fn new(
-        generation: Arc<Generation>,
-        client: Client,
-        clock: SystemClock,
-        on_units_back: OnUnitsBack,
-    ) -> Self {
-        let (loaded, counted) = (Arc::new(Loaded::now(&clock)), Arc::default());
+    pub(crate) fn new(generation: Arc<Generation>, client: Client, host: Host) -> Self {
+        let (loaded, counted) = (Arc::new(Loaded::now(&host)), Arc::default());
+        let (hooks, listed) = (Arc::default(), Arc::default());
         let first = Arc::clone(&generation);
-        let boot_clock = BootClock::new();
-        Self { generation, client, clock, boot_clock, loaded, counted, on_units_back }.under(&first)
+        Self { generation, client, host, loaded, counted, hooks, listed }.under(&first)
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn units_back(&self, asks: &[KeyAsk]) {
+        if let Some(hooks) = self.hooks.get() {
+            hooks.units_back(asks);
+        }
     }
 
     fn policy(&self) -> &Policy {
@@ -79,6 +84,10 @@ impl Store for RedisStore {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         match args.verb {
             Verb::Settle => self.settle(asks, args).await.map_err(GaveUp::from),
+            Verb::Reset => {
+                self.reset_limiters(asks, args.deadline).await?;
+                Ok(self.nothing(asks, args.at))
+            }
             Verb::Ask | Verb::Peek | Verb::Renew => self.ask(asks, args).await,
         }
     }
@@ -88,10 +97,6 @@ impl Store for RedisStore {
             Some(took) => self.give_back(asks, &took).await,
             None => StepReply::nothing(asks.len(), Timestamp::EPOCH),
         }
-    }
-
-    async fn reset(&self, asks: &[KeyAsk], deadline: Instant) -> Result<(), StoreError> {
-        self.reset_limiters(asks, deadline).await
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
@@ -113,27 +118,16 @@ impl Store for RedisStore {
         Self { counted, generation: Arc::clone(generation), ..self.clone() }
     }
 
-    fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.client.runtime().spawn(work)
-    }
-
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn uptime(&self) -> Micros {
-        self.boot_clock.now()
-    }
-
-    fn deadline(&self) -> Instant {
-        self.client.deadline()
+    fn host(&self) -> &Host {
+        &self.host
     }
 
     async fn fit(&self) {
         self.client.fit().await;
+    }
+
+    async fn lost(&self) {
+        self.client.lost().await;
     }
 
     fn slot(&self, ask: &KeyAsk) -> Option<u16> {
@@ -143,12 +137,32 @@ impl Store for RedisStore {
     fn can_hold(&self, rule: &Rule) -> bool {
         self.client.settings().can_hold(rule)
     }
+
+    fn fits(&self, policy: &Policy) -> Result<(), PolicyErrors> {
+        policy.fits(self.client.settings())
+    }
+
+    fn attach(&self, hooks: Hooks) {
+        if self.client.settings().nodes.is_none() {
+            let nodes = Arc::clone(&hooks.nodes);
+            let notify = move |seen: Seen| nodes(seen.nodes, seen.rank);
+            self.listed.get_or_init(|| Listed::begin(&self.client, notify));
+        }
+        self.hooks.get_or_init(|| hooks);
+    }
+
+    async fn leave(&self) -> Result<(), StoreError> {
+        match self.listed.get() {
+            Some(listed) => listed.leave(&self.client).await,
+            None => Ok(()),
+        }
+    }
 }
 
 impl RedisStore {
     /// The reply to a step over no limiter.
     fn nothing(&self, asks: &[KeyAsk], at: Option<Timestamp>) -> StepReply {
-        StepReply::nothing(asks.len(), at.unwrap_or_else(|| self.clock.now()))
+        StepReply::nothing(asks.len(), at.unwrap_or_else(|| self.host.now()))
     }
 
     /// Waits until the store has dated the first policy, by the shard of the key of that name.

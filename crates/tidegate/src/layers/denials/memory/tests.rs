@@ -12,6 +12,7 @@ use crate::layers::{Local, Share};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{Descriptors, Lineage, Source};
+use crate::store::fake::host;
 use testkit::traffic::Rng;
 
 /// What a clock error of one in 1,024 is within the time that a denial is repeated, in microseconds.
@@ -46,7 +47,7 @@ fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
 }
 
 fn generation_of(rules: Vec<RuleSpec>) -> Local {
-    Local::new(Policy::new(rules).unwrap(), Share::of_rank(1, 0))
+    Local::new(Policy::new(rules).unwrap(), Share::of_rank(1, 0), host())
 }
 
 /// A request or a refund of this node on its way.

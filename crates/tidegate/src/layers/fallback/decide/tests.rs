@@ -8,13 +8,14 @@ use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
 use crate::step::{Descriptors, Lineage, Source};
+use crate::store::fake::host;
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Duration::from_secs(86_400))).key(["user"])
 }
 
 fn fallback(rule: RuleSpec, share: Share) -> Local {
-    Local::new(Policy::new(vec![rule]).unwrap(), share)
+    Local::new(Policy::new(vec![rule]).unwrap(), share, host())
 }
 
 fn ada(cost: u64) -> [KeyAsk; 1] {

@@ -252,7 +252,7 @@ impl RedisStore {
         };
         let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
         let given_back = self.give_back_here(&here, took).await;
-        (self.on_units_back)(&here);
+        self.units_back(&here);
         if took.route.is_some() {
             self.count_undone(asks, took, &given_back);
         }

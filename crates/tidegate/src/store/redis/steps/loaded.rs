@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tidegate_core::Timestamp;
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 
 /// The time when a gate loaded its first policy; the times of later policies are counted from it.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    pub(super) fn now(clock: &SystemClock) -> Self {
+    pub(super) fn now(clock: &impl Clock) -> Self {
         Self { here: clock.now(), there: OnceLock::new() }
     }
 }

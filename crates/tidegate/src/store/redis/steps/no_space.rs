@@ -53,14 +53,10 @@ impl RedisStore {
         };
         let call_args = CallArgs { step, ..*call_args };
         let (mut done, route) = match rest.is_empty() {
-            true => (Decided::nothing(self.clock.now()), None),
+            true => (Decided::nothing(self.host.now()), None),
             false => {
-                Box::pin(self.run_until_decided(
-                    &rest,
-                    &call_args,
-                    PendingStep { undoes: false, ..pending },
-                ))
-                .await?
+                Box::pin(self.decide(&rest, &call_args, PendingStep { undoes: false, ..pending }))
+                    .await?
             }
         };
         for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {

@@ -53,7 +53,7 @@ impl RedisStore {
         if self.loaded.there.get().is_some() {
             return Ok(());
         }
-        let passed = self.clock.now().since(self.loaded.here);
+        let passed = self.host.now().since(self.loaded.here);
         let reply = self.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
         let now = match reply {
             Reply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),

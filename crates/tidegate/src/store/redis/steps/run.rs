@@ -22,19 +22,16 @@ impl RedisStore {
         call: &Arc<Call>,
         pending: PendingStep<'_>,
     ) -> Result<Delivered, GaveUp> {
-        match self.is_safe_twice(pending.asks, pending.args) {
-            true => Box::pin(self.run_twice(call, pending)).await,
-            false => self.run_once(call, pending).await,
+        if self.is_safe_twice(pending.asks, pending.args) {
+            return Box::pin(self.run_twice(call, pending)).await;
         }
+        self.attempt(call, pending).await
     }
 
-    async fn run_once(
-        &self,
-        call: &Arc<Call>,
-        pending: PendingStep<'_>,
-    ) -> Result<Delivered, GaveUp> {
+    /// Sends a call once.
+    fn attempt<'a>(&'a self, call: &'a Arc<Call>, pending: PendingStep<'a>) -> Attempt<'a> {
         let replied = self.client.ask(call, pending.args.origin.source, pending.args.deadline);
-        Attempt::new(self, call, pending, replied).await
+        Attempt::new(self, call, pending, replied)
     }
 
     async fn run_twice(
@@ -43,13 +40,12 @@ impl RedisStore {
         pending: PendingStep<'_>,
     ) -> Result<Delivered, GaveUp> {
         let deadline = pending.args.deadline;
-        let ask = || self.run_once(call, pending);
-        let mut first = pin!(ask());
+        let mut first = pin!(self.attempt(call, pending));
         let half = deadline.duration_since(Instant::now()) / 2;
         let reply = timeout_at(deadline - half, first.as_mut()).await;
         let again = async {
             timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
-            ask().await
+            self.attempt(call, pending).await
         };
         match reply {
             Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {

@@ -95,30 +95,22 @@ impl RedisStore {
     }
 
     /// Runs a call until it is decided, and notes an error.
-    async fn decide(
-        &self,
-        limiters: &[Limiter<'_>],
-        call_args: &CallArgs<'_>,
-        pending: PendingStep<'_>,
-    ) -> Result<RoutedReply, GaveUp> {
-        let done = self.run_until_decided(limiters, call_args, pending).await;
-        if let (Err(gave_up), Some(first)) = (&done, limiters.first()) {
-            self.client.note_undecided(&gave_up.error, first.key);
-        }
-        done
-    }
-
-    pub(super) async fn run_until_decided(
+    pub(super) async fn decide(
         &self,
         limiters: &[Limiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
     ) -> Result<RoutedReply, GaveUp> {
         let call = Arc::new(self.call(limiters, call_args));
-        match self.answer(limiters, call, pending).await? {
-            (Answer::Decided(done), route) => Ok((done, route)),
-            (other, _) => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
+        let done = match self.answer(limiters, call, pending).await {
+            Ok((Answer::Decided(done), route)) => Ok((done, route)),
+            Ok((other, _)) => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
+            Err(gave_up) => Err(gave_up),
+        };
+        if let (Err(gave_up), Some(first)) = (&done, limiters.first()) {
+            self.client.note_undecided(&gave_up.error, first.key);
         }
+        done
     }
 
     /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
@@ -268,6 +260,8 @@ fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<
         Verb::Peek => (Step::Peek, Cow::Borrowed(args.costs)),
         Verb::Settle => (Step::Settle, Cow::Borrowed(args.costs)),
         Verb::Renew => (Step::Renew, Cow::Borrowed(args.costs)),
+        // A reset has a script of its own, and comes here to look only.
+        Verb::Reset => (Step::Peek, Cow::Borrowed(args.costs)),
     }
 }
 

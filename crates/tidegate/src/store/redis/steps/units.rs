@@ -41,7 +41,7 @@ impl RedisStore {
         let (actual, under) = (at_places(args.actual, &places), at_places(args.under, &places));
         let leased = at_places(args.leased, &places);
         let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
-        let mut reply = StepReply::nothing(asks.len(), self.clock.now());
+        let mut reply = StepReply::nothing(asks.len(), self.host.now());
         if !limited.is_empty() {
             let settled = Box::pin(self.settle(&limited, of_limited)).await?;
             reply.now = settled.now;

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use super::error::StoreError;
-use super::redis::Finding;
+use crate::store::redis::Finding;
+
+/// Called with events of a store, and of the layers over it.
+pub(crate) type OnEvent = std::sync::Arc<dyn Fn(StoreEvent<'_>) + Send + Sync>;
 
 /// An event of the store: reported once, not for each request that notices.
 ///

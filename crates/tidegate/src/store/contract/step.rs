@@ -4,19 +4,40 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, ScriptReply, Timestamp};
+use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token};
 use tokio::time::Instant;
 
 use crate::inline_list::InlineList;
 use crate::request::Origin;
+use crate::rules::Policy;
 use crate::step::{Ask, Decided, Lack, Standing, Values};
 
 /// A limiter of a request, by its key in the store.
-pub(crate) type KeyAsk = Ask<Vec<u8>>;
+pub type KeyAsk = Ask<Vec<u8>>;
 
-/// What a step does with the limiters of a request.
+impl KeyAsk {
+    /// The key of the limiter: bytes that no other limiter of any rule has.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.fingerprint
+    }
+
+    /// The rule under which the limiter decides; `None` if the policy has no such rule.
+    #[must_use]
+    pub fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
+        self.rule_in(policy)
+    }
+
+    /// Returns whether the limiter can refuse the request: its rule is not in shadow mode.
+    #[must_use]
+    pub const fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+}
+
+/// The operation of a step on the limiters of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
     /// Decides and takes.
     Ask,
     /// Decides and takes nothing.
@@ -25,12 +46,16 @@ pub(crate) enum Verb {
     Settle,
     /// Makes permits last their lives from now.
     Renew,
+    /// Resets: nothing counts as used then. The reply has no limiters.
+    Reset,
 }
 
 /// The parts of a step other than its limiters.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StepArgs<'a> {
-    pub(crate) verb: Verb,
+#[non_exhaustive]
+pub struct StepArgs<'a> {
+    /// The operation on the limiters.
+    pub verb: Verb,
     /// When the step must have ended.
     pub(crate) deadline: Instant,
     /// The request's source, and its id if it may be asked again.
@@ -40,16 +65,16 @@ pub(crate) struct StepArgs<'a> {
     /// True if a look that the store does not answer decides the request.
     pub(crate) or_ask: bool,
     /// The actual cost of each limiter, for [`Verb::Settle`].
-    pub(crate) actual: &'a [u64],
+    pub actual: &'a [u64],
     /// The values under which its units were taken, as far as they are known.
     pub(crate) under: &'a [Option<Values>],
     /// The units each limiter is asked for in place of its cost, for [`Verb::Peek`]; empty otherwise.
-    pub(crate) costs: &'a [u64],
+    pub costs: &'a [u64],
     /// Of each limiter with leases, how much earlier than they were taken its units count if they are given back;
     /// empty if no limiter has leases.
     pub(crate) leased: &'a [Option<Micros>],
     /// The time in a replay; `None` for the store's clock.
-    pub(crate) at: Option<Timestamp>,
+    pub at: Option<Timestamp>,
     /// Why this process decided the request whose cost is settled, if it did.
     pub(crate) lack: Option<Lack>,
 }
@@ -71,6 +96,25 @@ impl<'a> StepArgs<'a> {
         }
     }
 
+    /// When the step must have ended. After that the store returns [`StoreError::Timeout`](crate::StoreError), and gives
+    /// back what a late reply took.
+    #[must_use]
+    pub fn deadline(&self) -> std::time::Instant {
+        self.deadline.into_std()
+    }
+
+    /// The id of the request, if it may be asked again. A store that remembers answers returns the first answer.
+    #[must_use]
+    pub fn id(&self) -> Option<&'a str> {
+        self.origin.id.map(|id| id.id)
+    }
+
+    /// The same step as a settlement of limiters that turned out to cost nothing.
+    #[must_use]
+    pub const fn settling(self) -> Self {
+        Self { verb: Verb::Settle, actual: &[], costs: &[], leased: &[], ..self }
+    }
+
     /// Looks at limiters: nothing is taken.
     pub(crate) const fn peek(deadline: Instant) -> Self {
         Self::new(Verb::Peek, Origin { id: None, source: 0 }, deadline)
@@ -88,7 +132,7 @@ impl<'a> StepArgs<'a> {
 
 /// The reply to a step.
 #[derive(Debug)]
-pub(crate) struct StepReply {
+pub struct StepReply {
     pub(crate) allowed: bool,
     /// The reading of the store's clock.
     pub(crate) now: Timestamp,
@@ -98,21 +142,24 @@ pub(crate) struct StepReply {
     pub(crate) standing: Standing,
     /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
     pub(crate) replies: InlineList<Option<LimiterReply>>,
-    /// What the store must know to undo the step.
+    /// The note of the store for undoing the step.
     pub(crate) receipt: Option<Receipt>,
 }
 
-/// What a store must know to undo a step, and no caller understands.
+/// A note of the store for undoing a step, which no caller understands.
 #[derive(Clone)]
-pub(crate) struct Receipt(Arc<dyn Any + Send + Sync>);
+pub struct Receipt(Arc<dyn Any + Send + Sync>);
 
 impl Receipt {
-    pub(crate) fn new(of_store: impl Any + Send + Sync) -> Self {
+    /// Any value of the store.
+    #[must_use]
+    pub fn new(of_store: impl Any + Send + Sync) -> Self {
         Self(Arc::new(of_store))
     }
 
     /// Returns what the store put in; `None` if that has another type.
-    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 }
@@ -125,15 +172,61 @@ impl fmt::Debug for Receipt {
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug)]
-pub(crate) struct LimiterReply {
+pub struct LimiterReply {
     pub(crate) decided: Decided,
-    /// Whether the store decided, and no layer in place of it.
+    /// True if the store decided, and no layer in place of it.
     pub(crate) by_store: bool,
     /// The state that the store decided by, from which waits are foretold; `None` if it did not report the state.
     pub(crate) state: Option<ScriptReply>,
 }
 
 impl LimiterReply {
+    /// The reply of a limiter of the store: its decision, and the instant that counted, which a settlement names.
+    #[must_use]
+    pub const fn new(decision: Decision, since: Timestamp) -> Self {
+        let mut decided = Decided::of(decision, false, false);
+        decided.since = Some(since);
+        Self::of_store(decided)
+    }
+
+    /// Adds the token of the permit that was taken.
+    #[must_use]
+    pub fn with_token(mut self, token: Token) -> Self {
+        self.decided.token = Some(token);
+        self
+    }
+
+    /// Adds the result of a settlement.
+    #[must_use]
+    pub fn with_settled(mut self, settled: Settled) -> Self {
+        self.decided.settled = settled;
+        self
+    }
+
+    /// The decision of the limiter.
+    #[must_use]
+    pub const fn decision(&self) -> &Decision {
+        &self.decided.decision
+    }
+
+    /// The instant that counted when units were taken, if it is known.
+    #[must_use]
+    pub const fn since(&self) -> Option<Timestamp> {
+        self.decided.since
+    }
+
+    /// The token of the permit that was taken.
+    #[must_use]
+    pub const fn token(&self) -> Option<Token> {
+        self.decided.token
+    }
+
+    /// The result of a settlement.
+    #[must_use]
+    pub const fn settled(&self) -> Settled {
+        self.decided.settled
+    }
+
     /// The reply of a limiter that a layer decided, without the store.
     pub(crate) const fn of_layer(decided: Decided) -> Self {
         Self { decided, by_store: false, state: None }
@@ -146,6 +239,65 @@ impl LimiterReply {
 }
 
 impl StepReply {
+    /// The reply of a store that ran a step when its clock read `now`: one reply for each limiter, in the order of the
+    /// step. `allowed` says whether all limiters that are enforced admit the request.
+    #[must_use]
+    pub fn new(
+        allowed: bool,
+        now: Timestamp,
+        replies: impl IntoIterator<Item = LimiterReply>,
+    ) -> Self {
+        let replies = replies.into_iter().map(Some).collect();
+        Self { allowed, replies, ..Self::nothing(0, now) }
+    }
+
+    /// Adds the note of the store for undoing the step.
+    #[must_use]
+    pub fn with_receipt(self, receipt: Receipt) -> Self {
+        Self { receipt: Some(receipt), ..self }
+    }
+
+    /// Marks the remembered answer to an earlier request with the same id: this request took nothing.
+    #[must_use]
+    pub fn repeated(self) -> Self {
+        Self { repeated: true, ..self }
+    }
+
+    /// Returns whether the request is admitted.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// The limiters of the step, each with the units that it took, as [`StepArgs::settling`] gives them back. A refused
+    /// request and a repeated answer took none.
+    #[must_use]
+    pub fn to_undo(&self, asks: &[KeyAsk]) -> Vec<KeyAsk> {
+        let has_taken = self.allowed && !self.repeated;
+        asks.iter()
+            .zip(&self.replies)
+            .map(|(ask, reply)| match reply {
+                Some(LimiterReply { decided, .. })
+                    if has_taken && decided.decision.is_allowed() =>
+                {
+                    KeyAsk { since: decided.since, token: decided.token, ..ask.clone() }
+                }
+                _ => ask.costing(0),
+            })
+            .collect()
+    }
+
+    /// Returns the note of the store for undoing the step.
+    #[must_use]
+    pub const fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
+    /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
+    pub fn replies(&self) -> impl ExactSizeIterator<Item = Option<&LimiterReply>> {
+        self.replies.iter().map(Option::as_ref)
+    }
+
     /// The reply to a step over limiters of which none was asked yet.
     pub(crate) fn nothing(limiters: usize, now: Timestamp) -> Self {
         Self {

@@ -1,0 +1,88 @@
+//! The process around a store: its clocks, its tasks, and how long a step may take.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Micros, Timestamp};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::clock::{BootClock, Clock, SystemClock};
+
+/// The process around a store: its clocks, its tasks, and how long a step may take.
+///
+/// [`Store::host`](super::Store::host) returns it. The layers over the store read no other clock, and start no
+/// task elsewhere. A clone is the same process.
+#[derive(Clone)]
+pub struct Host {
+    runtime: Handle,
+    timeout: Duration,
+    time: Time,
+}
+
+#[derive(Clone)]
+enum Time {
+    System(SystemClock, BootClock),
+    Of(Arc<dyn Clock>),
+}
+
+impl Host {
+    /// A process whose steps take at most `timeout`. Its tasks run on the current runtime of tokio, which must have its
+    /// timer enabled.
+    ///
+    /// # Panics
+    /// Outside of a runtime.
+    #[must_use]
+    pub fn new(timeout: Duration) -> Self {
+        Self::on(Handle::current(), timeout)
+    }
+
+    /// A process whose tasks run on this runtime.
+    pub(crate) fn on(runtime: Handle, timeout: Duration) -> Self {
+        Self { runtime, timeout, time: Time::System(SystemClock::new(), BootClock::new()) }
+    }
+
+    /// Reads the time from this clock, in tests for example.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
+        Self { time: Time::Of(Arc::new(clock)), ..self }
+    }
+
+    /// Returns when a step that begins now must have ended.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Returns the time of a clock that is never set, and that runs on while the machine sleeps; since any origin.
+    pub(crate) fn uptime(&self) -> Micros {
+        match &self.time {
+            Time::System(_, boot) => boot.now(),
+            Time::Of(clock) => clock.now().since(Timestamp::EPOCH),
+        }
+    }
+
+    /// Starts work that goes on when its caller has gone: units that are given back, leases that are taken.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.runtime.spawn(work)
+    }
+}
+
+impl Clock for Host {
+    fn now(&self) -> Timestamp {
+        match &self.time {
+            Time::System(clock, _) => clock.now(),
+            Time::Of(clock) => clock.now(),
+        }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}

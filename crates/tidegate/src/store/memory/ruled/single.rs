@@ -1,0 +1,39 @@
+//! A limiter with a rule of its own, outside of any table.
+
+use tidegate_core::{Rule, Timestamp};
+
+use super::recent::Recent;
+use super::{Beginning, Comparing, RuledEntry};
+use crate::step::{One, Step};
+
+/// A limiter with a rule of its own, outside of any table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Single(Option<RuledEntry>);
+
+impl Single {
+    /// Runs a step under `rule`, which comes in force; `None` if the rule is unlimited.
+    pub(crate) fn run(
+        &mut self,
+        rule: &Rule,
+        step: Step,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<One> {
+        let mut recent = Recent::default();
+        match &mut self.0 {
+            Some(entry) if rule.visit(Comparing(entry)) == Some(true) => {}
+            Some(entry) => entry.carry_to(rule, &mut recent, now),
+            None => self.0 = rule.visit(Beginning(&mut recent, now)),
+        }
+        self.run_as_it_is(step, cost, now)
+    }
+
+    /// Runs a step under its own rule; `None` if it has none yet.
+    pub(crate) fn run_as_it_is(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
+        Some(self.0.as_mut()?.any_mut().run(step, cost, now))
+    }
+
+    pub(crate) const fn is_new(&self) -> bool {
+        self.0.is_none()
+    }
+}
