@@ -1,0 +1,246 @@
+//! Checks of what a store must promise.
+//!
+//! Each check makes gates with the function that it is given, each over limiters of their own, and panics with the
+//! promise that is broken. [`check_all`] runs every check.
+#![allow(clippy::expect_used, clippy::panic, reason = "a check fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmKind, Spec};
+
+use crate::clock::ManualClock;
+use crate::gate::Gate;
+use crate::request::{Descriptor, Origin, Request};
+use crate::rules::{LeaseSpec, Policy, RuleSpec};
+use crate::shared::SharedGate;
+use crate::store::{StepArgs, Store, Verb};
+
+/// No window ends while a check runs.
+const DAY: Duration = Duration::from_secs(86_400);
+const ADA: &[(&str, &str)] = &[("user", "ada")];
+
+/// Runs every check.
+///
+/// # Panics
+/// The store breaks a promise.
+pub async fn check_all<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    decides_as_a_gate_in_memory(&gate).await;
+    takes_all_or_nothing(&gate).await;
+    a_look_takes_nothing(&gate).await;
+    settles_what_was_reserved(&gate).await;
+    undoes_a_step(&gate).await;
+    resets(&gate).await;
+    keeps_what_was_used_when_values_change(&gate).await;
+    renews_and_returns_permits(&gate).await;
+    is_exact_under_concurrency(&gate).await;
+    loses_no_leased_unit(&gate).await;
+}
+
+/// For every algorithm and any costs, a store admits what a [`Gate`] admits.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn decides_as_a_gate_in_memory<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    for algorithm in AlgorithmKind::ALL {
+        let mut spec = Spec::new(*algorithm, 10, DAY);
+        spec.capacity = algorithm.is_queue().then_some(9);
+        let rules = vec![RuleSpec::new("user", spec).key(["user"])];
+        let in_memory = Gate::with_clock(policy(rules.clone()), ManualClock::new());
+        let gate = gate(policy(rules));
+        for cost in [3, 4, 11, 4, 2, 0, 1, 1, 5] {
+            let expected = in_memory.check(&of_ada(&[costing(cost)])).is_allowed();
+            let found = admits(&gate, cost).await;
+            assert_eq!(found, expected, "{algorithm}: a cost of {cost} is decided as in memory");
+        }
+    }
+}
+
+/// If one rule refuses, no rule takes anything.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn takes_all_or_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10), rule("less", 4)]));
+    assert!(admits(&gate, 3).await, "both rules have 3 units");
+    assert!(!admits(&gate, 2).await, "one rule has 1 unit left");
+    assert!(admits(&gate, 1).await, "a refused request takes nothing from the rule that refuses");
+    let answer = gate.peek(ADA).await;
+    let user = answer.all().map(|one| one.decision().remaining).max();
+    assert_eq!(user, Some(6), "a refused request takes nothing from a rule that admits");
+}
+
+/// A look says what is left, and takes nothing.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn a_look_takes_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10)]));
+    assert!(admits(&gate, 4).await);
+    for _ in 0..3 {
+        assert_eq!(gate.available(ADA).await, 6, "a look takes nothing");
+    }
+}
+
+/// A settlement gives back what a request did not cost, and takes what it cost in addition.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn settles_what_was_reserved<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10)]));
+    for (actual, left) in [(1, 9), (7, 2), (0, 2)] {
+        settle(&gate, 2, actual).await;
+        assert_eq!(gate.available(ADA).await, left, "2 reserved units cost {actual}");
+    }
+}
+
+/// An undone step leaves what was used before it.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn undoes_a_step<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10), rule("less", 6)]));
+    assert!(admits(&gate, 1).await);
+    let (store, asks) = gate.store_and_asks(&of_ada(&[costing(5)]));
+    let args = StepArgs::new(Verb::Ask, Origin::default(), store.host().deadline());
+    match store.step(&asks, args).await {
+        Ok(reply) => {
+            assert!(reply.is_allowed(), "5 units are left");
+            assert_eq!(gate.available(ADA).await, 0, "a step takes its units");
+            store.undo(&asks, args, &reply).await;
+            assert_eq!(gate.available(ADA).await, 5, "an undone step gives its units back");
+        }
+        Err(gave_up) => panic!("a store decides each step by its deadline: {gave_up:?}"),
+    }
+}
+
+/// Nothing counts as used after a reset, and nothing comes back that was taken before.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn resets<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10)]));
+    let descriptors = [costing(8)];
+    let request = of_ada(&descriptors);
+    let Ok(charge) = gate.hold(&request).await else { panic!("10 units are left") };
+    assert_eq!(gate.reset(ADA).await, Ok(1), "a reset is answered");
+    assert_eq!(gate.available(ADA).await, 10, "nothing counts as used after a reset");
+    assert!(admits(&gate, 9).await);
+    assert_eq!(charge.settle(0).await, Ok(()), "a settlement is answered");
+    assert_eq!(gate.available(ADA).await, 1, "what was taken before a reset does not come back");
+}
+
+/// A change of a rule's values is neither a credit nor a reset.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn keeps_what_was_used_when_values_change<S: Store>(
+    gate: impl Fn(Policy) -> SharedGate<S>,
+) {
+    let gate = gate(policy(vec![rule("user", 10)]));
+    assert!(admits(&gate, 6).await);
+    for (limit, left) in [(20, 14), (5, 0), (10, 4)] {
+        let changed = gate.replace(policy(vec![rule("user", limit)]));
+        assert!(changed.is_ok(), "a store can hold a limit of {limit}");
+        assert_eq!(gate.available(ADA).await, left, "6 units are used of {limit}");
+    }
+}
+
+/// Permits are out until they are returned, or their life ends.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn renews_and_returns_permits<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let spec = Spec::new(AlgorithmKind::Concurrency, 2, DAY);
+    let gate = gate(policy(vec![RuleSpec::new("user", spec).key(["user"])]));
+    let descriptors = [costing(1)];
+    let request = of_ada(&descriptors);
+    let (Ok(first), Ok(second)) = (gate.hold(&request).await, gate.hold(&request).await) else {
+        panic!("2 permits are free")
+    };
+    assert!(gate.hold(&request).await.is_err(), "2 permits are out");
+    assert_eq!(first.renew().await, Ok(true), "a permit that is out is renewed");
+    assert_eq!(first.release().await, Ok(()), "a permit is returned");
+    assert_eq!(gate.available(ADA).await, 1, "a returned permit is free");
+    assert_eq!(second.renew().await, Ok(true), "another permit is still out");
+}
+
+/// Of many requests at the same time as many are admitted as fit the limit.
+///
+/// # Panics
+/// The store breaks the promise. Outside of a runtime of tokio.
+pub async fn is_exact_under_concurrency<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = Arc::new(gate(policy(vec![rule("user", 20)])));
+    let asked: Vec<_> = (0..50)
+        .map(|_| {
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move { admits(&gate, 1).await })
+        })
+        .collect();
+    let mut admitted = 0;
+    for one in asked {
+        admitted += u64::from(matches!(one.await, Ok(true)));
+    }
+    assert_eq!(admitted, 20, "50 requests share a limit of 20");
+}
+
+/// With leases no more than the limit is admitted. A node that leaves gives back what it did not spend.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn loses_no_leased_unit<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let lease = LeaseSpec { max_percent: 10, life: Duration::from_secs(1) };
+    let gate = gate(policy(vec![rule("user", 1_000).lease(lease)]));
+    let mut admitted = 0;
+    for _ in 0..300 {
+        admitted += u64::from(admits(&gate, 1).await);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(admitted, 300, "1,000 units are left, or this node holds them");
+    assert_eq!(gate.leave().await, Ok(()), "a node can leave");
+    let (store, asks) = gate.store_and_asks(&of_ada(&[costing(701)]));
+    let args = StepArgs::new(Verb::Ask, Origin::default(), store.host().deadline());
+    for (cost, fits) in [(701, false), (700, true)] {
+        let asks: Vec<_> = asks.iter().map(|ask| ask.costing(cost)).collect();
+        let allowed = store.step(&asks, args).await.map(|reply| reply.is_allowed());
+        assert_eq!(
+            allowed.ok(),
+            Some(fits),
+            "300 of 1,000 units are used, and {cost} are asked for"
+        );
+    }
+}
+
+/// A rule whose keys share a slot with the same keys of other rules.
+fn rule(name: &str, limit: u64) -> RuleSpec {
+    RuleSpec::new(name, Spec::new(AlgorithmKind::FixedWindow, limit, DAY))
+        .key(["user"])
+        .hash_tag("user")
+}
+
+fn policy(rules: Vec<RuleSpec>) -> Policy {
+    Policy::new(rules).expect("the rules are valid")
+}
+
+fn costing(cost: u64) -> Descriptor<'static> {
+    Descriptor::new(ADA).cost(cost)
+}
+
+const fn of_ada<'a>(descriptors: &'a [Descriptor<'a>]) -> Request<'a> {
+    Request::new("default", descriptors)
+}
+
+async fn admits<S: Store>(gate: &SharedGate<S>, cost: u64) -> bool {
+    let answer = gate.check(&of_ada(&[costing(cost)])).await;
+    assert!(!answer.is_degraded(), "a store decides each step by its deadline");
+    answer.is_allowed()
+}
+
+async fn settle<S: Store>(gate: &SharedGate<S>, reserved: u64, actual: u64) {
+    let descriptors = [costing(reserved)];
+    let request = of_ada(&descriptors);
+    match gate.hold(&request).await {
+        Ok(charge) => assert_eq!(charge.settle(actual).await, Ok(()), "a settlement is answered"),
+        Err(answer) => panic!("{reserved} units are left: {answer:?}"),
+    }
+}

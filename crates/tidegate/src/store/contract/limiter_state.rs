@@ -1,0 +1,129 @@
+//! The state of one limiter of any algorithm, for a store of your own.
+
+use tidegate_core::{Decision, Rule, Since, Timestamp, Token};
+
+use super::{KeyAsk, LimiterReply, StepArgs, Verb};
+use crate::step::{Decided, Step};
+use crate::store::memory::Single;
+
+/// The state of one limiter of any algorithm. A store of your own may keep one for each key.
+///
+/// ```
+/// use tidegate::store::{LimiterState, LimiterStep, Verb};
+/// use tidegate::{Rule, Spec, Timestamp};
+///
+/// let rule = Rule::new("2/s".parse::<Spec>()?)?;
+/// let (mut state, now) = (LimiterState::default(), Timestamp::from_micros(1_000_000));
+/// let ask = LimiterStep::new(Verb::Ask, 1);
+/// assert!(state.step(&rule, ask, now).decision().is_allowed());
+/// assert!(state.step(&rule, ask, now).decision().is_allowed());
+/// assert!(!state.step(&rule, ask, now).decision().is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LimiterState(Single);
+
+/// The part of a step for a single limiter: plain values, which can be sent to another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimiterStep {
+    /// The operation on the limiter.
+    pub verb: Verb,
+    /// Units to take, or that were taken and are settled.
+    pub cost: u64,
+    /// Units to decide about: the cost, or 1 if usage is reported.
+    pub asks: u64,
+    /// The units that the request turned out to cost, for [`Verb::Settle`].
+    pub actual: u64,
+    /// True if usage is reported: it is taken also into debt.
+    pub is_report: bool,
+    /// True if the cost is reserved, to be settled later, or was reserved and is settled now.
+    pub reserves: bool,
+    /// The token of the permit to return or to renew.
+    pub token: Option<Token>,
+    /// When the units were taken that come back, if that is known.
+    pub since: Option<Timestamp>,
+}
+
+impl LimiterStep {
+    /// A step of so many units.
+    #[must_use]
+    pub const fn new(verb: Verb, cost: u64) -> Self {
+        let (is_report, reserves, token, since) = (false, false, None, None);
+        Self { verb, cost, asks: cost, actual: 0, is_report, reserves, token, since }
+    }
+
+    /// The part of the limiter at this place in a step over `asks`.
+    #[must_use]
+    pub fn of(ask: &KeyAsk, args: &StepArgs<'_>, place: usize) -> Self {
+        Self {
+            verb: args.verb,
+            cost: ask.cost,
+            asks: args.costs.get(place).copied().unwrap_or(ask.asks),
+            actual: args.actual.get(place).copied().unwrap_or_default(),
+            is_report: ask.report,
+            reserves: ask.reserves,
+            token: ask.token,
+            since: ask.since,
+        }
+    }
+
+    /// The same step, which takes nothing.
+    #[must_use]
+    pub const fn looking(self) -> Self {
+        Self { verb: Verb::Peek, ..self }
+    }
+
+    /// The step on a limiter, and its units.
+    fn parts(self) -> (Step, u64) {
+        let Self { cost, asks, actual, token, .. } = self;
+        match self.verb {
+            Verb::Ask if self.is_report && cost > 0 => (Step::Report, cost),
+            Verb::Ask if asks > cost => (Step::AskReported, asks),
+            Verb::Ask if self.reserves => (Step::Reserve, cost),
+            Verb::Ask => (Step::Ask, cost),
+            Verb::Peek => (Step::Peek, asks),
+            Verb::Settle => {
+                // A reservation is closed by its settlement.
+                let since = self
+                    .since
+                    .map(Since::at)
+                    .map(|since| if self.reserves { since.of_reservation() } else { since });
+                (Step::Settle { actual, token, since }, cost)
+            }
+            Verb::Renew => (Step::Renew { token }, cost),
+            Verb::Reset => (Step::Reset { remembers: true }, cost),
+        }
+    }
+}
+
+impl LimiterState {
+    /// Runs a step under `rule` at `now`. Other values than before come in force with any step but a look, and what
+    /// was used stays used. Under an unlimited rule everything is admitted, and a settlement gives back what was taken
+    /// before.
+    pub fn step(&mut self, rule: &Rule, step: LimiterStep, now: Timestamp) -> LimiterReply {
+        let (step, cost) = step.parts();
+        if step == Step::Peek {
+            return self.clone().run(rule, step, cost, now);
+        }
+        if matches!(step, Step::Reset { .. }) && rule.begins_in_use() && self.0.is_new() {
+            self.run(rule, Step::Ask, 0, now);
+        }
+        self.run(rule, step, cost, now)
+    }
+
+    fn run(&mut self, rule: &Rule, step: Step, cost: u64, now: Timestamp) -> LimiterReply {
+        let one = if rule.is_unlimited() {
+            if matches!(step, Step::Settle { .. }) {
+                self.0.run_as_it_is(step, cost, now);
+            }
+            None
+        } else {
+            self.0.run(rule, step, cost, now)
+        };
+        LimiterReply::of_store(match one {
+            Some(one) => Decided::from(one),
+            None => Decided::of(Decision::UNLIMITED, false, false),
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! The checks of what any store must promise, over Redis and over a cluster.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate::{Policy, SharedGate, kit};
+
+use crate::cluster::Cluster;
+use crate::server::{Server, settings};
+
+/// Makes gates over one store, each over limiters of its own.
+fn over(url: &str) -> impl Fn(Policy) -> SharedGate {
+    let gates = AtomicU64::new(0);
+    let url = url.to_owned();
+    move |policy| {
+        let mut settings = settings(&url);
+        settings.key_prefix = format!("kit{}:", gates.fetch_add(1, Relaxed));
+        SharedGate::new(policy, settings, |_| {}).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_server_keeps_every_promise() {
+    kit::check_all(over(&Server::start(&[]).url())).await;
+}
+
+#[tokio::test]
+async fn a_cluster_keeps_every_promise() {
+    kit::check_all(over(&Cluster::start().url())).await;
+}
