@@ -112,9 +112,7 @@ fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit(case: &Case<
 
 /// It counts nothing, and what was held before is settled during that time or after it.
 fn a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit(case: &Case<'_, dyn Store>) {
-    // A permit whose rule has no limit ends by itself over a store.
-    let endings = if case.algorithm.holds_permits() { &[false][..] } else { &[false, true] };
-    for ends_meanwhile in endings {
+    for ends_meanwhile in [false, true] {
         let unlimited = || RuleSpec::new("a", Spec::unlimited(case.algorithm)).key(["user"]);
         let gate = case.gate([each(case, "a", 10)]);
         assert!(admits(&*gate, BOB, 3));

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use redis::Value;
 use std::time::Duration;
-use tidegate::script::{Answer, Batch, Call, Decided, Each, Limiter, Reply, Step};
+use tidegate::script::{Answer, Batch, Call, Decided, Each, Limiter, Reply, Step, Surplus};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
@@ -295,7 +295,8 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
         assert!(!Call::new(&limiters, step, None).can_merge(), "{step:?}");
     }
     assert!(!call.clone().amending().can_merge());
-    assert!(!Call::giving_back(&[(b"bucket", 1, None)], None).can_merge());
+    let surplus = Surplus { key: b"bucket", units: 1, ..Surplus::default() };
+    assert!(!Call::giving_back(&[surplus], None).can_merge());
     let names: Vec<_> = (0..=Batch::MOST_KEYS).map(|key| key.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| one(name, &bucket, 1)).collect();
     assert!(!ask(&many).can_merge() && ask(&many[1..]).can_merge());

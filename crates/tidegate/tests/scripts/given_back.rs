@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::server::{Client, Server};
 use testkit::model::{self, Model, Policy};
-use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Revision, Step};
+use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Revision, Step, Surplus};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
 /// A time of our days, at the beginning of a second.
@@ -183,5 +183,30 @@ fn values_dated_back_keep_the_mark_of_a_reservation() {
         let settles = limiter(next, 30).reserving().taken_at(Some(reserved.at));
         let settled = step(client, settles, Step::Settle, at_us + 1).settled().next().unwrap();
         assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
+    }
+}
+
+/// A rule that has no limit any more gives back what a check took, and the reservation of another caller stays open.
+#[test]
+fn a_check_that_is_settled_without_a_limit_ends_no_reservation_of_another_caller() {
+    let server = Server::start();
+    let client = &server.client();
+    let rule = bucket(60);
+    for (key, reserved, returned) in [("check", false, 29), ("reservation", true, 0)] {
+        let of = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let open = step(client, of(30).reserving(), Step::Ask, TODAY_US);
+        assert!(open.allowed && step(client, of(30), Step::Ask, TODAY_US).allowed, "{key}");
+        for second in 1..130 {
+            assert!(step(client, of(1), Step::Ask, TODAY_US + second * S).allowed, "{key}");
+        }
+        let at = Timestamp::from_micros(TODAY_US + 129 * S);
+        let surplus =
+            Surplus { key: key.as_bytes(), units: 1, since: Some(at), reserved, token: None };
+        let call = Call::giving_back(&[surplus], Some(at));
+        call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
+        assert!(step(client, of(1), Step::Ask, at.as_micros()).allowed, "{key}");
+        let settles = of(30).reserving().taken_at(Some(open.at));
+        let settled = step(client, settles, Step::Settle, at.as_micros() + 1);
+        assert_eq!(settled.settled().next().unwrap().returned, returned, "{key}");
     }
 }

@@ -12,7 +12,7 @@ use crate::server::{Client, Server, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Limiter, Step};
+use tidegate::script::{Answer, Call, Limiter, Step, Surplus};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Mode, Policy, Request, RequestLimit,
     Rule, RuleSpec, Spec, Timestamp, Usage,
@@ -181,7 +181,9 @@ impl<'c> Walk<'c> {
         };
         if step == Step::Settle && limited.len() < 3 && actual < cost {
             let unlimited = (0..3).filter(|number| rules[*number].is_unlimited());
-            let unlimited: Vec<_> = unlimited.map(|n| (&*keys[n], cost - actual, None)).collect();
+            let surplus =
+                |n: usize| Surplus { key: &keys[n], units: cost - actual, ..Surplus::default() };
+            let unlimited: Vec<_> = unlimited.map(surplus).collect();
             let call = Call::giving_back(&unlimited, Some(at));
             let reply = self.client.eval(&call.script, &call.keys, &call.args);
             call.given_back(&reply).unwrap();
@@ -300,7 +302,8 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let stored = || client.run(&[b"DUMP", known]).unwrap();
     let before = stored();
     let give_back = || {
-        let call = Call::giving_back(&[(known, 5, None), (unknown, 5, None)], at);
+        let surplus = [known, unknown].map(|key| Surplus { key, units: 5, ..Surplus::default() });
+        let call = Call::giving_back(&surplus, at);
         call.given_back(&client.eval(&call.script, &call.keys, &call.args))
     };
     // Of a version to come, of a kind to come, and nobody's.

@@ -139,4 +139,4 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
 end
 
 step = concurrency
-if algorithms then algorithms[10] = {step = step, keeps = true} end
+if algorithms then algorithms[10] = {step = step, keeps = true, permits = true} end

@@ -52,7 +52,7 @@ pub use newer_values::NewerValues;
 pub use record::LeaseRecord;
 pub use reply::{NotAnAnswer, Reply};
 pub use revision::Revision;
-pub use settled::Settled;
+pub use settled::{Settled, Surplus};
 pub use step::Step;
 
 /// The version of stored states: the first byte of every state, below 32. A state of another version is neither read

@@ -14,7 +14,8 @@
 --   eased(at, value, N, W, a, debt)  the text of a state that begins with units in use, in which no caller waits for
 --              more than one window because of the change
 --   most(N, a)                 the most units that can be in use without a debt
--- and `keeps` says that a state has the same meaning under any other limit and window.
+-- and `keeps` says that a state has the same meaning under any other limit and window, `permits` that the fourth double of
+-- an argument is a token.
 
 changes = {}
 local NONE = string.rep('\0', 11)
@@ -262,7 +263,8 @@ function changes.wait(key, amending, arg, exactly)
   return most - now, reset - now
 end
 
--- `give_back`: an argument is a number of units and, as in give_back.lua, four numbers about them; the state itself says under which rule they are given back. A key without a state stays so; if
+-- `give_back`: an argument is a number of units, the token of their permit (0 if they are none) and, as in give_back.lua,
+-- four numbers about them; the state itself says under which rule they are given back. A key without a state stays so; if
 -- one is not known to this version, nothing is done. Returns the keys, the arguments and the flags.
 function changes.give_back()
   local keys, args = {}, {}
@@ -271,8 +273,10 @@ function changes.give_back()
     if v then
       local known, version = is_known(v)
       if not known then return version end
-      local units, rest = unpack('<d', ARGV[first + i]), sub(ARGV[first + i], 9)
-      keys[#keys + 1], args[#args + 1] = KEYS[i], rule_of(v, -units) .. rest
+      local units, token = unpack('<dd', ARGV[first + i])
+      local arg = rule_of(v, -units)
+      if algorithms[byte(v, 2)].permits then arg = sub(arg, 1, 57) .. pack('<d', token) .. sub(arg, 66) end
+      keys[#keys + 1], args[#args + 1] = KEYS[i], arg .. sub(ARGV[first + i], 17)
     end
   end
   return keys, args, string.rep('1', #keys)

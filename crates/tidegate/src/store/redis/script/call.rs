@@ -10,6 +10,7 @@ use super::id::{Form, Id, Runner};
 use super::known::{Script, script};
 use super::limiter::{LOOKS, Limiter};
 use super::record::LeaseRecord;
+use super::settled::Surplus;
 use super::step::Step;
 use super::text;
 
@@ -240,18 +241,13 @@ impl Call {
         last
     }
 
-    /// Gives units back to each of these keys, under whatever rule its state was written last: for
-    /// a reservation whose key has no limit any more. Behind the units stands when they were taken, if that is known. A
-    /// key without a state stays so. There is at least one key.
+    /// Gives units back to each of these limiters, under whatever rule its state was written last: for
+    /// a reservation whose key has no limit any more. A key without a state stays so. There is at least one limiter.
     #[must_use]
-    pub fn giving_back(keys: &[(&[u8], u64, Option<Timestamp>)], at: Option<Timestamp>) -> Self {
-        let arguments = keys.iter().map(|(_, units, since)| {
-            let units = (*units).min(Timestamp::MAX.as_micros()) as f64;
-            let since = since.map_or(-1.0, |since| since.as_micros() as f64);
-            [units, since, 1.0, -1.0, -1.0].into_iter().flat_map(f64::to_le_bytes).collect()
-        });
-        let keys_alone = keys.iter().map(|(key, ..)| key.to_vec()).collect();
-        Self::of_keys(Form::GivingBack, (keys_alone, keys.len()), arguments.collect(), at)
+    pub fn giving_back(all: &[Surplus<'_>], at: Option<Timestamp>) -> Self {
+        let keys = all.iter().map(|one| one.key.to_vec()).collect();
+        let arguments = all.iter().map(Surplus::argument).collect();
+        Self::of_keys(Form::GivingBack, (keys, all.len()), arguments, at)
     }
 
     /// Forgets limiters: nothing counts as used, and nothing that was taken before is given back. A bucket that begins

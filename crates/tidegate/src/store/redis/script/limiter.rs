@@ -54,7 +54,7 @@ enum Source {
 
 /// The purpose of taken units, by its number in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Use = 0,
     Reservation = 1,
     Lease = 2,

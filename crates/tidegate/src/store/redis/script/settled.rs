@@ -1,6 +1,35 @@
-//! The result of a settlement in a store, and where a reply has its numbers.
+//! Units that are given back by themselves, the result of a settlement in a store, and where a reply has its numbers.
 
+use tidegate_core::{Timestamp, Token};
+
+use super::limiter::Purpose;
 use super::reply::Reply;
+
+/// Units for a limiter under whatever rule it was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surplus<'a> {
+    /// The key of the limiter.
+    pub key: &'a [u8],
+    /// Units to give back.
+    pub units: u64,
+    /// When they were taken, if that is known.
+    pub since: Option<Timestamp>,
+    /// Whether a reservation took them, which ends.
+    pub reserved: bool,
+    /// The token of the permit that they are, if they are one.
+    pub token: Option<Token>,
+}
+
+impl Surplus<'_> {
+    pub(super) fn argument(&self) -> Vec<u8> {
+        let units = self.units.min(Timestamp::MAX.as_micros());
+        let token = self.token.map_or(0, Token::as_micros);
+        let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
+        let purpose = if self.reserved { Purpose::Reservation } else { Purpose::Use };
+        let all = [units as f64, token as f64, since, f64::from(purpose as u8), -1.0, -1.0];
+        all.into_iter().flat_map(f64::to_le_bytes).collect()
+    }
+}
 
 /// The result of a settlement or an undo for one limiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

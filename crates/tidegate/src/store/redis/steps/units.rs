@@ -7,7 +7,7 @@ use super::RedisStore;
 use crate::clock::Clock;
 use crate::request::Origin;
 use crate::store::redis::lease_key;
-use crate::store::redis::script::Call;
+use crate::store::redis::script::{Call, Surplus};
 use crate::store::{KeyAsk, StepArgs, StepReply, StoreError, Verb, at_places};
 
 impl RedisStore {
@@ -60,9 +60,12 @@ impl RedisStore {
         args: StepArgs<'_>,
     ) -> Result<(), StoreError> {
         let surplus = asks.iter().zip(args.actual).filter_map(|(ask, actual)| {
-            // A permit whose rule is unlimited now ends by itself.
-            let comes_back = ask.is_unlimited && ask.token.is_none() && *actual < ask.cost;
-            comes_back.then(|| (&*ask.fingerprint, ask.cost - *actual, ask.since))
+            // A permit comes back as a whole.
+            let kept = if ask.token.is_some() { 0 } else { *actual };
+            let units =
+                ask.cost.checked_sub(kept).filter(|units| ask.is_unlimited && *units > 0)?;
+            let KeyAsk { ref fingerprint, since, reserves: reserved, token, .. } = *ask;
+            Some(Surplus { key: fingerprint, units, since, reserved, token })
         });
         let surplus: Vec<_> = surplus.collect();
         if surplus.is_empty() {
