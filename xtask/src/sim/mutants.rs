@@ -46,7 +46,6 @@ const DECIDED: &str = "crates/tidegate/src/lease/sim/node/decided.rs";
 const BOOK: &str = "crates/tidegate/src/lease/book.rs";
 const ALGORITHM: &str = "crates/tidegate-core/src/algorithm.rs";
 const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
-const LEVEL: &str = "crates/tidegate-core/src/level.rs";
 const WINDOW: &str = "crates/tidegate-core/src/algorithms/fixed_window/mod.rs";
 const SLIDING: &str = "crates/tidegate-core/src/algorithms/sliding_window/mod.rs";
 const COUNTER: &str = "crates/tidegate-core/src/algorithms/sliding_counter/mod.rs";
@@ -58,7 +57,15 @@ pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
     ("no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased", LEASES),
     ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
     ("a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on", EXACT),
+    ("the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first", OLDEST),
 ];
+
+/// A mistake that no seed finds, because what comes back counts as taken earlier by the longest life of a lease.
+const OLDEST: &[Mutant] = &[Mutant {
+    name: "what several leases gave comes back as though the youngest had given it",
+    file: BOOK,
+    replacements: &[("part.since).min()", "part.since).max()")],
+}];
 
 /// Mistakes that no seed finds, because the level has to be nearly empty but for a reservation.
 const EXACT: &[Mutant] = &[Mutant {
@@ -84,10 +91,10 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "returned units of a level come back as though nothing had drained",
-        file: LEVEL,
+        file: BUCKET,
         replacements: &[(
-            "undrained.max(rate.grains(units).min(held))",
-            "undrained.max(rate.grains(units).max(held.min(1)))",
+            "let owed = self.undrained(state, at, units, Since::at(since));",
+            "let owed = self.undrained(state, at, units, Since::at(since)).max(self.rate.grains(units));",
         )],
     },
     Mutant {
@@ -349,11 +356,6 @@ const LEASES: &[Mutant] = &[
             "let is_back = limiter.give_back_lease(now, units, since);\n        let since",
             "let is_back = limiter.give_back_lease(now, units, now);\n        let since",
         )],
-    },
-    Mutant {
-        name: "what several leases gave comes back as though the youngest had given it",
-        file: BOOK,
-        replacements: &[("part.since).min()", "part.since).max()")],
     },
     Mutant {
         name: "a settlement is applied twice",

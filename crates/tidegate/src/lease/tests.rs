@@ -173,10 +173,13 @@ fn the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first() {
     let _ = book.decide(at(20), &[ask(&7, 1)]);
     let Wanted { ticket, units, .. } = book.wants(at(20), &7, 1).unwrap();
     let [due, ends] = [149_850, 199_800].map(|us| at(20).plus(Micros::from_micros(us)));
-    assert_eq!(book.granted(at(30), &7, &grant(ticket)), Granted::Held { due, ends });
+    let later = TAKEN.plus(Micros::from_millis(20));
+    let grant = Grant { ticket, since: later, end: later.plus(LIFE) };
+    assert_eq!(book.granted(at(30), &7, &grant), Granted::Held { due, ends });
     assert_eq!(book.wants(at(30), &7, 1), None, "two are held");
     let parts = leased_by(book.decide(at(30), &[ask(&7, 8)]));
     assert_eq!([parts[0].units_of(), parts[1].units_of()], [(first, 6), (ticket, 2)]);
+    assert_eq!(Leased::oldest(&parts, 0), Some(TAKEN), "all count as taken with the oldest");
     assert_eq!(book.held(at(30), &7), units - 2);
 }
 
