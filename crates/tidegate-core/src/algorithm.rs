@@ -24,11 +24,11 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The optional fields of a [`Spec`] that this algorithm understands.
     const FIELDS: &'static [Field];
 
-    /// Whether admitted requests are held for their [`delay`](Decide::delay) and leave in order.
+    /// True if admitted requests are held for their [`delay`](Decide::delay) and leave in order.
     const IS_QUEUE: bool = false;
 
-    /// Whether units are out until their permit is returned by its [`token`](Decide::token). Settling what was taken
-    /// then returns all of it, whatever the actual cost.
+    /// True if units are out until their permit is returned by its [`token`](Decide::token). Settling what was taken
+    /// then returns all of it at any actual cost.
     const HOLDS_PERMITS: bool = false;
 
     /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so that it can be
@@ -85,18 +85,18 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Notes that one of the reservations since `since` is settled.
     fn close(&self, _state: &mut Self::State, _since: Timestamp) {}
 
-    /// What the state remembers of units that may still be given back; `None` if they are known in another way.
+    /// The memory of the state about units that may still be given back; `None` if they are known in another way.
     fn past<'s>(&self, state: &'s Self::State) -> Option<&'s Past>;
 
     /// See [`Decide::past`].
     fn past_mut<'s>(&self, state: &'s mut Self::State) -> Option<&'s mut Past>;
 
-    /// The time after which `units` that are taken at one instant count no more, whatever else is taken.
+    /// The time after which `units` that are taken at one instant count no more, also if others are taken later.
     fn counts_for(&self, _units: u64) -> Micros {
         self.lap().unwrap_or(Micros::MAX)
     }
 
-    /// The window W: how far the clock may step back before the state moves with it.
+    /// The window W: the largest step back of the clock with which the state does not move.
     fn window(&self) -> Micros;
 
     /// The time in which `limit` units, all taken at one instant, have left; `None` if units leave one after another at
@@ -116,7 +116,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The value `limit` of a decision.
     fn limit(&self) -> u64;
 
-    /// How many units beyond the limit may be in use, if the rule says.
+    /// The number of units beyond the limit that may be in use, if the rule says.
     fn max_debt(&self) -> Option<u64>;
 
     /// The most units that may be in use after a settlement takes more.
@@ -134,7 +134,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// never leave, it is the time until [`Timestamp::MAX`].
     fn reset_after(&self, state: &Self::State, at: Timestamp) -> Micros;
 
-    /// How long an admitted request must be held; `taken` units of its own are in the state already.
+    /// The time for which an admitted request must be held; `taken` units of its own are in the state already.
     fn delay(&self, _state: &Self::State, _at: Timestamp, _taken: u64) -> Micros {
         Micros::ZERO
     }
@@ -167,12 +167,12 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// `largest_cost`.
     fn bound(&self, largest_cost: u64) -> u64;
 
-    /// Bytes that a state holds on the heap at this moment, beside `size_of::<State>()`.
+    /// Bytes that a state holds on the heap at this moment, in addition to `size_of::<State>()`.
     fn heap_bytes(&self, _state: &Self::State) -> u64 {
         0
     }
 
-    /// Most bytes the state of one key can hold on the heap, beside `size_of::<State>()`.
+    /// Most bytes the state of one key can hold on the heap, in addition to `size_of::<State>()`.
     fn most_heap_bytes(&self) -> u64 {
         0
     }
@@ -275,7 +275,7 @@ pub trait Pack: Decide {
         state.map_or(now, |state| now.max(self.last(state).minus(self.window())))
     }
 
-    /// Runs [`Decide::ask`] on a packed state. The words are those of the state afterwards if the verdict is
+    /// Runs [`Decide::ask`] on a packed state. The words are of the state afterwards if the verdict is
     /// [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
     #[inline]
     fn ask_packed<const WORDS: usize>(
@@ -295,7 +295,7 @@ pub trait Pack: Decide {
     }
 }
 
-/// How an algorithm and its script exchange states, for a store that runs scripts.
+/// The exchange of states between an algorithm and its script, for a store that runs scripts.
 pub trait Scripted: Decide {
     /// The script that decides in place of this code in a store that runs scripts.
     const SCRIPT: Script;
@@ -303,7 +303,7 @@ pub trait Scripted: Decide {
     /// All scripts of the algorithm, among which [`Scripted::script`] chooses.
     const SCRIPTS: &'static [Script] = &[Self::SCRIPT];
 
-    /// Whether a script returns the whole state, and not only what the values of its decision need.
+    /// True if a script returns the whole state, and not only the part that the values of its decision need.
     const REPLY_IS_WHOLE: bool = true;
 
     /// The parameters of the rule that a script stores in front of a state: limit, window, and two that the algorithm
@@ -325,14 +325,14 @@ pub trait Scripted: Decide {
         0
     }
 
-    /// The script's arguments for `cost`, in the order in which it reads them behind cost and window.
+    /// The script's arguments for `cost`, in the order in which it reads them after cost and window.
     fn script_args(&self, cost: u64) -> Vec<i64>;
 
     /// Decodes the state that a script returned; `None` if the numbers are not a state.
     fn decode_state(&self, numbers: &[u64]) -> Option<Self::State>;
 }
 
-/// How a state is carried over when its rule changes.
+/// Carrying a state over when its rule changes.
 pub trait Amend: Decide {
     /// Returns whether a state of `old` has the same meaning under this rule, except for how much is
     /// allowed. If not, the used units are taken again.
@@ -353,7 +353,7 @@ pub trait Amend: Decide {
     fn ease(&self, _state: &mut Self::State, _at: Timestamp, _debt: u64) {}
 }
 
-/// How units of an algorithm are taken ahead.
+/// Taking units of an algorithm ahead.
 pub trait Lease: Decide {
     /// Returns the instant before which units taken at `at` can be spent, or [`Timestamp::MAX`] if any end will do
     /// after [`Lease::prepare`]; `None` if the algorithm grants no leases.
@@ -376,19 +376,19 @@ pub trait Lease: Decide {
         self.give_back_since(state, at, units, Since::at(since)) > 0
     }
 
-    /// Returns the most units that a lease with this life can have, when nothing else is in use.
+    /// Returns the largest number of units that a lease with this life can have, when nothing else is in use.
     fn most_leased(&self, _life: Micros) -> u64 {
         self.limit()
     }
 }
 
-/// How a state is written down, for a store whose limiters outlive its process.
+/// Writing a state down, for a store whose limiters outlive its process.
 pub trait Persist: Scripted {
     /// Appends the numbers of a state, from which [`Persist::restore`] makes an equal one. `last` is
     /// the time of its last unit, which a packed state does not keep.
     fn persist(&self, state: &Self::State, last: Timestamp, numbers: &mut Vec<u64>);
 
-    /// The state of these numbers; `None` if they are not a state of this rule. By default they are those of a script.
+    /// The state of these numbers; `None` if they are not a state of this rule. By default they are the numbers of a script.
     fn restore(&self, numbers: &[u64]) -> Option<Self::State> {
         self.decode_state(numbers)
     }

@@ -1,4 +1,4 @@
-//! The bounds of a listener, of its connections and of their requests, whatever the protocol.
+//! The bounds of a listener, of its connections and of their requests, in every protocol.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ pub(crate) const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 pub(crate) struct Bounds {
     /// Connections open at a time; more wait in the system's queue.
     pub(crate) connections: u32,
-    /// How long a client may take to agree on encryption.
+    /// The time in which a client must agree on encryption.
     pub(crate) handshake: Duration,
-    /// How long the head of a request, or a command, may take to arrive in full, and a RESP client
+    /// The time in which the head of a request, or a command, must arrive in full, and a RESP client
     /// to authenticate if it must; checks may add half of that time.
     pub(crate) head: Duration,
     /// A connection without an admitted request for this long, or up to a quarter longer, ends.
     /// Over HTTP it is shut down gracefully, and cut after a quarter of this time.
     pub(crate) idle: Duration,
-    /// How long a client may leave its answers unread.
+    /// The time for which a client may leave its answers unread.
     pub(crate) stalled: Duration,
-    /// How long the answers of a client that has closed its side, and may be gone, are waited for.
+    /// The time for which the server waits for the answers of a client that has closed its side, and may be gone.
     pub(crate) half_closed: Duration,
-    /// How long the body of a request, or the message of a call, may take to arrive.
+    /// The time in which the body of a request, or the message of a call, must arrive.
     pub(crate) body: Duration,
     /// Bytes of a body or of a message.
     pub(crate) body_bytes: usize,
@@ -36,13 +36,13 @@ pub(crate) struct Bounds {
     pub(crate) kept_bytes: usize,
     /// Bytes that all connections together may make the server keep, beyond the [`FREE`] ones of each.
     pub(crate) kept_bytes_of_all: usize,
-    /// How often a silent client of gRPC is pinged.
+    /// The time between two pings of a silent client of gRPC.
     pub(crate) ping: Duration,
-    /// How long the client may take to reply.
+    /// The time in which the client must reply.
     pub(crate) pong: Duration,
-    /// How long a health probe waits for a decision.
+    /// The time for which a health probe waits for a decision.
     pub(crate) probe: Duration,
-    /// How long requests under way may take once the process is asked to stop.
+    /// The time that requests under way have once the process is asked to stop.
     pub(crate) drain: Duration,
 }
 

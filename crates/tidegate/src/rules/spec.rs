@@ -23,7 +23,7 @@ pub(crate) const UP_TO_A_DAY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
 /// The values of `dedupe` and `max_life`, in messages.
 pub(crate) const UP_TO_A_DAY_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
-/// The default of the most bytes of a rule's states: 1 GiB.
+/// The default of `max_memory`, the largest number of bytes of a rule's states: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
 /// The effect of a rule's decision on a request.
@@ -44,7 +44,7 @@ pub enum Mode {
     /// The rule refuses what does not fit.
     #[default]
     Enforce,
-    /// The rule decides and counts, but never refuses: for trying a rule beside the live ones.
+    /// The rule decides and counts, but never refuses: for trying a rule next to live rules.
     Shadow,
     /// The rule is ignored.
     Off,
@@ -100,7 +100,7 @@ pub enum Usage {
     Reported,
 }
 
-/// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
+/// A rule: the requests that it matches, the keys that it keeps a limiter for, and the values of the limiter.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Mode, Policy, RuleSpec, Spec};
@@ -127,7 +127,7 @@ pub struct RuleSpec {
     pub when: Vec<(String, String)>,
     /// Entries whose values make up the key: one limiter for each combination; without entries, one for all.
     pub key: Vec<String>,
-    /// Whether a descriptor must have no other entries, and these in the order `when`, then `key`.
+    /// True if a descriptor must have no other entries, and these in the order `when`, then `key`.
     pub exact: bool,
     /// Enforce, shadow or off.
     pub mode: Mode,
@@ -142,7 +142,7 @@ pub struct RuleSpec {
     pub on_full: OnFull,
     /// The treatment of a request that exceeds the rule: it is rejected, or waits.
     pub on_excess: OnExcess,
-    /// Whether requests have a cost before they run, or report it afterwards.
+    /// The time at which requests know their cost: before they run, or afterwards, by a report.
     pub usage: Usage,
     /// Its behavior while a shared store does not decide.
     pub on_store_error: OnStoreError,
@@ -155,7 +155,7 @@ pub struct RuleSpec {
     /// The entry, one of `key`, whose value alone chooses the cluster slot of the limiters. Rules that match one
     /// request are decided in one step if all have the same tag.
     pub hash_tag: Option<String>,
-    /// Whether the rule may take units before rules of another slot have decided, and give them back if those refuse.
+    /// True if the rule may take units before rules of another slot have decided, and give them back if those refuse.
     /// In a cluster, rules that match one request in different slots are invalid unless all of them say so. Without a
     /// cluster it has no effect.
     pub across_slots: bool,
@@ -165,14 +165,14 @@ pub struct RuleSpec {
     /// is left and renews it every second or two, so that all nodes together never admit more than the limit. A gate in
     /// memory is the only node, and has the whole limit.
     pub split: bool,
-    /// Whether values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
+    /// True if values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one
     /// overflow limiter under the rule's own values, even keys with an override.
     pub limit_from_request: bool,
     /// The fraction of the limit in use from which an admitted answer is [marked](crate::Answer::is_near) as near its
     /// end; by default none is.
     pub near: Option<Near>,
-    /// Whether reports for operators show fingerprints of its keys in place of the keys, because these are personal
+    /// True if reports for operators show fingerprints of its keys in place of the keys, because these are personal
     /// data. Decisions are the same, and so are answers, which have no keys. Logs at the level `trace` show all entries.
     pub hide_keys: bool,
     /// Other values for some keys; the first override that matches applies.

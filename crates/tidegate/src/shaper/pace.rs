@@ -14,7 +14,7 @@ pub(super) struct Pace {
     window: Micros,
     algorithm: LeakyQueue,
     state: <LeakyQueue as Decide>::State,
-    /// The time of the last change. A clock can be behind it even if no unit was taken since.
+    /// The time of the last change. A clock can read less even if no unit was taken since.
     since: Timestamp,
 }
 

@@ -21,7 +21,7 @@ use super::refused::{Refusal, Refused};
 ///   slots.
 /// - With a limit of 0 every cost of 1 or more is refused for ever.
 /// - A clock that steps back by more than W moves all slots back with it; for a smaller step they
-///   stay, and nobody waits more than W longer.
+///   stay, and no item waits more than W longer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -133,7 +133,7 @@ impl<T> ShapingQueue<T> {
     }
 
     /// Makes the spacing strict: no item leaves sooner than c * W/N after the previous one *did*
-    /// leave, where c is the cost of that one.
+    /// leave, where c is the cost of that item.
     ///
     /// Use this for a receiver that must never see two items closer together. Delays then add up:
     /// one item taken late delays all later ones until the queue is empty, and under steady load at
@@ -177,7 +177,7 @@ impl<T> ShapingQueue<T> {
     ///
     /// Used units stay used, as for a `leaky_queue` limiter: the queued units leave at the new rate
     /// from this instant on, with the rest of the unit that is leaving now; if the window changes,
-    /// that one counts as a whole unit again. So a faster pace makes items leave sooner, a
+    /// that item counts as a whole unit again. So a faster pace makes items leave sooner, a
     /// slower one later, and a change there and back gives no credit. Items that are due stay due.
     /// At a limit of 0 only those leave, until another change: the first slot is then the last
     /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next one
@@ -293,7 +293,7 @@ impl<T> ShapingQueue<T> {
         Next::Item(departure)
     }
 
-    /// Moves time forward; if the clock stepped back, all slots move with that of the next item.
+    /// Moves time forward; if the clock stepped back, all slots move with the slot of the next item.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {

@@ -11,7 +11,7 @@ impl<T, C: Timer> Shaper<T, C> {
     /// Dropping the future at any time loses no item and delays no other receiver.
     ///
     /// # Panics
-    /// Panics if the clock's timer does: those of tokio panic outside of its runtime.
+    /// Panics if the clock's timer does: tokio's timers panic outside of its runtime.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The primitives of shared memory: those of the standard library, or of the model checker.
+//! The primitives of shared memory: the standard library's, or the model checker's.
 
 #[cfg(loom)]
 pub(super) use loom::sync::{Mutex, MutexGuard};

@@ -1,10 +1,10 @@
 //! Units borrowed from half seconds that have not begun.
 
-/// How far ahead units can be borrowed, in half seconds: the second after the current half second.
+/// The number of half seconds ahead for which units can be borrowed: the second after the current half second.
 pub(super) const MOST_AHEAD: u64 = 2;
 
 /// Units borrowed from each of the next half seconds, by the number of the half second modulo
-/// [`MOST_AHEAD`]: those after the next ones hold none.
+/// [`MOST_AHEAD`]: later slots hold none.
 #[derive(Debug, Default)]
 pub(super) struct Borrowed([u64; MOST_AHEAD as usize]);
 

@@ -1,8 +1,8 @@
-//! Half seconds, the buckets of the ring: how long they are, how many are kept, and their numbers.
+//! Half seconds, the buckets of the ring: their length, the number that is kept, and their numbers.
 
 use tidegate_core::Timestamp;
 
-/// How long each bucket of the ring is.
+/// The length of each bucket of the ring.
 pub(super) const HALF_SECOND_US: u64 = 500_000;
 
 /// Seconds of the long window. The model checker has time for two.

@@ -16,7 +16,7 @@ const SUM_US: usize = BOUNDS + 1;
 #[derive(Debug, Default)]
 pub struct Histogram(Striped<COUNTERS>);
 
-/// How many durations were counted, by size, and their sum. The sizes are upper bounds from 50 microseconds to one
+/// The number of durations that were counted, by size, and their sum. The sizes are upper bounds from 50 microseconds to one
 /// second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations([u64; COUNTERS]);

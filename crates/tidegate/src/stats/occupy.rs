@@ -1,7 +1,7 @@
 //! Borrowing: a request that is over the limit now may be admitted in a later half second.
 //!
 //! With the half seconds `-1 0 1 2`, 0 being the current one, the seconds that can still grow are
-//! those of two neighbours each: `-1 0`, `0 1`, `1 2`. Units are admitted in the first of 0, 1 and
+//! the half seconds of two neighbours each: `-1 0`, `0 1`, `1 2`. Units are admitted in the first of 0, 1 and
 //! 2 for which no second that contains it would exceed the limit:
 //!
 //! ```text

@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use super::totals::Counts;
 
 impl Ring {
-    /// Calls `look` with the statistics as of `now` until no half second begins meanwhile.
+    /// Calls `look` with the statistics as of `now` until no half second begins during the call.
     pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
         self.reach(now);
         loop {
@@ -34,7 +34,7 @@ impl<'a> Reading<'a> {
         Self { ring, current, totals: ring.totals.read() }
     }
 
-    /// The last second: the current half second and the one before it.
+    /// The last second: the current half second and its predecessor.
     pub(super) fn second(self) -> Snapshot {
         self.window(self.current.saturating_sub(1), self.current)
     }

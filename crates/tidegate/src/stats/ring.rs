@@ -8,7 +8,7 @@
 //! - The first thread at a later time makes the half seconds up to it begin, under a lock that is
 //!   taken once for each, and for borrowing. Other threads at a later time wait for that; no one
 //!   else does.
-//! - A reader reads the word before and after, and repeats if it changed, so nobody waits.
+//! - A reader reads the word before and after, and repeats if it changed, so no thread waits.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -170,7 +170,7 @@ impl Ring {
         Still { ring: self, borrowed, current: current.max(number) }
     }
 
-    /// Makes the half seconds after `current` begin, up to `number`. Counts made meanwhile belong
+    /// Makes the half seconds after `current` begin, up to `number`. Counts made during the call belong
     /// to the last of them.
     fn begin(&self, borrowed: &mut Borrowed, current: u64, number: u64) {
         self.word.0.store(current << 1 | BEGINNING, Release);

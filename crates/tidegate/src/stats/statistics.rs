@@ -35,7 +35,7 @@ use crate::clock::{Clock, SystemClock};
 ///
 /// # Size
 ///
-/// Each takes about seven kilobytes, whatever is counted.
+/// Each takes about seven kilobytes.
 ///
 /// ```
 /// use std::time::Duration;

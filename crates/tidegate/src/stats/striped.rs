@@ -8,7 +8,7 @@ use std::thread;
 const MOST_STRIPES: usize = 8;
 
 /// `N` counters, each the sum over stripes of which a thread uses one. They wrap. The number of stripes is a power of two,
-/// so that finding that of a thread takes no division.
+/// so that finding the stripe of a thread takes no division.
 #[derive(Debug)]
 pub struct Striped<const N: usize>(Box<[Stripe<N>]>);
 

@@ -12,7 +12,7 @@ use crate::key::{Fingerprint, Key, Seed};
 /// A limit on the work in flight: at most N units at a time, however long they take.
 ///
 /// Work counts as long as its [`Permit`] is kept. Waiters are served in the order of arrival;
-/// nobody overtakes. Clones share the limit.
+/// no caller overtakes. Clones share the limit.
 ///
 /// ```
 /// use tidegate::Concurrency;
@@ -55,7 +55,7 @@ impl<C: Clock> Concurrency<C> {
         self
     }
 
-    /// Returns a permit for `units` if they are free now and nobody waits. A permit for 0 units is
+    /// Returns a permit for `units` if they are free now and no caller waits. A permit for 0 units is
     /// always available.
     #[must_use]
     pub fn try_acquire(&self, units: u64) -> Option<Permit> {
@@ -106,7 +106,7 @@ impl<C: Timer> Concurrency<C> {
     /// leaves no trace.
     ///
     /// # Panics
-    /// Panics when it has to wait, if the clock's timer does: that of tokio panics outside of its runtime.
+    /// Panics when it has to wait, if the clock's timer does: tokio's timer panics outside of its runtime.
     pub async fn acquire(&self, units: u64, max_wait: Duration) -> Option<Permit> {
         self.request(units, max_wait).wait().await
     }
@@ -176,7 +176,7 @@ impl<C: Clock> KeyedConcurrency<C> {
         self
     }
 
-    /// Returns a permit for `units` of the key if they are free now and nobody waits for the key.
+    /// Returns a permit for `units` of the key if they are free now and no caller waits for the key.
     #[must_use]
     pub fn try_acquire(&self, key: impl Key, units: u64) -> Option<Permit> {
         self.permits.try_acquire(self.seed.of(&key), units)

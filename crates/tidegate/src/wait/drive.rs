@@ -1,4 +1,4 @@
-//! How a task or a thread sleeps between two attempts.
+//! The sleep of a task or a thread between two attempts.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -1,4 +1,4 @@
-//! How the work of joining and leaving a queue grows with its length, in visited places.
+//! The growth of the work of joining and leaving a queue with its length, in visited places.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;

@@ -101,7 +101,7 @@ impl Permits {
         self.queues.len(&key)
     }
 
-    /// Returns a permit if enough units are free and nobody waits for them.
+    /// Returns a permit if enough units are free and no caller waits for them.
     pub(super) fn try_acquire(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
         let take = || self.counted().take(key, units).then(|| self.permit(key, units));
         if units == 0 || self.queues.is_idle(&key) {
@@ -112,7 +112,7 @@ impl Permits {
     }
 
     /// Returns whether enough units are free, and takes them if `takes`, also if others wait. The
-    /// time of a refusal is unknown, because nobody knows when units come back.
+    /// time of a refusal is unknown, because it is not known when units come back.
     pub(super) fn decide(&self, key: Fingerprint, units: u64, takes: bool) -> Decision {
         let mut counted = self.counted();
         let (limit, remaining) = (counted.limit, counted.available(key));

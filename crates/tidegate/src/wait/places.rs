@@ -1,7 +1,7 @@
 //! The places of one queue in the order of their tickets: a balanced tree with sums and deadlines.
 //!
 //! The tree is a treap: a search tree by ticket, and a heap by a number derived from the ticket. So
-//! its depth is logarithmic, whatever the order of joining and leaving.
+//! its depth is logarithmic for any order of joining and leaving.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::task::Waker;
@@ -24,7 +24,7 @@ pub(super) struct Place {
 
 type Tree = Option<Box<Node>>;
 
-/// A place, and the places before (left) and behind it (right) in its subtree.
+/// A place, and the places before it (left) and after it (right) in its subtree.
 #[derive(Debug)]
 struct Node {
     place: Place,

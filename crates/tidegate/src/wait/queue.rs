@@ -8,12 +8,12 @@ use tidegate_core::{Micros, Timestamp};
 use super::places::{Place, Places, Ticket};
 use super::sums::Sums;
 
-/// How long after its deadline a waiter that nobody polls may keep its place. A waiter normally
+/// The time after its deadline for which a waiter that no task polls may keep its place. A waiter normally
 /// leaves at its deadline; one whose task is alive but not polled must not block the others for
 /// longer.
 pub(super) const GRACE: Micros = Micros::from_secs(1);
 
-/// How many earlier waiters a forecast admits one by one; the rest count as one sum. This bounds
+/// The number of earlier waiters that a forecast admits one by one; the rest count as one sum. This bounds
 /// the work of joining a long queue.
 const ONE_BY_ONE: usize = 64;
 

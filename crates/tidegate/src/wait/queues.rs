@@ -1,4 +1,4 @@
-//! Queues by key. A queue exists while somebody waits in it, and one load shows that nobody waits.
+//! Queues by key. A queue exists while a request waits in it, and one load shows that no request waits.
 
 mod held;
 
@@ -71,13 +71,13 @@ impl<K: QueueKey> Queues<K> {
         }
     }
 
-    /// Returns whether nobody waits in any queue. A request that finds this overtakes nobody.
+    /// Returns whether no request waits in any queue. A request that finds this overtakes no other.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {
         self.waiting.load(Acquire) == 0
     }
 
-    /// Returns whether nobody waits in the queue of `key`.
+    /// Returns whether no request waits in the queue of `key`.
     pub(crate) fn is_idle(&self, key: &K) -> bool {
         self.are_idle() || self.count(key).load(Acquire) == 0
     }
@@ -109,7 +109,7 @@ impl<K: QueueKey> Queues<K> {
         if self.is_idle(key) { 0 } else { self.lock().len(key) }
     }
 
-    /// Locks all queues; nobody joins or leaves until the result is dropped.
+    /// Locks all queues; no request joins or leaves until the result is dropped.
     pub(crate) fn lock(&self) -> HeldQueues<'_, K> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         HeldQueues::new(self, all)

@@ -1,4 +1,4 @@
-//! Locks and atomics: the standard library's, or those of the model checker.
+//! Locks and atomics: the standard library's, or the model checker's.
 
 #[cfg(loom)]
 pub(super) use loom::sync::{

@@ -8,7 +8,7 @@ use super::queues::{QueueKey, Queues};
 use crate::step::{Done, Step};
 use crate::store::memory::{Forecast, Preview};
 
-/// How long one may wait for a limiter, and with how many others.
+/// The longest wait for a limiter, and the largest number of waiters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) wait: Micros,
@@ -40,7 +40,7 @@ pub(crate) trait Waitable {
     /// A preview of one limiter; `None` if there is none.
     fn preview(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Preview>>;
 
-    /// How long an admitted request must be held.
+    /// The time for which an admitted request must be held.
     fn delay(&self, done: &Done) -> Micros;
 
     /// Returns whether the delay counts against the longest wait.
@@ -62,7 +62,7 @@ pub(crate) trait InProcess: Waitable {
     fn step(&self, step: Step) -> Done;
 }
 
-/// Forecasts when `stop` admits the request behind those who came before `ticket`; `None` is never.
+/// Forecasts when `stop` admits the request after the requests that came before `ticket`; `None` is never.
 pub(crate) fn forecast_for<D: Waitable>(
     waitable: &D,
     held: &HeldQueues<'_, D::Key>,
@@ -78,7 +78,7 @@ pub(crate) fn forecast_for<D: Waitable>(
 }
 
 /// Turns a decision into a refusal; without a `wait` it is never admitted. A wait is at least a
-/// microsecond, because even a caller that comes immediately stands behind those who wait.
+/// microsecond, because even a caller that comes immediately stands after the callers that wait.
 pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
     decision.outcome = match wait {
         Some(wait) => Outcome::Deny { retry_after: wait.max(Micros::from_micros(1)) },

@@ -14,7 +14,7 @@ use super::waitable::{InProcess, Waitable};
 use crate::step::Done;
 use attempt::Attempt;
 
-/// A request that may have to wait. When dropped, it leaves its queue, and those behind it move up.
+/// A request that may have to wait. When dropped, it leaves its queue, and later requests move up.
 #[derive(Debug)]
 pub(crate) struct Waiter<D: Waitable> {
     waitable: D,
