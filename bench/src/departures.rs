@@ -29,7 +29,7 @@ struct Load {
     name: &'static str,
     per_second: u64,
     items: u64,
-    /// Whether there is a thread for each core that does nothing but run.
+    /// True if there is a thread for each core that does nothing but run.
     busy: bool,
 }
 

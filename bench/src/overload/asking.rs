@@ -17,7 +17,7 @@ const CALLER: &str = "u000000";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub allowed: bool,
-    /// Whether the store decided.
+    /// True if the store decided.
     pub exact: bool,
 }
 

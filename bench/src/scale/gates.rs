@@ -26,7 +26,7 @@ pub struct Ask {
     /// Requests on their way at once, of all gates.
     pub tasks: usize,
     pub keys: usize,
-    /// Whether the limit is one unit a day, which is used up, so that all is refused.
+    /// True if the limit is one unit a day, which is used up, so that all is refused.
     pub refused: bool,
     pub denial_memory: bool,
     /// The limit a second of a rule that refuses nothing.
@@ -35,7 +35,7 @@ pub struct Ask {
     pub capacity: Option<u64>,
     /// The leases of the rule.
     pub lease: Option<LeaseSpec>,
-    /// Whether the rule is split among the gates.
+    /// True if the rule is split among the gates.
     pub split: bool,
     /// Primaries of a cluster; 0 for a single server.
     pub primaries: usize,

@@ -27,10 +27,10 @@ pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
     slot: S,
     cost: u64,
     enforced: bool,
-    /// Whether the cost is usage that a caller reports: it is taken whatever the decision, which is
+    /// True if the cost is usage that a caller reports: it is taken whatever the decision, which is
     /// about one unit more.
     is_usage: bool,
-    /// Whether the state must not grow, because there is no memory for it.
+    /// True if the state must not grow, because there is no memory for it.
     in_place: bool,
     /// The time that the clock shows.
     now: Timestamp,

@@ -38,7 +38,7 @@ pub struct Leasable {
     pub units: u64,
     /// How long one lasts that is taken at the beginning of a window, bucket or tick.
     pub life: Micros,
-    /// Whether units drain one by one, so that units which are given back count less as time passes.
+    /// True if units drain one by one, so that units which are given back count less as time passes.
     pub drains: bool,
 }
 

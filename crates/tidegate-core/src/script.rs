@@ -44,7 +44,7 @@ pub struct ScriptReply {
     pub at: Timestamp,
     /// The verdict; [`Verdict::Allow`] for a step that only gives units back or settles.
     pub verdict: Verdict,
-    /// Whether the cost was taken.
+    /// True if the cost was taken.
     pub taken: bool,
     /// The integers of the state, then its counters.
     pub state: Vec<u64>,

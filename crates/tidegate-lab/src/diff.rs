@@ -26,7 +26,7 @@ pub struct PolicyDiff {
     pub settings: Vec<Setting>,
     /// Changed and added rules in the order of the new policy, then removed ones.
     pub rules: Vec<RuleDiff>,
-    /// Whether rules that both policies have come in another order.
+    /// True if rules that both policies have come in another order.
     pub reordered: bool,
     /// Changes of rules that are not shown, for want of room.
     pub left_out: usize,
@@ -44,7 +44,7 @@ pub struct Setting {
     pub old: Option<String>,
     /// Its value; `None` where it is left out.
     pub new: Option<String>,
-    /// Whether it has its effect only at the start of a server.
+    /// True if it has its effect only at the start of a server.
     pub needs_restart: bool,
 }
 

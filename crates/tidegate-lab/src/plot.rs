@@ -39,7 +39,7 @@ pub struct Timeline {
     pub start_us: u64,
     /// The width of a bin in microseconds. At least 1, unless the lanes hold no bins.
     pub bin_us: u64,
-    /// Whether each lane has a scale of its own, as rules with different limits need; by default all share one, so that
+    /// True if each lane has a scale of its own, as rules with different limits need; by default all share one, so that
     /// lanes over the same requests can be compared.
     pub own_scales: bool,
     /// The lanes from top to bottom, at most [`MAX_LANES`].
@@ -59,7 +59,7 @@ pub struct Lane {
     pub admitted: Vec<u64>,
     /// Requests refused, by the bin they arrived in; drawn on top of the admitted ones.
     pub refused: Vec<u64>,
-    /// Whether the rule is in shadow mode, so that it would have refused: these requests are hatched.
+    /// True if the rule is in shadow mode, so that it would have refused: these requests are hatched.
     pub is_shadow: bool,
     /// Departures by the bin they leave in, drawn as a line: for a shaping queue, which admits now
     /// and releases later. `None` where requests leave when they arrive.

@@ -54,7 +54,7 @@ pub(crate) use unmatched::names;
 #[derive(Debug)]
 pub(crate) struct Limiters {
     store: Store,
-    /// Whether a rule in force lets requests wait; false only once no such rule is.
+    /// True if a rule in force lets requests wait; false only once no such rule is.
     lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,

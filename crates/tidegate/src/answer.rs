@@ -30,7 +30,7 @@ pub(crate) struct Reply {
     /// Units that were asked for.
     pub(crate) asks: u64,
     pub(crate) report: bool,
-    /// Whether the rule can refuse the request; false in shadow mode.
+    /// True if the rule can refuse the request; false in shadow mode.
     pub(crate) enforced: bool,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
@@ -39,7 +39,7 @@ pub(crate) struct Reply {
     pub(crate) since: Option<Timestamp>,
     pub(crate) settled: Settled,
     pub(crate) overflow: bool,
-    /// Whether another limiter than the key's own decided.
+    /// True if another limiter than the key's own decided.
     pub(crate) elsewhere: bool,
     /// True if the cost is reserved.
     pub(crate) reserves: bool,

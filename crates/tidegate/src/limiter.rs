@@ -48,7 +48,7 @@ pub struct Limiter<C = SystemClock> {
     /// The waiters.
     pub(crate) queues: Queues<()>,
     pub(crate) max_waiters: usize,
-    /// Whether the clock is read before the cell is locked.
+    /// True if the clock is read before the cell is locked.
     early: bool,
 }
 

@@ -143,7 +143,7 @@ pub struct Request<'a> {
     descriptors: Descriptors<'a>,
     max_wait: Micros,
     id: Option<&'a str>,
-    /// Whether its cost is settled later.
+    /// True if its cost is settled later.
     reserves: bool,
     source: u64,
 }

@@ -80,7 +80,7 @@ pub struct StoreSettings {
     /// while it decides without the store. `None`, the default, uses the number of nodes last seen
     /// in the store: each live node is listed under `key_prefix`.
     pub nodes: Option<u64>,
-    /// Whether this process denies again what the store has just denied, without asking the store:
+    /// True if this process denies again what the store has just denied, without asking the store:
     /// the same cost or more, for at most 50 ms (default false). Units that another node gives back,
     /// and rules that it changes, may then be noticed that much later.
     pub denial_memory: bool,

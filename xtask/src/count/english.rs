@@ -50,7 +50,7 @@ const AFTER_FOR: &[&str] = &["it", "they", "he", "there", "nobody"];
 struct Word<'a> {
     text: &'a str,
     line: usize,
-    /// Whether a sentence begins with it.
+    /// True if a sentence begins with it.
     is_first: bool,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Source {
     pub(super) code: BTreeSet<usize>,
     /// `None` for Lua, and for what is only for tests.
     pub(super) syntax: Option<syn::File>,
-    /// Whether the file as a whole is a test.
+    /// True if the file as a whole is a test.
     pub(super) is_test: bool,
     /// The lines of the items that are only for tests.
     test_items: Vec<RangeInclusive<usize>>,

@@ -5,7 +5,7 @@ use super::{Policy, meaning::Meaning};
 /// The decision about one request, by the definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// Whether it is admitted.
+    /// True if it is admitted.
     pub allowed: bool,
     /// N for windows, log and counter; the capacity of a bucket; capacity + 1 for a queue.
     pub limit: u64,

@@ -29,7 +29,7 @@ pub struct Line {
     pub model: Model,
     /// The time.
     pub now_us: u64,
-    /// Whether the delay of an admitted request counts as part of its wait.
+    /// True if the delay of an admitted request counts as part of its wait.
     pub delay_is_waiting: bool,
     line: VecDeque<Waiter>,
     /// When the last request was admitted.

@@ -70,9 +70,9 @@ pub struct Policy {
     pub window_us: u64,
     /// B of a sliding window; divides the window.
     pub buckets: u64,
-    /// Whether a sliding window also counts the bucket of which only a part has left.
+    /// True if a sliding window also counts the bucket of which only a part has left.
     pub strict: bool,
-    /// Whether a fixed window begins at the first unit taken, instead of being aligned to the
+    /// True if a fixed window begins at the first unit taken, instead of being aligned to the
     /// epoch.
     pub anchor_first_request: bool,
     /// The capacity of a bucket or queue; by default the limit.

@@ -259,7 +259,7 @@ fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     });
 }
 
-/// Whether a window that has begun runs to its end, whatever is given back.
+/// Returns whether a window that has begun runs to its end, whatever is given back.
 fn keeps_its_window(policy: &Policy) -> bool {
     policy.algorithm == AlgorithmKind::FixedWindow && policy.anchor_first_request
 }

@@ -18,7 +18,7 @@ const TICKS_APART: i32 = 60;
 pub(super) struct TimeAxis {
     extent: Extent,
     step_us: u64,
-    /// Whether labels follow the calendar instead of counting from zero; never past the calendar's
+    /// True if labels follow the calendar instead of counting from zero; never past the calendar's
     /// last year.
     wall: bool,
 }

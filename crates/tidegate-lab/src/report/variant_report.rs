@@ -11,7 +11,7 @@ use super::{Worst, grouped};
 #[derive(Clone, Debug)]
 pub struct VariantReport {
     rule: Rule,
-    /// Whether its usage is reported, so that nothing bounds it.
+    /// True if its usage is reported, so that nothing bounds it.
     is_usage_reported: bool,
     matched: Option<String>,
     /// The number of requests that it decided about.

@@ -50,7 +50,7 @@ pub(super) struct Merge {
     /// The time of each part's next record, and the part's number: the earlier part goes first
     /// among equals.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Whether the record of the top head has been returned.
+    /// True if the record of the top head has been returned.
     returned: bool,
 }
 

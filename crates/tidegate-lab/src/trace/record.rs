@@ -31,7 +31,7 @@ impl std::error::Error for Damaged {}
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     numbered: Vec<String>,
-    /// Whether other entries are left out.
+    /// True if other entries are left out.
     only: bool,
 }
 

@@ -43,7 +43,7 @@ pub struct SourceSummary {
     pub events: u64,
     /// The lines that could not be read.
     pub bad_lines: BadLines,
-    /// Whether compressed data was cut short or damaged, so that only the beginning was read; the last of the bad
+    /// True if compressed data was cut short or damaged, so that only the beginning was read; the last of the bad
     /// lines reports where it ends.
     pub is_cut: bool,
     /// Events whose client is a trusted proxy, because their lines name no other caller.

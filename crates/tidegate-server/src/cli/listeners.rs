@@ -19,7 +19,7 @@ pub(super) struct Listener {
     pub(super) tcp: TcpListener,
     /// The actual address, also if the port was given as 0.
     pub(super) at: SocketAddr,
-    /// Whether the socket was passed, and so stays open after this process.
+    /// True if the socket was passed, and so stays open after this process.
     pub(super) is_passed: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Proposal {
     pub(crate) text: String,
     /// The tags of `If-Match`: the change is made only if the configuration in force has one of them.
     pub(crate) expected: Option<String>,
-    /// Whether only the difference is asked for.
+    /// True if only the difference is asked for.
     pub(crate) is_dry_run: bool,
     /// The operator that asks, for the log.
     pub(crate) who: String,

@@ -22,7 +22,7 @@ struct Writes<S> {
     bytes: Vec<u8>,
     /// The number of bytes that the stream has taken.
     sent: usize,
-    /// Whether the stream has sent all that it has taken: a stream of TLS has a buffer of its own.
+    /// True if the stream has sent all that it has taken: a stream of TLS has a buffer of its own.
     is_flushed: bool,
     /// The error of a send, which the next write or flush returns.
     failed: Option<io::Error>,
@@ -141,7 +141,7 @@ mod tests {
     struct Notes {
         writes: Vec<Vec<u8>>,
         most: usize,
-        /// Whether it holds back what it has taken, as a stream of TLS whose socket is full.
+        /// True if it holds back what it has taken, as a stream of TLS whose socket is full.
         holds: bool,
         is_shut: bool,
     }

@@ -62,7 +62,7 @@ impl Drop for Called {
 pub(super) struct Connection<C, S> {
     connection: Pin<Box<C>>,
     stream: Gathered<S>,
-    /// Whether other tasks had their turn since it had something to send.
+    /// True if other tasks had their turn since it had something to send.
     has_yielded: bool,
     /// The waker of its task, and the one that it is polled with, by its number.
     task: Waker,

@@ -49,9 +49,9 @@ pub(super) struct FastPath {
     date: Date,
     /// The number of checks that were answered.
     answered: u64,
-    /// Whether the process drains and all that has arrived is read, so that the last answer announces the end.
+    /// True if the process drains and all that has arrived is read, so that the last answer announces the end.
     is_ending: bool,
-    /// Whether an answer has announced it.
+    /// True if an answer has announced it.
     has_announced: bool,
 }
 

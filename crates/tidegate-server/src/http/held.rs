@@ -65,7 +65,7 @@ struct Holdings {
     permit: Option<OwnedSemaphorePermit>,
     /// `None` once it is answered.
     kept: Option<Kept>,
-    /// Whether its body has been read to its end.
+    /// True if its body has been read to its end.
     has_body: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Named {
 /// The answer to a renewal.
 #[derive(Serialize)]
 struct Renewed {
-    /// Whether all permits of the reservation are still out.
+    /// True if all permits of the reservation are still out.
     renewed: bool,
 }
 

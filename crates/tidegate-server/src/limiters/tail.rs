@@ -68,7 +68,7 @@ struct Line {
     limit: u64,
     remaining: u64,
     retry_after_us: Option<u64>,
-    /// Whether the store did not decide it.
+    /// True if the store did not decide it.
     degraded: bool,
     /// Decisions that match the query and were left out since the line before.
     skipped: u64,

@@ -31,7 +31,7 @@ pub(crate) struct Access {
     pub(crate) change: Option<Secret>,
     /// The tokens of who may only read.
     pub(crate) read: Option<Secret>,
-    /// Whether the listener answers only clients with a certificate.
+    /// True if the listener answers only clients with a certificate.
     pub(crate) needs_certificate: bool,
     /// The names in certificates of clients who may change, also with a token that only reads.
     pub(crate) changers: Arc<[String]>,

@@ -9,7 +9,7 @@ use super::Seen;
 
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Whether a request was admitted since the last check.
+    /// True if a request was admitted since the last check.
     came: AtomicBool,
     /// Requests without an answer yet: a rule may let them wait.
     under_way: AtomicUsize,
@@ -17,9 +17,9 @@ pub(crate) struct Activity {
     begun: AtomicU64,
     /// The number of the head that has arrived in part; 0 between two heads.
     head: AtomicU64,
-    /// Whether the client speaks HTTP/2, by its first bytes.
+    /// True if the client speaks HTTP/2, by its first bytes.
     speaks_http_2: AtomicBool,
-    /// Whether the request under way over HTTP/1.1 is the last: no bytes follow it, and no more are
+    /// True if the request under way over HTTP/1.1 is the last: no bytes follow it, and no more are
     /// read.
     is_last: AtomicBool,
     /// Woken when no request is under way.

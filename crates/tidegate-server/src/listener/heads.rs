@@ -74,7 +74,7 @@ struct Frames {
     left: usize,
     /// Heads that have ended.
     ended: u64,
-    /// Whether another head has begun.
+    /// True if another head has begun.
     is_in_head: bool,
 }
 

@@ -10,7 +10,7 @@ use super::Bounds;
 /// The state of a connection at one check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Whether an admitted request arrived since the last check, or is under way.
+    /// True if an admitted request arrived since the last check, or is under way.
     pub(crate) is_used: bool,
     /// A message that the client has begun and has to end, as a number that changes when it has
     /// ended it.

@@ -28,7 +28,7 @@ impl Span {
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
-    /// Whether all words are texts already, those of other bytes as [`key_text`] writes them.
+    /// True if all words are texts already, those of other bytes as [`key_text`] writes them.
     are_texts: bool,
 }
 

@@ -12,7 +12,7 @@ pub(super) struct Input {
     pub(super) bounds: &'static InputBounds,
     start: usize,
     end: usize,
-    /// Whether the last read filled the space, so that more bytes are likely to follow.
+    /// True if the last read filled the space, so that more bytes are likely to follow.
     was_filled: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Outcome {
 pub(super) struct Session {
     pub(super) state: Arc<ListenerState>,
     pub(super) proto: Proto,
-    /// Whether the client has authenticated, or need not.
+    /// True if the client has authenticated, or need not.
     pub(super) is_authenticated: bool,
     /// The verbs that the client may use.
     pub(super) verbs: PublicVerbs,

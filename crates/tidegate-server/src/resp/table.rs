@@ -123,7 +123,7 @@ pub(super) struct Command {
     pub(super) arity: i64,
     /// The position of its first key; 0 for none.
     pub(super) first_key: i64,
-    /// Whether it is answered before a client has authenticated.
+    /// True if it is answered before a client has authenticated.
     pub(super) is_open: bool,
     pub(super) group: &'static str,
     pub(super) summary: &'static str,

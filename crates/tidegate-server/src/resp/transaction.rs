@@ -16,7 +16,7 @@ pub(super) struct Transaction {
     /// The commands, each as an array of words.
     kept: Vec<u8>,
     commands: usize,
-    /// Whether one of them was an error.
+    /// True if one of them was an error.
     is_aborted: bool,
 }
 

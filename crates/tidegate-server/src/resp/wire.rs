@@ -20,7 +20,7 @@ pub(super) struct Wire<S> {
     pub(super) input: Input,
     pub(super) output: Output,
     has_ended: bool,
-    /// Whether the stream may still hold bytes that were written and encrypted.
+    /// True if the stream may still hold bytes that were written and encrypted.
     is_kept_back: bool,
     /// Bytes written so far.
     pub(super) written: u64,

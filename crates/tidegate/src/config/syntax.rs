@@ -20,7 +20,7 @@ const UNCLOSED_ECHOES: [&str; 4] =
 pub(super) struct Tree<'t> {
     /// Its tables; of invalid TOML, those of the rules before the first error.
     pub(super) root: Spanned<DeTable<'t>>,
-    /// Whether it contains all of the text.
+    /// True if it contains all of the text.
     pub(super) whole: bool,
 }
 

@@ -31,7 +31,7 @@ use crate::step::{Lack, Values};
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     limiters: Vec<FromLimiter>,
-    /// Whether the answer repeats an earlier one that took permits: they belong to the earlier request.
+    /// True if the answer repeats an earlier one that took permits: they belong to the earlier request.
     has_permits_of_first: bool,
     /// Why this process decided instead of the store, if it did.
     #[cfg(feature = "redis")]
@@ -42,7 +42,7 @@ pub struct Taken {
 #[derive(Clone, Copy, Debug)]
 struct FromLimiter {
     known_by: (Lineage, Descriptors),
-    /// Whether another limiter than the key's own gave it.
+    /// True if another limiter than the key's own gave it.
     is_elsewhere: bool,
     is_enforced: bool,
     token: Option<Token>,

@@ -21,7 +21,7 @@ use crate::answer::Answer;
 pub struct DecisionLine<'g> {
     /// When the decision was made, in microseconds since the Unix epoch.
     pub at_us: u64,
-    /// Whether the request goes on.
+    /// True if the request goes on.
     pub allowed: bool,
     /// The rule whose values follow; null if unlimited.
     pub rule: Option<&'g str>,

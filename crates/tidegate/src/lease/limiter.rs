@@ -25,7 +25,7 @@ const PART_OF_LIFE: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     ticket: u64,
-    /// Whether all units of its lease are spent.
+    /// True if all units of its lease are spent.
     is_spent: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Limiter {
     asked: Option<Asked>,
     /// Tickets from the question until everything of the lease is spent or given back, in their order.
     open: Vec<Open>,
-    /// Whether it is to be forgotten once no ticket is open, because its rule changed.
+    /// True if it is to be forgotten once no ticket is open, because its rule changed.
     is_closed: bool,
     /// Units of the last lease.
     last_size: u64,

@@ -23,7 +23,7 @@ pub(super) struct Lease {
     /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
     /// share.
     pub(super) parts: u64,
-    /// Whether its units are no longer spent, and are given back as soon as no request holds any.
+    /// True if its units are no longer spent, and are given back as soon as no request holds any.
     pub(super) is_closed: bool,
 }
 

@@ -71,7 +71,7 @@ pub struct KeyedLimiter<C = SystemClock> {
     pub(super) queues: Queues<Fingerprint>,
     /// The most waiters for each key.
     pub(super) max_waiters: usize,
-    /// Whether the clock is read before a key's limiter is locked.
+    /// True if the clock is read before a key's limiter is locked.
     pub(super) early: bool,
 }
 

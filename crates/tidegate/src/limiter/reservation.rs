@@ -28,7 +28,7 @@ use crate::step::{One, Step};
 pub struct Reservation {
     units: u64,
     decision: Decision,
-    /// Whether the limiter shared by keys for which there is no room took them.
+    /// True if the limiter shared by keys for which there is no room took them.
     is_elsewhere: bool,
     token: Option<Token>,
     /// When they were taken.

@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity<'a> {
     pub(crate) id: &'a str,
-    /// Whether its cost is settled later.
+    /// True if its cost is settled later.
     pub(crate) reserves: bool,
 }
 

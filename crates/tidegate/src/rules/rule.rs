@@ -132,9 +132,9 @@ pub(super) struct Checked {
 /// What the names of entries in `when` and `key` need besides a search by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Names {
-    /// Whether a name has a place, as `user#2`.
+    /// True if a name has a place, as `user#2`.
     have_places: bool,
-    /// Whether `when` names an entry of `key`: of several entries of that name, the key has one that `when` accepts.
+    /// True if `when` names an entry of `key`: of several entries of that name, the key has one that `when` accepts.
     share_entries: bool,
 }
 

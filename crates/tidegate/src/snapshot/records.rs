@@ -18,7 +18,7 @@ pub(crate) type Parameters = (u8, [u64; 4], Option<u64>);
 pub(crate) struct Records<'a, 'w> {
     blocks: &'a mut Blocks<'w>,
     table: u64,
-    /// Whether each limiter has values of its own.
+    /// True if each limiter has values of its own.
     has_own: bool,
     payload: Vec<u8>,
     numbers: Vec<u64>,

@@ -73,13 +73,13 @@ pub struct Ask<K = Fingerprint> {
     pub cost: u64,
     /// Units to decide about: the cost, or one unit if usage is reported.
     pub asks: u64,
-    /// Whether the request reports usage: its costs are taken whatever the limiters hold.
+    /// True if the request reports usage: its costs are taken whatever the limiters hold.
     pub report: bool,
     pub(crate) enforced: bool,
     pub(crate) source: Source,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) values: OwnValues,
-    /// Whether the values that hold admit everything.
+    /// True if the values that hold admit everything.
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: Descriptors,

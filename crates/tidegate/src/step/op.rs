@@ -32,7 +32,7 @@ pub(crate) enum Step {
     },
     /// Resets the limiter: nothing counts as used.
     Reset {
-        /// Whether nothing comes back that was taken until now. Only a limiter that gives nothing back need not
+        /// True if nothing comes back that was taken until now. Only a limiter that gives nothing back need not
         /// remember the reset.
         remembers: bool,
     },

@@ -92,7 +92,7 @@ impl From<One> for Decided {
 pub(crate) struct Done<D = Decided> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
-    /// Whether this is the remembered answer to an earlier request with the same id.
+    /// True if this is the remembered answer to an earlier request with the same id.
     pub(crate) repeated: bool,
     pub(crate) decisions: InlineList<D>,
 }

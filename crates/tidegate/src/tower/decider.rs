@@ -146,7 +146,7 @@ pub(super) fn runs_at(answer: &Answer<'_>) -> Option<Timestamp> {
 /// Uses a gate in memory.
 pub(super) struct GateDecider<C> {
     gate: Arc<Gate<C>>,
-    /// Whether a request may wait in a queue if its rules say so.
+    /// True if a request may wait in a queue if its rules say so.
     waits: bool,
 }
 

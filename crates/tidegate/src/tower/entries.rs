@@ -36,7 +36,7 @@ pub struct Entries {
     cost: Option<Arc<CostOf>>,
     /// Whose address is the key, in place of the first entry's value.
     caller: Option<ClientIp>,
-    /// Whether requests without a value for any entry have one key together, that of an empty value.
+    /// True if requests without a value for any entry have one key together, that of an empty value.
     shares: bool,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Question<'a> {
     without_address: Vec<Cow<'a, str>>,
     /// The header fields about the limits that the response gets.
     pub(super) shown: FieldSet,
-    /// Whether units that it took may be given back.
+    /// True if units that it took may be given back.
     pub(super) may_settle: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::store::Store;
 /// Uses a gate over a store.
 pub(super) struct StoreDecider<S: Store> {
     gate: Arc<SharedGate<S>>,
-    /// Whether a request may wait in a queue if its rules say so.
+    /// True if a request may wait in a queue if its rules say so.
     waits: bool,
 }
 

@@ -19,7 +19,7 @@ struct Known {
     /// The limit of `vip`, if it has one of its own.
     vip: Option<u64>,
     in_force: bool,
-    /// Whether it had one when the rule was last put in force.
+    /// True if it had one when the rule was last put in force.
     had_vip: bool,
     is_forgotten: bool,
     /// After an override came or went, each limiter gets its new values only when it is next asked.

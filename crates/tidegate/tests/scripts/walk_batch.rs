@@ -140,7 +140,7 @@ struct Walk<'c> {
     number: usize,
     rules: Vec<Rule>,
     known: Vec<Asked>,
-    /// Whether each request has one limiter, no id, and no repeats.
+    /// True if each request has one limiter, no id, and no repeats.
     simple: bool,
 }
 

@@ -19,7 +19,7 @@ struct Shape {
     /// Most that passes between two requests.
     pause_us: u64,
     layout: Layout,
-    /// Whether the clock jumps, so that all units leave.
+    /// True if the clock jumps, so that all units leave.
     pauses: bool,
 }
 

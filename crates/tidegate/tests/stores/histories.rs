@@ -56,7 +56,7 @@ struct Answered {
     asked: Asked,
     at_us: u64,
     allowed: bool,
-    /// Whether it was decided without the store.
+    /// True if it was decided without the store.
     degraded: bool,
     each: Vec<(LimiterName, Expected)>,
 }

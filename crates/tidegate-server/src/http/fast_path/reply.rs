@@ -17,7 +17,7 @@ pub(super) struct Reply {
     pub(super) bytes: Vec<u8>,
     /// The body of the current answer.
     body: Vec<u8>,
-    /// Whether the next answer announces that it is the last.
+    /// True if the next answer announces that it is the last.
     pub(super) is_last: bool,
 }
 

@@ -27,7 +27,7 @@ pub enum StoreError {
     /// It answers, but cannot decide this in time. Nothing was taken, or units that it took are
     /// given back.
     Overloaded {
-        /// Whether other requests ask for one of its keys at the same time.
+        /// True if other requests ask for one of its keys at the same time.
         together: bool,
     },
     /// `-OOM`: it has no memory for the write.

@@ -162,7 +162,7 @@ pub(super) struct Change<E> {
     pub(super) before: E,
     /// The reply under the rule that the request supplied.
     pub(super) seen: Option<One>,
-    /// Whether taking puts the rule in force.
+    /// True if taking puts the rule in force.
     pub(super) commits: bool,
     pub(super) in_force: bool,
 }

@@ -25,9 +25,9 @@ pub(super) struct Known {
     pub(super) is_in_force: bool,
     /// When it was removed, if it is not in force.
     pub(super) removed_at: Option<Timestamp>,
-    /// Whether its lineage is kept even without limiters and out of force.
+    /// True if its lineage is kept even without limiters and out of force.
     pub(super) is_kept: bool,
-    /// Whether plans are looked up for each key, with any policy.
+    /// True if plans are looked up for each key, with any policy.
     pub(super) is_planned: bool,
 }
 

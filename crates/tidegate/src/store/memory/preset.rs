@@ -113,7 +113,7 @@ impl StoreVerbs for Preset {
 pub(super) struct Marked<'a> {
     pub(super) verbs: Box<dyn StoreVerbs + 'a>,
     pub(super) overflow: bool,
-    /// Whether it is the overflow limiter, which gives nothing back.
+    /// True if it is the overflow limiter, which gives nothing back.
     pub(super) shared: bool,
     /// The decision that is reported in place of the limiter's own.
     pub(super) denied: Option<Decision>,

@@ -244,9 +244,9 @@ pub(crate) struct Target {
     tables: Vec<SharedTable>,
     /// The values of each table of the snapshot.
     values: Vec<Option<Rule>>,
-    /// Whether the limiters of the snapshot have values of their own.
+    /// True if the limiters of the snapshot have values of their own.
     has_own: bool,
-    /// Whether one table is for all.
+    /// True if one table is for all.
     is_one: bool,
     /// The last values that a limiter had of its own.
     last: Option<(Parameters, Rule)>,

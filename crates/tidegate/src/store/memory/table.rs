@@ -106,7 +106,7 @@ pub(crate) struct Part<'a> {
     pub(super) enforced: bool,
     /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
-    /// Whether the request supplied the rule: then it comes in force only if units are taken or given back. A key's
+    /// True if the request supplied the rule: then it comes in force only if units are taken or given back. A key's
     /// own rule comes in force with any step for which [`Step::changes_rule`] is true.
     pub(super) supplied: bool,
     /// The generation that the step asks in.

@@ -53,7 +53,7 @@ struct PendingStep<'a> {
     args: StepArgs<'a>,
     /// The values that decide in place of the node's own.
     newer: Option<&'a NewerValues>,
-    /// Whether the units of a late reply are given back, to the limiters in `asks` only.
+    /// True if the units of a late reply are given back, to the limiters in `asks` only.
     undoes: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::wait::waitable::{InProcess, Stop, Waitable, forecast_for, refuse};
 /// A limiter that does not admit the request now.
 struct Obstacle {
     stop: usize,
-    /// Whether an earlier waiter is in its queue.
+    /// True if an earlier waiter is in its queue.
     is_behind: bool,
     /// `None` is never.
     forecast: Option<Forecast>,

@@ -41,7 +41,7 @@ struct Of<R: Algorithm> {
     slot: Option<R::State>,
     /// It was carried over from another rule, which is written with the next step.
     amended: bool,
-    /// Whether something is to be written even if nothing is taken.
+    /// True if something is to be written even if nothing is taken.
     unwritten: bool,
     /// What is remembered beside a limiter that is not kept.
     bar: Option<Past>,

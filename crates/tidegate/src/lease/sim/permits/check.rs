@@ -119,10 +119,10 @@ struct Ledger {
     largest: u64,
     latest: u64,
     stepped_back: bool,
-    /// Whether the store has lost data, and whether it has forgotten an idle limiter.
+    /// True if the store has lost data, or has forgotten an idle limiter.
     has_lost: bool,
     has_forgotten: bool,
-    /// Whether a token was no larger than one before, as it may be then.
+    /// True if a token was no larger than one before, as it may be then.
     went_back: bool,
     summary: Summary,
 }

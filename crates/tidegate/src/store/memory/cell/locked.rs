@@ -23,7 +23,7 @@ pub(super) struct Locked<R: Algorithm> {
 #[derive(Debug)]
 struct Slot<R: Algorithm> {
     state: Option<R::State>,
-    /// Whether there was no state when the rule came in force.
+    /// True if there was no state when the rule came in force.
     began_later: bool,
     closed: bool,
 }

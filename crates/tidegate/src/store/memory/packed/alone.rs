@@ -18,7 +18,7 @@ struct HeldAlone<'a, R: Algorithm, const PLACES: usize, const WORDS: usize> {
     /// The index of the limiter in the request.
     number: usize,
     fingerprint: Fingerprint,
-    /// Whether the step may leave a debt.
+    /// True if the step may leave a debt.
     may_owe: bool,
     held: Held<'a, R, Option<R::State>>,
 }

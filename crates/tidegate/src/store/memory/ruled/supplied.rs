@@ -24,7 +24,7 @@ pub(super) struct Seen<R: Algorithm> {
     pub(super) one: One,
     /// The state under the new rule.
     pub(super) slot: Option<R::State>,
-    /// Whether the rule must come in force although the cost was denied, because no wait under the old rule suffices:
+    /// True if the rule must come in force although the cost was denied, because no wait under the old rule suffices:
     /// a bucket that is created with fewer tokens, for example, must exist before it fills.
     pub(super) has_to_begin: bool,
 }

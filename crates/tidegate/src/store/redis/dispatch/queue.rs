@@ -76,7 +76,7 @@ struct Waiting<T> {
     item: T,
     keys: KeyHashes,
     source_time: u64,
-    /// Whether its source has missed a round.
+    /// True if its source has missed a round.
     is_seldom: bool,
     number: u64,
 }

@@ -79,7 +79,7 @@ struct State {
     heard_at: Instant,
     /// When there last were [`MANY_REQUESTS`].
     busy_at: Option<Instant>,
-    /// Whether more than a few requests have waited for it since it is a suspect.
+    /// True if more than a few requests have waited for it since it is a suspect.
     is_crowded: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Sending {
     pub(super) flush: Flush,
     pub(super) pipeline: redis::Pipeline,
     pub(super) route: Route,
-    /// Whether the connection was silent before, so that its end may lie unread in the socket.
+    /// True if the connection was silent before, so that its end may lie unread in the socket.
     pub(super) is_rested: bool,
     link: u64,
     sent_at: Instant,

@@ -29,7 +29,7 @@ const MEMORY: Duration = Duration::from_secs(5);
 pub(super) struct Window {
     size: f64,
     most: f64,
-    /// Whether no answer has taken too long yet: it grows faster until then.
+    /// True if no answer has taken too long yet: it grows faster until then.
     is_new: bool,
     timeout: Duration,
     /// The shortest round trip in the current span and in the one before.

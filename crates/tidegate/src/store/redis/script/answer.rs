@@ -53,14 +53,14 @@ impl Lacks {
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
-    /// Whether all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
+    /// True if all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
     pub allowed: bool,
     /// The reading of the server's clock.
     pub now: Timestamp,
     /// The instant that counts: the reading of the server's clock, or the time of the last unit of
     /// a limiter that is later. Of several limiters, the latest.
     pub at: Timestamp,
-    /// Whether this is the remembered answer to an earlier request: see [`Call::remembering`].
+    /// True if this is the remembered answer to an earlier request: see [`Call::remembering`].
     pub repeated: bool,
     /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
     pub decisions: Vec<Decision>,
@@ -93,11 +93,11 @@ impl Seen {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) reply: ScriptReply,
-    /// Whether its state is as under values that are not in force.
+    /// True if its state is as under values that are not in force.
     pub(crate) tried: bool,
     /// The values that decided, if they were not the limiter's own.
     pub(crate) newer: Option<Written>,
-    /// Whether there was no room for it: then it is the overflow limiter, or none.
+    /// True if there was no room for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,

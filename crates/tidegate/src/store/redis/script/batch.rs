@@ -22,7 +22,7 @@ pub struct Batch {
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
-    /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
+    /// True if it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) counts: bool,
     /// The number of times that each request is asked.
     times: Vec<usize>,

@@ -52,7 +52,7 @@ pub struct Call {
     pub(super) dedupe: Option<Micros>,
     /// The keys that are counted.
     pub(super) counts: Vec<Count>,
-    /// Whether the server has no memory for new limiters.
+    /// True if the server has no memory for new limiters.
     pub(super) has_no_memory: bool,
 }
 

@@ -5,11 +5,11 @@
 pub(super) struct Id {
     /// A bit for each kind of algorithm in the call.
     pub(super) kinds: u32,
-    /// Whether limiters may have been written under another rule.
+    /// True if limiters may have been written under another rule.
     pub(super) amends: bool,
-    /// Whether units are settled or undone.
+    /// True if units are settled or undone.
     pub(super) settles: bool,
-    /// Whether new keys may have no room.
+    /// True if new keys may have no room.
     pub(super) has_bounds: bool,
     /// The last file.
     pub(super) runner: Runner,

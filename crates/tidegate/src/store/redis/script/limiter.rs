@@ -34,7 +34,7 @@ pub struct Limiter<'a> {
     /// The values under which the units were taken, if they are known.
     taken_under: Option<Values>,
     pub(super) enforced: bool,
-    /// Whether it is asked for one unit in place of its cost, and takes nothing.
+    /// True if it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
     pub(super) revision: Revision,
     source: Source,

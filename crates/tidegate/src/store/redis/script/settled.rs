@@ -14,7 +14,7 @@ pub struct Surplus<'a> {
     pub units: u64,
     /// When they were taken, if that is known.
     pub since: Option<Timestamp>,
-    /// Whether a reservation took them, which ends.
+    /// True if a reservation took them, which ends.
     pub reserved: bool,
     /// The token of the permit that they are, if they are one.
     pub token: Option<Token>,

@@ -35,7 +35,7 @@ impl Answered {
 /// Why a write got no replies.
 pub(in crate::store::redis::dispatch) struct NoReplies {
     pub(in crate::store::redis::dispatch) error: StoreError,
-    /// Whether the server may have received it.
+    /// True if the server may have received it.
     pub(in crate::store::redis::dispatch) was_sent: bool,
 }
 

@@ -24,7 +24,7 @@ struct Look {
     now: Instant,
     /// By the real clock.
     real: Instant,
-    /// Whether requests whose time is over are decided as though the shard were unavailable.
+    /// True if requests whose time is over are decided as though the shard were unavailable.
     is_outage: bool,
 }
 
