@@ -41,7 +41,7 @@ pub enum Shape {
     /// The same by a clock that moves on by [`Rule::every`] at each decision: one unit leaves the
     /// window and one is admitted, each time.
     Sliding,
-    /// The cost of counting a decision, beside the decision.
+    /// The cost of counting a decision, next to the decision.
     Counted,
     /// A gate whose rules have a limiter per key.
     Gate,
@@ -77,7 +77,7 @@ pub struct Case {
     pub shape: Shape,
     /// Its limit.
     pub rule: Rule,
-    /// How many keys are filled in before, and asked.
+    /// The number of keys that are filled in before, and asked.
     pub keys: u64,
     /// In which order they are asked.
     pub order: Order,

@@ -1,6 +1,6 @@
 //! The processor's cores: how many there are, and staying on one.
 
-/// How many threads can run at once.
+/// The number of threads that can run at once.
 pub fn count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

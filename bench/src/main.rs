@@ -1,4 +1,4 @@
-//! Measures what one decision costs, in a process, in a store and over the network, beside peers and floors.
+//! Measures what one decision costs, in a process, in a store and over the network, next to peers and floors.
 
 mod calls;
 mod cases;
@@ -31,7 +31,7 @@ mod workload;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Benchmarks of Tidegate beside its peers and its floors.
+/// Benchmarks of Tidegate next to its peers and its floors.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -51,11 +51,11 @@ enum Command {
     Flood(flood::Flood),
     /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
     Redis(redis_store::Redis),
-    /// A request through the tower layer: time, instructions and allocations beside tower_governor, and CPU in axum.
+    /// A request through the tower layer: time, instructions and allocations next to tower_governor, and CPU in axum.
     Layer(layer::Layer),
     /// Decisions per second, CPU, memory and latency of the server's listeners.
     Server(server::Server),
-    /// A scrape of the server's metrics: its CPU time, and the longest decision beside it.
+    /// A scrape of the server's metrics: its CPU time, and the longest decision next to it.
     Scrape(server::Scrape),
     /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
     /// little.

@@ -10,7 +10,7 @@ use crate::workload::Ask;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// How long one batch of one subject in one round lasts, about.
+/// The time for which one batch of one subject in one round lasts, about.
 const BATCH: Duration = Duration::from_millis(30);
 /// A batch this long is enough to foresee how many decisions fill [`BATCH`].
 const PROBE: Duration = Duration::from_millis(3);

@@ -31,7 +31,7 @@ const HEADINGS: [&str; 6] = [
 /// The options of this command.
 #[derive(Args)]
 pub struct Pauses {
-    /// Times that each table is filled anew.
+    /// Times that each table is filled again.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it listens.
+/// The time that a program may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long it may take to end when asked to.
+/// The time that it may take to end when asked to.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A program that runs until this is dropped.

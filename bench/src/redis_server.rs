@@ -98,7 +98,7 @@ impl Did {
     }
 }
 
-/// How many scripts were run, by the store's own count of its commands.
+/// The number of scripts that were run, by the store's own count of its commands.
 fn scripts(message: &str) -> u64 {
     let lines = message.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
     let calls = lines

@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// line does not hide a broken test. The exit code is 0 only if none failed. The last line
     /// adds up what the tests themselves reported: `N passed, N failed, N skipped`.
     Test(TestArgs),
-    /// Measure what the project costs beside its peers
+    /// Measure what the project costs next to its peers
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
     Bench(bench::Args),

@@ -1,4 +1,4 @@
-//! The command `layer`: what a request pays for passing a tower layer, beside tower_governor and no layer at all.
+//! The command `layer`: what a request pays for passing a tower layer, next to tower_governor and no layer at all.
 //!
 //! First each layer is called in this process, over a service that does nothing; then a program in axum has it,
 //! and wrk asks.

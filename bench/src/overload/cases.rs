@@ -12,7 +12,7 @@ pub const OWN_LIMIT: u32 = 5;
 pub enum Scenario {
     /// The same one by everybody.
     OneKey,
-    /// One of 1,000 callers, whose rule stands beside one that all of them share.
+    /// One of 1,000 callers, whose rule stands next to one that all of them share.
     GlobalBesideOwn,
     /// One of 100,000.
     ManyKeys,
@@ -30,7 +30,7 @@ impl Scenario {
         }
     }
 
-    /// How many callers there are.
+    /// The number of callers.
     pub const fn callers(self) -> usize {
         match self {
             Self::OneKey => 1,

@@ -155,7 +155,7 @@ impl Line {
         Ok(())
     }
 
-    /// Reads all that is there, and asks anew for each answer.
+    /// Reads all that is there, and asks again for each answer.
     fn read_all(&mut self, asker: &mut Asker) -> Result<(), String> {
         let mut bytes = [0; 65_536];
         loop {

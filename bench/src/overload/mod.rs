@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 use table::Line;
 
-/// How long an answer may take, beyond which it is none.
+/// The time that an answer may take, beyond which it is none.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long polite callers ask before the load begins.
 const BEFORE: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ pub fn run(wanted: &Overload) -> Result<(), String> {
     Ok(())
 }
 
-/// Servers of its own, polite callers, and then the load beside them.
+/// Servers of its own, polite callers, and then the load next to them.
 fn measure(case: &Case, tidegate: &Path, length: Duration, mode: Mode) -> Result<Line, String> {
     let servers = Servers::start(tidegate, case.servers, case.setting, mode)?;
     let at = servers.at(case.load.listener);

@@ -1,4 +1,4 @@
-//! Callers who ask little beside those who ask much, each on a connection and for a key of its own.
+//! Callers who ask little next to those who ask much, each on a connection and for a key of its own.
 
 use super::asking::{Answers, Begins, Template, Verdict, open};
 use super::cases::{Listener, OWN_LIMIT};
@@ -27,7 +27,7 @@ pub struct Answered {
     pub over: u64,
     /// Latencies of all, in microseconds.
     pub us: Vec<u32>,
-    /// How long after the load had stopped the last answer came that the store did not decide.
+    /// The time from the end of the load to the last answer that the store did not decide.
     pub until_exact: Duration,
 }
 

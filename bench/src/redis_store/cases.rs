@@ -27,7 +27,7 @@ pub struct Case {
     pub depth: usize,
     /// The state of the limiters.
     pub state: State,
-    /// How many limiters there are, asked in turn.
+    /// The number of limiters, which are asked in turn.
     pub keys: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The command `redis`: what one decision in a shared store costs that store, beside the least that any
+//! The command `redis`: what one decision in a shared store costs that store, next to the least that any
 //! script or command costs it.
 
 mod cases;
@@ -18,7 +18,7 @@ use subjects::Subject;
 const BATCH: Duration = Duration::from_millis(500);
 /// How long it is asked before, untimed.
 const WARM_UP: Duration = Duration::from_millis(50);
-/// How often a batch is begun anew when the machine's pace changed in it, and with it what was decided.
+/// How often a batch is begun again when the machine's pace changed in it, and with it what was decided.
 const TRIES: usize = 20;
 
 /// The options of this command.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tidegate::script::Reply;
 
-/// How long they may take to know each other.
+/// The time that they may take to know each other.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of slots of a cluster.
 const SLOTS: usize = 16_384;

@@ -1,5 +1,5 @@
 //! The command `scale`: what a decision over a store costs the store and who asks it, for one hot key, refused
-//! callers, distinct keys, several nodes and several primaries, beside the floors below any decision.
+//! callers, distinct keys, several nodes and several primaries, next to the floors below any decision.
 
 mod cases;
 mod cluster;

@@ -10,7 +10,7 @@ use tidegate::{AlgorithmKind, Rule, Spec};
 
 /// Decisions on their way at once.
 const DEPTH: usize = Each::MOST;
-/// How many keys there are.
+/// The number of keys.
 const KEYS: usize = 32_000;
 
 /// The work of redis-cell for a throttle, as a script: one read, the arithmetic of GCRA in whole microseconds, one write

@@ -6,7 +6,7 @@ pub mod http_2;
 use crate::resp;
 use std::net::{SocketAddr, TcpStream};
 
-/// How many keys are asked for.
+/// The number of keys that are asked for.
 const KEYS: usize = 100_000;
 
 /// A question, and the listener that it is for.

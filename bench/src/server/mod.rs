@@ -1,4 +1,4 @@
-//! The command `server`: what the listeners of the server answer in a second, and what that costs, beside
+//! The command `server`: what the listeners of the server answer in a second, and what that costs, next to
 //! programs that answer as fast as any.
 
 pub mod asking;

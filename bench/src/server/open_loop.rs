@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Connections, taken in turn.
 const CONNECTIONS: usize = super::generators::CONNECTIONS as usize;
-/// How long the last answers may take, and the next request until it is sent.
+/// The time that the last answers may take, and the next request until it is sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// When requests are due.

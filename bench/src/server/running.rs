@@ -45,7 +45,7 @@ fn build(command: &[&str], more: &[&str]) -> Result<PathBuf, String> {
     built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
 }
 
-/// The server without observers, built beside the other one, which is built after it.
+/// The server without observers, built next to the other one, which is built after it.
 ///
 /// # Errors
 /// When it can not be built.

@@ -1,4 +1,4 @@
-//! The cost of counting a decision: with and without, and beside the clock that it reads.
+//! The cost of counting a decision: with and without, and next to the clock that it reads.
 //!
 //! `tidegate/pass` less `floor/clock` is the counting alone, for whoever has read the time already; so
 //! counts a gate, which tells its observers when it decided.

@@ -48,7 +48,7 @@ impl Drop for Cell {
     }
 }
 
-/// The module, which cargo builds beside the tests: it is among the dependencies.
+/// The module, which cargo builds next to the tests: it is among the dependencies.
 fn module() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let beside = test.parent().unwrap().read_dir().unwrap().map(|entry| entry.unwrap().path());

@@ -45,7 +45,7 @@ impl Verdict {
 pub enum Outcome {
     /// The request may go on, after being held for `delay` (zero except for a shaping queue).
     Allow {
-        /// How long the admitted request must be held before it runs.
+        /// The time for which the admitted request must be held before it runs.
         delay: Micros,
     },
     /// The request is refused now.
@@ -146,7 +146,7 @@ impl Decision {
         }
     }
 
-    /// How long an admitted request must be held; zero if it was not admitted.
+    /// The time for which an admitted request must be held; zero if it was not admitted.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         self.delay_micros().as_duration()

@@ -36,7 +36,7 @@ use crate::time::{Micros, Timestamp};
 pub struct Leasable {
     /// The most units of one, when nothing else is in use.
     pub units: u64,
-    /// How long one lasts that is taken at the beginning of a window, bucket or tick.
+    /// The life of a lease that is taken at the beginning of a window, bucket or tick.
     pub life: Micros,
     /// True if units drain one by one, so that units which are given back count less as time passes.
     pub drains: bool,

@@ -15,7 +15,7 @@ pub enum Packing {
     Unpacked,
 }
 
-/// How long a store of packed states can run: 2^48 microseconds, nearly nine years.
+/// The time for which a store of packed states can run: 2^48 microseconds, nearly nine years.
 pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 
 /// The bits of a packed state's first word; a store uses the bit above them.

@@ -1,4 +1,4 @@
-//! Random walks: every algorithm beside its naive model, every value of every answer.
+//! Random walks: every algorithm next to its naive model, every value of every answer.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as far.
 

@@ -157,7 +157,7 @@ fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
     assert!(steps > 200_000 && packed > 3 * policies, "{steps} steps of {packed} policies");
 }
 
-/// A packed limiter beside its model.
+/// A packed limiter next to its model.
 struct Walker {
     limiter: Box<dyn Packed>,
     model: Model,

@@ -22,7 +22,7 @@ const LINE_BYTES: usize = 64;
 /// others are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyDiff {
-    /// Changes beside the rules: the revision, and fields of sections.
+    /// Changes next to the rules: the revision, and fields of sections.
     pub settings: Vec<Setting>,
     /// Changed and added rules in the order of the new policy, then removed ones.
     pub rules: Vec<RuleDiff>,
@@ -179,7 +179,7 @@ impl PolicyDiff {
         self.settings.is_empty() && added + changed + removed == 0 && !self.reordered
     }
 
-    /// How many rules were added, changed or removed.
+    /// The number of rules that were added, changed or removed.
     #[must_use]
     pub const fn count(&self, change: Change) -> usize {
         let [added, changed, removed] = self.counts;

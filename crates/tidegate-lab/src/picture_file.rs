@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The file that a picture will be written to.
 ///
 /// [`PictureFile::at`] checks that it can be written and leaves nothing behind;
-/// [`PictureFile::write`] writes a file beside it and renames that. So nobody ever sees half a
+/// [`PictureFile::write`] writes a file next to it and renames that. So nobody ever sees half a
 /// picture, and an older one stays if writing fails.
 ///
 /// ```no_run

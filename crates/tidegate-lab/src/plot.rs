@@ -53,7 +53,7 @@ pub struct Timeline {
 pub struct Lane {
     /// The name of the algorithm or rule.
     pub title: String,
-    /// A remark, written small beside the title; may be empty.
+    /// A remark, written small next to the title; may be empty.
     pub note: String,
     /// Requests admitted, by the bin they arrived in.
     pub admitted: Vec<u64>,
@@ -69,7 +69,7 @@ pub struct Lane {
 /// Draws `timeline` as one SVG document.
 ///
 /// A timeline without bins (an empty trace) is drawn as a page with a note. A count above zero is at least a pixel high,
-/// so that a single request still shows beside a million. Where the reader prefers dark pages, the colours are dark.
+/// so that a single request still shows next to a million. Where the reader prefers dark pages, the colours are dark.
 ///
 /// # Errors
 ///

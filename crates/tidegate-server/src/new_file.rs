@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A file beside the one whose place it takes. It is removed if it does not come that far.
+/// A file next to the one whose place it takes. It is removed if it does not come that far.
 pub(crate) struct NewFile {
     new: NamedTempFile,
     path: PathBuf,
 }
 
 impl NewFile {
-    /// Creates an empty file beside `path` that only this user may read.
+    /// Creates an empty file next to `path` that only this user may read.
     pub(crate) fn beside(path: &Path) -> io::Result<Self> {
         let new = Builder::new().prefix(".tidegate-").tempfile_in(folder(path))?;
         Ok(Self { new, path: path.to_owned() })

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p tidegate --example connections --features tokio`
 //!
-//! Who wants a connection waits for a permit, first come, first served. The permit is kept beside the
+//! Who wants a connection waits for a permit, first come, first served. The permit is kept next to the
 //! connection and comes back with it: when the work is done, when it panics, when its task is aborted.
 
 use std::error::Error;

@@ -76,7 +76,7 @@ pub struct StoreSettings {
     /// (default 4,096). The actual number adapts to how many the server answers in time. 16 times
     /// as many requests may wait; beyond them the store counts as overloaded.
     pub max_in_flight: usize,
-    /// How many nodes share the store, from 1 to a million; this sets each node's share of a limit
+    /// The number of nodes that share the store, from 1 to a million; this sets each node's share of a limit
     /// while it decides without the store. `None`, the default, uses the number of nodes last seen
     /// in the store: each live node is listed under `key_prefix`.
     pub nodes: Option<u64>,

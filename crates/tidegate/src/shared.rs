@@ -265,7 +265,7 @@ impl<S: Store> SharedGate<S> {
         self.check_request(&request.into()).await
     }
 
-    /// Decides; compiled once, whatever the request is made of.
+    /// Decides; compiled once, for any form of a request.
     async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
         let (asks, origin) = (self.asks(&in_force, request), request.origin());

@@ -32,7 +32,7 @@ const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      .content td:not(:first-child) code { overflow-wrap: anywhere; }\n\
                      .content td:not(:first-child):has(code) { min-width: 9em; }\n";
 
-/// Files that pages link to, beside pages.
+/// Files that pages link to, next to pages.
 const LINKED: [&str; 11] = [
     "docs/img",
     "docs/envoy",

@@ -25,7 +25,7 @@ const OF_STORES: &[&[&str]] = &[
     &["--workspace", "--test", "server", "--", "store::"],
 ];
 
-/// The test of what a log saves beside a sorted set of Redis: one of Valkey takes less memory.
+/// The test of what a log saves next to a sorted set of Redis: one of Valkey takes less memory.
 const OF_REDIS: &[&str] = &["--skip", "a_log_takes_a_ninth_of_the_memory_of_a_sorted_set"];
 
 /// The test of a store inside TLS, which the program from PyPI is built without.

@@ -16,7 +16,7 @@ pub struct Expected {
     pub retry_after_us: Option<u64>,
     /// Least wait after which the limiter is idle.
     pub reset_after_us: u64,
-    /// How long an admitted request must be held before it runs.
+    /// The time for which an admitted request must be held before it runs.
     pub delay_us: u64,
 }
 

@@ -5,7 +5,7 @@ use super::Policy;
 /// The last possible instant.
 const END_US: i128 = (1 << 53) - 1;
 
-/// How long units that never leave stay: until the last instant, but at least one microsecond.
+/// The time until units leave that never leave by themselves: until the last instant, but at least one microsecond.
 pub(super) fn until_the_last_instant(t: i128) -> i128 {
     (END_US - t).max(1)
 }

@@ -23,7 +23,7 @@ pub struct Bins {
     pub start_us: u64,
     /// The width of a bin in microseconds, at least 1.
     pub bin_us: u64,
-    /// How many bins there are, at least 1.
+    /// The number of bins, at least 1.
     pub count: usize,
 }
 

@@ -44,7 +44,7 @@ pub enum PlotError {
         start_us: u64,
         /// The width of a bin.
         bin_us: u64,
-        /// How many bins there are.
+        /// The number of bins.
         bins: usize,
     },
 }

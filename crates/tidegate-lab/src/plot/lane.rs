@@ -56,7 +56,7 @@ impl Scale {
         }
     }
 
-    /// `n`, raised if it would be too low to show: one request is visible beside a million.
+    /// `n`, raised if it would be too low to show: one request is visible next to a million.
     fn drawn(&self, n: u128) -> u128 {
         if n == 0 { 0 } else { n.max(self.top * 2 / self.height as u128) }
     }
@@ -118,7 +118,7 @@ pub(super) fn chart<'a>(
     Ok(chart)
 }
 
-/// The title with the note beside it; a long title is cut down to two fifths to make room for the
+/// The title with the note next to it; a long title is cut down to two fifths to make room for the
 /// note.
 fn draw_heading(area: &Area<'_>, lane: &Lane) -> Done {
     let quiet = highest(lane) == 0 && lane.note.is_empty();

@@ -1,4 +1,4 @@
-//! A picture of one limit that several places share: what each admitted, on top of each other, beside the limit.
+//! A picture of one limit that several places share: what each admitted, on top of each other, next to the limit.
 
 use std::error::Error;
 

@@ -6,7 +6,7 @@ use tidegate::{Limit, Micros, Mode};
 
 use super::{Report, RuleReport, VariantReport};
 
-/// How many keys are listed under `refused_most`.
+/// The number of keys that are listed under `refused_most`.
 const TOP: usize = 5;
 
 #[derive(Serialize)]
@@ -54,7 +54,7 @@ struct OfVariant<'a> {
     fullest: Fullest,
 }
 
-/// The fullest window of a key beside its bound; not exact, but at least so full, if memory ran out.
+/// The fullest window of a key next to its bound; not exact, but at least so full, if memory ran out.
 #[derive(Serialize)]
 pub(crate) struct Fullest {
     fullest_window: u64,

@@ -35,14 +35,14 @@ impl Most {
         self.names.add(key, |label| *label = shortened(name()));
     }
 
-    /// How many names were counted; `None` if there were more than there are counters.
+    /// The number of names that were counted; `None` if there were more than there are counters.
     #[must_use]
     pub fn names(&self) -> Option<usize> {
         let is_exact = self.names.counters().all(|counter| counter.error == 0);
         is_exact.then(|| self.names.counters().count())
     }
 
-    /// How many names are counted at a time.
+    /// The number of names that are counted at a time.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.names.capacity()

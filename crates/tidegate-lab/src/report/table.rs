@@ -14,7 +14,7 @@ use crate::plot::duration_label;
 
 /// The columns of a terminal that a text in the table keeps before another column is left out.
 const SPACE_OF_A_TEXT: u16 = 12;
-/// How many names are listed under "refused most".
+/// The number of names that are listed under "refused most".
 const TOP: usize = 5;
 
 /// The whole report: totals, a line for each rule and for each override that applied to a request,

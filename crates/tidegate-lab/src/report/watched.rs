@@ -8,7 +8,7 @@ use super::fingerprint::Fingerprint;
 use super::keyed::{Keyed, NOWHERE};
 use super::recent::Recent;
 
-/// How many entries are searched for a key to forget.
+/// The number of entries that are searched for a key to forget.
 const LOOKED_AT: usize = 32;
 
 #[derive(Clone, Debug)]

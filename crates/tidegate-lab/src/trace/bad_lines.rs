@@ -8,7 +8,7 @@ use tidegate::printable;
 /// Why a line cannot be read.
 pub(super) type Reason = Cow<'static, str>;
 
-/// How many bad lines are described; the rest are only counted.
+/// The number of bad lines that are described; the rest are only counted.
 const DESCRIBED: usize = 20;
 
 /// How much of a bad line is shown, in characters.

@@ -39,7 +39,7 @@ impl Batch {
         Ok(Self { names, dir, records, ends })
     }
 
-    /// How many events there are.
+    /// The number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()

@@ -3,7 +3,7 @@
 //! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
 //! record. Numbers are written six bits at a time, low bits first, the seventh bit set on all bytes
 //! but the last, so that a record is text and many are checked at once; a text is its length and its
-//! bytes; names that nearly every event has are written as numbers. The sorter keeps the time beside
+//! bytes; names that nearly every event has are written as numbers. The sorter keeps the time next to
 //! the record.
 
 use std::fmt;

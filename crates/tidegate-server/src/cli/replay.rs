@@ -74,7 +74,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Requests, refusals, the keys refused most, and the fullest window beside the bound
+    /// Requests, refusals, the keys refused most, and the fullest window next to the bound
     Table,
     /// One decision per line as JSON, in order of time
     Ndjson,

@@ -10,7 +10,7 @@ use crate::new_file::NewFile;
 
 const CHANGED: &str = "its content is not what was loaded: somebody else has changed it";
 
-/// A file with the new content beside the old one, ready to take its place.
+/// A file with the new content next to the old one, ready to take its place.
 pub(super) struct Rewrite {
     new: NewFile,
     path: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Rewrite {
 }
 
 impl Rewrite {
-    /// Writes `text` beside the file, with its owner and permissions, if the file still has the
+    /// Writes `text` next to the file, with its owner and permissions, if the file still has the
     /// content that was `loaded`. Links are followed: the file that they lead to is replaced.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ pub(super) struct FastPath {
     app: Arc<App>,
     secret: Option<Secret>,
     input: Vec<u8>,
-    /// How many bytes of the input are answered.
+    /// The number of bytes of the input that are answered.
     start: usize,
     reply: Reply,
     date: Date,

@@ -1,4 +1,4 @@
-//! Decisions over HTTP/1.1 and HTTP/2, on one port, and an admin port beside it.
+//! Decisions over HTTP/1.1 and HTTP/2, on one port, and an admin port next to it.
 //!
 //! A request passes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or
 //! [`admin`] -> [`body`] and [`question`] (which read it) -> the gate -> [`answer`]. A request that

@@ -8,7 +8,7 @@
 //!
 //! With a `request_id`, a text, a check that is repeated within the `dedupe` of its rules gets the
 //! same answer and takes nothing. The default domain is `default` and the default cost 1; a cost
-//! beside `descriptors` applies to those without one. Entries keep their order, and may have one
+//! next to `descriptors` applies to those without one. Entries keep their order, and may have one
 //! name. Other fields are refused.
 //!
 //! Texts stand for bytes ([`tidegate::key_text`]). Where JSON has bytes that are no text, or half of

@@ -16,7 +16,7 @@ use super::{answer, audit, body, query};
 use crate::limiters::Listed;
 use crate::listener::{Role, Who};
 
-/// How many reservations are listed by default, and at most.
+/// The number of reservations that are listed by default, and at most.
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 

@@ -220,7 +220,7 @@ pub(super) fn rules(
     limiters: &Limiters,
     configuration: &Configuration,
 ) -> Result<Response, Problem> {
-    // Read before the policy: a tag is never newer than the rules beside it.
+    // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();

@@ -14,7 +14,7 @@ use tidegate::{
 const MOST_RESOURCES: usize = 1_000;
 /// The most reporters of all resources and rules whose requests in flight are remembered.
 const MOST_IN_FLIGHT: usize = 10_000;
-/// How long a number of requests in flight counts after it was reported, in microseconds.
+/// The time for which a number of requests in flight counts after it was reported, in microseconds.
 const IN_FLIGHT_US: u64 = 60_000_000;
 
 /// The subject of a report.

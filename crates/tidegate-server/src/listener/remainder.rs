@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::Bounds;
 
-/// How long a connection without a request under way waits for one that was on its way when the drain began.
+/// The time for which a connection without a request under way waits for one that was on its way when the drain began.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// A stream that knows how many of its bytes have arrived.

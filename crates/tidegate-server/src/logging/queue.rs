@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const MOST_BYTES: usize = 1 << 20;
 /// Approximate bytes of a line in the queue besides its text.
 const LINE_BYTES: usize = 64;
-/// How long the end of the process waits for the last lines.
+/// The time for which the end of the process waits for the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A handle to the queue; copies share it.

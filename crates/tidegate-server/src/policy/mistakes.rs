@@ -8,9 +8,9 @@ use tidegate::config::{ConfigError, ConfigErrors};
 const MOST_SHOWN: usize = 100;
 /// Longer lines are cut in the middle; they quote a long text of the file.
 const LINE_CHARS: usize = 600;
-/// How many characters are kept of the beginning of a cut line, which has the position.
+/// The number of characters that are kept of the beginning of a cut line, which has the position.
 const BEGINNING: usize = 400;
-/// How many characters are kept of its end, which says what was expected.
+/// The number of characters that are kept of its end, which says what was expected.
 const END: usize = LINE_CHARS - BEGINNING - 1;
 
 /// The first errors, and the number of all if there are more.

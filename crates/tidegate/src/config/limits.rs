@@ -43,7 +43,7 @@ pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit,
     Some((Limit::Units(units), window))
 }
 
-/// Reports a `rate` that stands beside a `limit` or `window`. Returns the fields whose values later checks must
+/// Reports a `rate` that stands next to a `limit` or `window`. Returns the fields whose values later checks must
 /// ignore, because of that, or because `rate` is among `failed`, the fields that were reported before.
 pub(super) fn untrusted_by_rate(
     table: &Table<'_>,

@@ -1,4 +1,4 @@
-//! A section of a program's own, beside those of the rules: a table of fields, each with the kind
+//! A section of a program's own, next to those of the rules: a table of fields, each with the kind
 //! of its value.
 
 use tidegate_core::text::shown;

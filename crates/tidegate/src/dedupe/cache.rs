@@ -31,7 +31,7 @@ pub(crate) struct DedupeCache {
     pub(super) shards: Box<[Mutex<Shard>]>,
     /// The most answers in all shards together.
     pub(super) most: usize,
-    /// How many answers there are, or are about to be.
+    /// The number of answers, including answers that are about to come.
     pub(super) kept: AtomicUsize,
     forgotten: AtomicU64,
 }

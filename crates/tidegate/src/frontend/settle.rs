@@ -171,7 +171,7 @@ impl Taken {
         self.limiters.is_empty() && !self.has_permits_of_first
     }
 
-    /// The bytes that it allocates, beside itself.
+    /// The bytes that it allocates, next to itself.
     #[must_use]
     pub const fn heap_bytes(&self) -> usize {
         self.limiters.capacity() * Self::BYTES_OF_A_LIMITER

@@ -14,7 +14,7 @@ impl<C: Clock> Gate<C> {
     /// - A rule with **other values** (its [`Spec`](crate::Spec), its overrides) first settles time under the old ones; then
     ///   a higher limit adds the difference, and a lower one may leave debt: see
     ///   [`Limiter::amend`](crate::Limiter::amend). If overrides are added, removed or reordered, each limiter of the rule
-    ///   gets its new values when it is next asked, and stores them beside its state from then on.
+    ///   gets its new values when it is next asked, and stores them next to its state from then on.
     /// - Other fields (the mode, caps, what matches, whether a request may wait) apply from now on. A rule with
     ///   another **key** has other limiters, which start fresh, and forgets the answers remembered for the old ones.
     /// - A rule that is **removed** stops deciding. Its limiters are kept until all of them are idle, so that adding

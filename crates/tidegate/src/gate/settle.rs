@@ -17,7 +17,7 @@ impl<C: Clock> Gate<C> {
         self.give_back(&request.into()).answer()
     }
 
-    /// Refunds; compiled once, whatever the request is made of.
+    /// Refunds; compiled once, for any form of a request.
     fn give_back(&self, request: &Request<'_>) -> Stepped {
         let (generation, (asks, done)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
@@ -121,7 +121,7 @@ impl<C: Clock> Gate<C> {
         self.forget(&request.into())
     }
 
-    /// Resets; compiled once, whatever the request is made of.
+    /// Resets; compiled once, for any form of a request.
     fn forget(&self, request: &Request<'_>) -> usize {
         let (_, asks) = self.memory.ask(|generation| {
             let asks = self.all_asks(generation, request);

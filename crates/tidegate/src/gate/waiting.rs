@@ -135,7 +135,7 @@ impl<C: Timer> Gate<C> {
     /// For dropping the future and for not polling it, see [`Limiter::acquire`](crate::Limiter::acquire).
     ///
     /// # Panics
-    /// Panics when it has to wait, if the clock's timer does: that of tokio panics outside of its runtime.
+    /// Panics when it has to wait, if the clock's timer does: tokio's timer panics outside of its runtime.
     ///
     /// ```
     /// use std::time::Duration;

@@ -33,7 +33,7 @@ pub struct DecisionLine<'g> {
     pub retry_after_us: Option<u64>,
     /// Least wait until all limiters are idle.
     pub reset_after_us: u64,
-    /// How long an admitted request must be held.
+    /// The time for which an admitted request must be held.
     pub delay_us: u64,
 }
 

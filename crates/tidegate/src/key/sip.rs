@@ -5,7 +5,7 @@
 //! Two inputs with one hash have one SipHash-1-3 of 64 bits, so who makes two keys meet has broken that function. The
 //! bits above it make it rarer that keys meet by chance. They are not what SipHash with 128 bits of output adds, three
 //! rounds later: that protects an output which is shown, and a fingerprint is never shown. SipHash-1-3 is a sum of other
-//! parts of the last state, so these bits are as good as random beside it.
+//! parts of the last state, so these bits are as good as random next to it.
 
 use std::fmt;
 

@@ -33,7 +33,7 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 ///
 /// Only the caller learns of a decision. To notify others, or to ban keys that are refused too
 /// often, use a gate with one rule instead: it has the same limiter, with an
-/// [`Observer`](crate::Observer) and a [`Ban`](crate::Ban). (A `Ban` can also be used beside a
+/// [`Observer`](crate::Observer) and a [`Ban`](crate::Ban). (A `Ban` can also be used next to a
 /// limiter, by hand.)
 ///
 /// ```

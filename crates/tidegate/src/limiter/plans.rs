@@ -129,7 +129,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// before still gives back its unused units. A call can also supply a rule of its own: see
     /// [`Under`](crate::Under).
     ///
-    /// Plans are not kept, except the values of each limiter beside its state, so a caller that
+    /// Plans are not kept, except the values of each limiter next to its state, so a caller that
     /// supplies other values with each call takes no more memory than any other. A limiter takes a
     /// few hundred bytes, compared with about 30 under one rule for all keys. Keys for which there
     /// is no room share one limiter under the limiter's own rule, whatever their plans, or are

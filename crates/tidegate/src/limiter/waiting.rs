@@ -77,7 +77,7 @@ impl<C: Timer> Limiter<C> {
     /// Needs a clock with a timer; the feature `tokio` gives the system's clock one.
     ///
     /// # Panics
-    /// Panics when it has to wait, if the clock's timer does: that of tokio panics outside of its runtime.
+    /// Panics when it has to wait, if the clock's timer does: tokio's timer panics outside of its runtime.
     ///
     /// ```
     /// use std::time::Duration;

@@ -7,7 +7,7 @@ use super::id::Identity;
 impl<'a> Request<'a> {
     /// Identifies the source of the request by a number of the caller's choice, such as that of a
     /// connection. If more requests wait for a shared store than it decides in time, sources take
-    /// turns, so that a quiet source is decided beside a busy one. 0, the default, is no source in
+    /// turns, so that a quiet source is decided next to a busy one. 0, the default, is no source in
     /// particular.
     ///
     /// ```

@@ -103,11 +103,11 @@ pub enum Problem {
     LeaseLife(Duration),
     /// A `lease` of a rule that grants no lease of two units.
     NoLease,
-    /// A `lease` beside this field, which goes against it.
+    /// A `lease` next to this field, which goes against it.
     LeaseBeside(&'static str),
     /// A `split` of a rule that grants no leases.
     NoSplit,
-    /// A `split` beside this field, which goes against it.
+    /// A `split` next to this field, which goes against it.
     SplitBeside(&'static str),
     /// A log, or permits, whose string could grow past what a store holds for one key.
     TooLargeForStore {

@@ -69,7 +69,7 @@ struct Domain {
 }
 
 impl Policy {
-    /// Checks every rule, alone and beside the others.
+    /// Checks every rule, alone and next to the others.
     ///
     /// # Errors
     /// Returns every mistake in the rules.

@@ -12,7 +12,7 @@ impl<S: Store> SharedGate<S> {
         self.peek_request(&request.into()).await
     }
 
-    /// Looks; compiled once, whatever the request is made of.
+    /// Looks; compiled once, for any form of a request.
     async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
         let (asks, origin) = (self.asks(&in_force, request), request.origin());

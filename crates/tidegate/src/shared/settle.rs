@@ -109,7 +109,7 @@ impl<S: Store> SharedGate<S> {
         Ok(renewed.map_err(|gave_up| gave_up.error)?.allowed)
     }
 
-    /// Settles a request whose costs were `reserved`, or refunds it; compiled once, whatever the request is made of.
+    /// Settles a request whose costs were `reserved`, or refunds it; compiled once, for any form of a request.
     async fn settle_request(
         &self,
         request: &Request<'_>,
@@ -173,7 +173,7 @@ impl<S: Store> SharedGate<S> {
         self.reset_request(&request.into()).await
     }
 
-    /// Resets; compiled once, whatever the request is made of.
+    /// Resets; compiled once, for any form of a request.
     async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let in_force = self.newest();
         let asks = self.all_asks(&in_force, request);

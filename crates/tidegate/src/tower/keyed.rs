@@ -24,7 +24,7 @@ pub(super) struct Keyed<C> {
     usual: PolicyRule,
     /// The values that all answers under that rule have in their header fields.
     constant: Constant,
-    /// How long a request may wait; `None` for an immediate decision.
+    /// The time for which a request may wait; `None` for an immediate decision.
     most_wait: Option<Micros>,
 }
 

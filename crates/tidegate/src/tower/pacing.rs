@@ -19,7 +19,7 @@ use super::retry_after;
 const MOST_KEYS: usize = 10_000;
 /// The longest hold by default.
 const MOST_HOLD: Micros = Micros::from_secs(3_600);
-/// How long a request waits for holds to end, by default.
+/// The time for which a request waits for holds to end, by default.
 const MOST_WAIT: Micros = Micros::from_secs(30);
 
 /// How an outgoing layer holds requests to hosts that ask for a pause.

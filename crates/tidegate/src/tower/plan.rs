@@ -183,7 +183,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// The work that an admitted request leaves for its response, beside the header fields.
+/// The work that an admitted request leaves for its response, next to the header fields.
 pub(super) struct After {
     plan: Arc<Plan>,
     hold: Option<Hold>,

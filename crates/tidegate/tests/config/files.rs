@@ -11,7 +11,7 @@ use tidegate::{
     OverrideSpec, RuleSpec, Spec, config,
 };
 
-/// Every `.toml` file of a folder beside this one, with its name and text.
+/// Every `.toml` file of a folder next to this one, with its name and text.
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(folder);
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -29,8 +29,8 @@ fn mistakes(path: &Path, text: &str) -> String {
     }
 }
 
-/// The table of mistakes: each `wrong/*.toml` has beside it, as `.txt`, all that is told of it. After a
-/// change that is meant, `TIDEGATE_BLESS=1` writes those files anew; read the difference.
+/// The table of mistakes: each `wrong/*.toml` has next to it, as `.txt`, all that is told of it. After a
+/// change that is meant, `TIDEGATE_BLESS=1` writes those files again; read the difference.
 #[test]
 fn every_mistake_is_reported_with_its_place_and_a_hint() {
     let bless = std::env::var_os("TIDEGATE_BLESS").is_some();

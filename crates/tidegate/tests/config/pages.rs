@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::config;
 
-/// A part of a configuration without rules is tried beside this one.
+/// A part of a configuration without rules is tried next to this one.
 const RULE: &str = "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
 
 fn pages(path: &Path, found: &mut Vec<PathBuf>) {

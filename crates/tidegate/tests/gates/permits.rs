@@ -19,7 +19,7 @@ fn spec(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::Concurrency, limit, LIFE)
 }
 
-/// A rule of permits for each user, beside one of a hundred requests a minute.
+/// A rule of permits for each user, next to one of a hundred requests a minute.
 fn gate(limit: u64, clock: &ManualClock) -> Gate<ManualClock> {
     let rules = vec![
         RuleSpec::new("jobs", spec(limit)).key(["user"]),

@@ -25,7 +25,7 @@ fn ask<T>(user: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
 }
 
 /// One policy after another, each with higher limits, while threads take one unit at a time until the last one
-/// refuses: each user is admitted exactly the last limit. A rule that comes and goes beside it, and would admit
+/// refuses: each user is admitted exactly the last limit. A rule that comes and goes next to it, and would admit
 /// everything, changes nothing.
 fn rising(algorithms: &[AlgorithmKind]) {
     const STEPS: u64 = 40;

@@ -226,7 +226,7 @@ fn limiters_with_debts_of_any_size_decide_as_the_models() {
     }
 }
 
-/// The last of a window before weighs so little that a unit fits beside it, and it is still too large for
+/// The last of a window before weighs so little that a unit fits next to it, and it is still too large for
 /// a word: what is left of it goes on counting.
 #[test]
 fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {

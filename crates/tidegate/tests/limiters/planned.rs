@@ -28,7 +28,7 @@ pub(crate) fn limiter<C: Clock>(clock: C) -> KeyedLimiter<C> {
 }
 
 /// A few plans of any algorithm. Not both buckets: the state of one is exactly a state of the other,
-/// where the model begins anew with whole units.
+/// where the model begins again with whole units.
 fn plans(rng: &mut Rng) -> Vec<model::Policy> {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);

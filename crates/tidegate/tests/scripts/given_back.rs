@@ -74,7 +74,7 @@ fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
     }
 }
 
-/// A bar stands beside the state, in the same slot, and is gone when it is.
+/// A bar stands next to the state, in the same slot, and is gone when it is.
 #[test]
 fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
     let server = Server::start();

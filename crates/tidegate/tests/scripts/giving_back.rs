@@ -190,7 +190,7 @@ impl Walk<'_> {
         let limiter = self.limiter(units).turned_out(actual).taken_at(Some(since));
         let holds_permits = self.model.policy().holds_permits();
         if holds_permits && token.is_some_and(|token| token != since_us) {
-            // The model gave tokens before, which a limiter that began anew gives again.
+            // The model gave tokens before, which a limiter that began again gives again.
             return;
         }
         let limiter = limiter.of_permit(token.and_then(Token::from_micros));
@@ -226,7 +226,7 @@ impl Walk<'_> {
         self.assert_same(&without_delay(answer.decisions[0]), &expected);
     }
 
-    /// A limiter that is idle is not kept. It begins anew where the clock then steps back.
+    /// A limiter that is idle is not kept. It begins again where the clock then steps back.
     fn pass(&mut self, at_us: u64) {
         if self.client.int(&["EXISTS", &self.key]) == 1 {
             return;

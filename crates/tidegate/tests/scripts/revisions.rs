@@ -49,7 +49,7 @@ fn is_as_expected(answer: &Decision, expected: &model::Expected) -> bool {
         == (expected.allowed, expected.retry_after_us, expected.limit, expected.remaining)
 }
 
-/// How long the values let one wait for a cost by themselves, at most.
+/// The time for which the values let one wait for a cost by themselves, at most.
 fn longest_wait_us(policy: &Policy) -> u64 {
     let fills = policy.decision_limit() * policy.window_us / policy.limit + 1;
     match policy.algorithm {

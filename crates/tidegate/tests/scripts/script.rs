@@ -1,4 +1,4 @@
-//! What scripts promise beside their decisions: the server's clock, expiry to the millisecond, nothing
+//! What scripts promise next to their decisions: the server's clock, expiry to the millisecond, nothing
 //! kept that is idle, recovery from a lost script, little memory, and nothing of others touched.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

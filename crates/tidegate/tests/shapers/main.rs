@@ -1,4 +1,4 @@
-//! Shapers: the queue, who receives, workers, tokio, walks beside a model.
+//! Shapers: the queue, who receives, workers, tokio, walks next to a model.
 
 mod amend;
 #[cfg(feature = "tokio")]

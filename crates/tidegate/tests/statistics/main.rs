@@ -1,4 +1,4 @@
-//! Statistics: by example, under threads, and beside a naive model.
+//! Statistics: by example, under threads, and next to a naive model.
 
 mod decided;
 mod examples;

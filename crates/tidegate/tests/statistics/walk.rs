@@ -1,4 +1,4 @@
-//! Statistics beside the naive model: random traffic, a clock that steps both ways.
+//! Statistics next to the naive model: random traffic, a clock that steps both ways.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as often.
 #![allow(

@@ -8,7 +8,7 @@ use crate::tasks::{Task, bucket, ms, run, settle};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Decision, KeyedLimiter, ManualClock, Rule, Spec, Under};
 
-/// A limiter under the plan that is kept beside it.
+/// A limiter under the plan that is kept next to it.
 struct Planned {
     limiter: KeyedLimiter<ManualClock>,
     plan: Arc<Mutex<Arc<Rule>>>,

@@ -16,7 +16,7 @@ fn rule(spec: Spec) -> Arc<Rule> {
     Arc::new(Rule::new(spec).unwrap())
 }
 
-/// A gate whose users are under the plan that is kept beside it; all of them together are under a rule.
+/// A gate whose users are under the plan that is kept next to it; all of them together are under a rule.
 struct Planned {
     gate: Gate<ManualClock>,
     plan: Arc<Mutex<Arc<Rule>>>,

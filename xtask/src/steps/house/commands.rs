@@ -1,6 +1,6 @@
 //! The rule of commands: every command in a page exists.
 //!
-//! The lines that run `tidegate` and `cargo xtask` are held by tests beside their command lines.
+//! The lines that run `tidegate` and `cargo xtask` are held by tests next to their command lines.
 
 use std::path::Path;
 

@@ -24,7 +24,7 @@ pub struct LeakyQueue {
 }
 
 impl LeakyQueue {
-    /// How long an arrival at `at` would wait, in grains.
+    /// The time for which an arrival at `at` would wait, in grains.
     fn wait(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
     }

@@ -1,4 +1,4 @@
-//! How long an answer may be held, as written: whole milliseconds.
+//! The time for which an answer may be held, as written: whole milliseconds.
 
 use serde::de::{Deserialize, Deserializer};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Units that are taken ahead: spent here, held beside the store, and given back once.
+//! Units that are taken ahead: spent here, held next to the store, and given back once.
 
 use std::sync::Mutex;
 use std::time::Duration;

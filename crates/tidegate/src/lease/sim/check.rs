@@ -361,7 +361,7 @@ fn as_counted(
     Ok(())
 }
 
-/// The counts of a node's books, beside those of its history.
+/// The counts of a node's books, next to those of its history.
 fn is_true(account: &Account) -> Result<(), String> {
     let Account { taken, spent, unspent, held, truly_spent } = *account;
     if spent == truly_spent && taken == spent + unspent + held {

@@ -72,7 +72,7 @@ pub(super) struct Node<'a> {
     pub(super) sleeps_until: u64,
     pub(super) clock: Clock,
     pub(super) revisions: Vec<usize>,
-    /// How many nodes there are, as far as this one knows.
+    /// The number of nodes, as far as this node knows.
     nodes: u64,
     /// No message comes through before this time.
     pub(super) cut_until: u64,

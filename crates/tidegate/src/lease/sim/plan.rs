@@ -20,7 +20,7 @@ const LASTING_REQUESTS: u64 = 2_000;
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The node stops and forgets everything, and begins anew after this time.
+    /// The node stops and forgets everything, and begins again after this time.
     Crash { node: usize, again_after: u64 },
     /// The node stands still for this time. Its clock runs on; a clock that stops while the machine sleeps does not.
     Sleep { node: usize, time: u64 },
@@ -65,7 +65,7 @@ pub(super) enum Kind {
 pub(super) struct Key {
     pub(super) rules: [Rule; 2],
     /// The terms under both; nodes with even numbers have the first ones. Those of the others have a shorter life, or
-    /// are leases beside shares.
+    /// are leases next to shares.
     terms: [[Option<Terms>; 2]; 2],
     pub(super) life: Micros,
 }

@@ -3,7 +3,7 @@
 //! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
 //! a lock bit in the first, or an unpacked state behind a lock. All run the same verbs on a copy. A change of the
 //! rule closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that
-//! is too large for the words, as a debt or one with an open reservation, is spilled: it lies beside them until it fits.
+//! is too large for the words, as a debt or one with an open reservation, is spilled: it lies next to them until it fits.
 
 mod locked;
 mod pair;

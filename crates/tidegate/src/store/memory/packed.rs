@@ -71,7 +71,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         // More limiters may have to be moved here than may be created here.
         let chains = Chains::for_keys(budget.most_keys().max(budget.keys()));
         let table = Self {
-            // Packed states need no memory beside their words.
+            // Packed states need no memory next to their words.
             rules: Parameters::packed(algorithm),
             base,
             chains,

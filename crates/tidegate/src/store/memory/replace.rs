@@ -76,7 +76,7 @@ impl MemoryStore {
         Ok(lineage)
     }
 
-    /// Puts the overflow limiters under values that are made anew from those of their rules.
+    /// Puts the overflow limiters under values that are made again from those of their rules.
     #[cfg(feature = "redis")]
     pub(crate) fn amend_overflow(&self) {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Decisions as scripts: the call for a step over limiters, and the meaning of its reply. No client
 //! is known here.
 //!
-//! The script of an algorithm is beside its code: one function, which runs the verbs in their order.
+//! The script of an algorithm is next to its code: one function, which runs the verbs in their order.
 //! The algorithm works out the values of a decision from the state that the script returns. A
 //! script is whole Lua files, joined: `prelude.lua`, those of the algorithms, and `dispatch.lua`, or
 //! `batch.lua` or `each.lua` for several requests in one call; `amend.lua` and `space.lua` stand between them where

@@ -1,4 +1,4 @@
-//! A clock that a test moves, and never back, so that states are packed; and the models beside it.
+//! A clock that a test moves, and never back, so that states are packed; and the models next to it.
 #![allow(
     unreachable_pub,
     dead_code,

@@ -16,7 +16,7 @@ pub trait Limiter {
     fn look(&mut self, at: Timestamp) -> (bool, Decision);
     /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
     fn reset_after(&self, at: Timestamp) -> Duration;
-    /// How long until nothing counts any more of what a change of the rule has eased.
+    /// The time until nothing counts any more of what a change of the rule has eased.
     fn eased_for(&self, at: Timestamp) -> Duration;
     /// The same limiter under another rule from `at` on.
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
@@ -43,7 +43,7 @@ struct Of<R: Algorithm> {
     amended: bool,
     /// True if something is to be written even if nothing is taken.
     unwritten: bool,
-    /// What is remembered beside a limiter that is not kept.
+    /// What is remembered next to a limiter that is not kept.
     bar: Option<Past>,
 }
 

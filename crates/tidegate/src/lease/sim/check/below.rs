@@ -1,4 +1,4 @@
-//! The judge from below: what a run with leases or shares admits, beside the same run without.
+//! The judge from below: what a run with leases or shares admits, next to the same run without.
 
 use tidegate_core::{Field, Limit, Rule};
 

@@ -51,7 +51,7 @@ pub(super) struct Plan {
     /// How often the store looks whether it can forget the limiter.
     pub(super) swept_percent: u64,
     pub(super) network: Network,
-    /// How long a job waits for its permit.
+    /// The time for which a job waits for its permit.
     pub(super) deadline: u64,
     pub(super) faults: Vec<(u64, Fault)>,
 }

@@ -8,7 +8,7 @@ use crate::step::{One, Step};
 use crate::store::memory::parameters::stays_whole;
 use crate::store::memory::sync::{Mutex, MutexGuard};
 
-/// A state beside the words of a cell, while the words say that it is there.
+/// A state next to the words of a cell, while the words say that it is there.
 #[derive(Debug)]
 pub(super) struct Spilled<R: Algorithm>(Mutex<Option<R::State>>);
 

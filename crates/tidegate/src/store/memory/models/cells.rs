@@ -241,7 +241,7 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
     }
 }
 
-/// A count too large for the 14 bits beside the end of its window.
+/// A count too large for the 14 bits next to the end of its window.
 const LARGE: u64 = 100_000;
 
 /// Two debts, each too large for a word, while a unit is asked for: each counts once.

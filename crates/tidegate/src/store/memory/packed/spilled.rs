@@ -1,4 +1,4 @@
-//! Spilled states: debts too large for a word, kept beside the lines under the same fingerprints.
+//! Spilled states: debts too large for a word, kept next to the lines under the same fingerprints.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,7 +15,7 @@ use crate::rules::{OnFull, RuleSpec};
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DEBT: u64 = 1_000_000;
-/// The largest count that fits in a word beside the end of a window.
+/// The largest count that fits in a word next to the end of a window.
 const LARGEST: u64 = (1 << 14) - 1;
 
 /// A table of 100 units an hour, with memory for a given number of large debts.

@@ -81,7 +81,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         Some(Micros::from_micros(most))
     }
 
-    /// Guesses the wait: until, under the old rule, what is used fits beside `cost`.
+    /// Guesses the wait: until, under the old rule, what is used fits next to `cost`.
     fn guess(&self, cost: u64) -> Option<Micros> {
         let fresh = self.algorithm.fresh(self.now);
         let may_be_used = self.algorithm.remaining(&fresh, self.now).checked_sub(cost)?;

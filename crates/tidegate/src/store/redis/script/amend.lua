@@ -3,7 +3,7 @@
 -- the rule of any state, and the algorithm's own function says what is used under it.
 --
 -- An algorithm whose states are not in units, or where a change lets no caller wait longer, has functions for this
--- beside its own:
+-- next to its own:
 --   numbers(cost, N, W, a, b)  the doubles of an argument, from the numbers that a state begins with
 --   with_cost(arg, cost)       an argument with another cost
 --   units(left, part, N, W)    the units in use, from what `used` returned
@@ -203,7 +203,7 @@ local function drains_in(v, arg, used)
 end
 
 -- Brings a state under the rule of the argument. Values of a later revision than the state's come in force with units
--- taken under them; values without a revision, such as plans, come in force this way only beside values with one.
+-- taken under them; values without a revision, such as plans, come in force this way only next to values with one.
 function changes.amend(key, v, arg, flag)
   if flag % 8 < 4 and (verb == 'ask' or verb == 'decide' or verb == 'peek' or verb == 'report')
     and sub(arg, 23, 33) ~= NONE and sub(v, 23, 33) ~= NONE then

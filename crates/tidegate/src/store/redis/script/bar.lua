@@ -1,4 +1,4 @@
--- The bar of a limiter, beside its state: since when units may come back, and which limits were in force since then. It
+-- The bar of a limiter, next to its state: since when units may come back, and which limits were in force since then. It
 -- is a list of pairs. A limit below zero and a time: what was taken before comes back no more, because the rule got
 -- another meaning, the clock stepped back or a reset forgot it; the pairs before it hold no more. Any other limit: a
 -- level drains at that limit since that time. Units that were taken before the first of these have drained, but a level may

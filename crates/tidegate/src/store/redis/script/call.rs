@@ -44,7 +44,7 @@ pub struct Call {
     flags: Flags,
     /// The time, if it is given.
     pub(super) at: Option<Timestamp>,
-    /// How long a lease lasts.
+    /// The time for which a lease lasts.
     life: Option<Micros>,
     /// The argument of the record of leases, whose key is the last.
     lease: Option<Vec<u8>>,
