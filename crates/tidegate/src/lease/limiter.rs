@@ -174,7 +174,7 @@ impl Limiter {
     pub(super) fn excess(&mut self, ticket: u64, nodes: u64) -> Option<Rest> {
         let parts = self.parts(nodes);
         let lease = self.leases.iter_mut().find(|lease| lease.ticket == ticket)?;
-        if parts <= lease.parts || lease.is_closed {
+        if parts <= lease.parts || lease.is_closed || lease.gives_back {
             return None;
         }
         let kept = u128::from(lease.units) * u128::from(lease.parts) / u128::from(parts);
@@ -183,8 +183,17 @@ impl Limiter {
         let excess = Lease { units, ..*lease }.rest();
         (lease.units, lease.parts, self.last_size) = (kept, parts, kept);
         lease.counted -= units;
+        lease.gives_back = units > 0;
         self.drop_spent();
         (units > 0).then_some(excess)
+    }
+
+    /// Notes that what exceeded a share is back, or lost. If the lease was closed meanwhile, and no request holds units of
+    /// it, it is taken out.
+    pub(super) fn excess_is_back(&mut self, ticket: u64) -> Option<Rest> {
+        let place = self.leases.iter().position(|lease| lease.ticket == ticket)?;
+        self.leases[place].gives_back = false;
+        self.taken_out_if_closed(place)
     }
 
     /// Returns how long this node can still spend units, unless more are taken; `None` if it has none.
@@ -214,10 +223,19 @@ impl Limiter {
         let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
         let earlier = self.terms.counts_earlier();
         let Asked { ticket, units, parts, .. } = asked;
-        let (held, counted, is_closed) = (0, units, false);
-        let since = grant.since;
-        let lease =
-            Lease { ticket, since, units, held, counted, ends, due, earlier, parts, is_closed };
+        let lease = Lease {
+            ticket,
+            since: grant.since,
+            units,
+            held: 0,
+            counted: units,
+            ends,
+            due,
+            earlier,
+            parts,
+            gives_back: false,
+            is_closed: false,
+        };
         self.last_size = lease.units;
         if now >= lease.ends {
             self.pause(now);
@@ -266,7 +284,7 @@ impl Limiter {
     fn drop_spent(&mut self) {
         let Self { leases, open, .. } = self;
         leases.retain(|lease| {
-            let stays = lease.units > 0 || lease.held > 0;
+            let stays = lease.units > 0 || !lease.is_at_rest();
             if !stays {
                 let own = open.iter_mut().find(|open| open.ticket == lease.ticket);
                 own.into_iter().for_each(|open| open.is_spent = true);
@@ -284,7 +302,11 @@ impl Limiter {
         if !is_spent {
             lease.units += units;
         }
-        if lease.is_closed && lease.held == 0 {
+        self.taken_out_if_closed(place)
+    }
+
+    fn taken_out_if_closed(&mut self, place: usize) -> Option<Rest> {
+        if self.leases[place].is_closed && self.leases[place].is_at_rest() {
             return Some(self.leases.remove(place).rest());
         }
         self.drop_spent();
@@ -292,7 +314,7 @@ impl Limiter {
     }
 
     /// Closes a lease: none of its units is spent from now on. Takes out what is left; `None` while requests hold units
-    /// of it, and if it is not here.
+    /// of it or some are on their way back, and if it is not here.
     pub(super) fn close(&mut self, ticket: u64) -> Option<Rest> {
         let Some(place) = self.leases.iter().position(|lease| lease.ticket == ticket) else {
             let is_spent = self.open.iter().any(|open| open.ticket == ticket && open.is_spent);
@@ -300,7 +322,7 @@ impl Limiter {
             return is_spent.then_some(nothing);
         };
         self.leases[place].is_closed = true;
-        (self.leases[place].held == 0).then(|| self.leases.remove(place).rest())
+        self.leases[place].is_at_rest().then(|| self.leases.remove(place).rest())
     }
 
     /// Closes all leases. Replies to questions sent before are not waited for.

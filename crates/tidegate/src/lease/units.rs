@@ -23,6 +23,9 @@ pub(super) struct Lease {
     /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
     /// share.
     pub(super) parts: u64,
+    /// True if a part of it is on its way back. The rest goes back after that: the store may get messages in another
+    /// order, and what is given back says how much stays.
+    pub(super) gives_back: bool,
     /// True if its units are no longer spent, and are given back as soon as no request holds any.
     pub(super) is_closed: bool,
 }
@@ -31,6 +34,11 @@ impl Lease {
     /// Returns whether its units can be spent now.
     pub(super) fn is_open(&self, now: Micros) -> bool {
         !self.is_closed && now < self.ends
+    }
+
+    /// Returns whether what is left can be given back: no request holds units, and none are on their way back.
+    pub(super) const fn is_at_rest(&self) -> bool {
+        self.held == 0 && !self.gives_back
     }
 
     /// Returns its units that a request may spend, at most `cost`.

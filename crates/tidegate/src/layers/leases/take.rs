@@ -105,7 +105,8 @@ impl<S: Store> Leases<S> {
     }
 
     /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back meanwhile what exceeds
-    /// this node's share if other nodes join. Returns what is left then; `None` while requests hold units of it.
+    /// this node's share if other nodes join. Returns what is left then, or when the lease is closed; `None` while requests
+    /// hold units of it.
     async fn hold_lease(
         &self,
         ask: &KeyAsk,
@@ -125,6 +126,10 @@ impl<S: Store> Leases<S> {
             let excess = state.book().excess(ask, ticket, nodes);
             if let Some(excess) = excess {
                 self.give_back_lease(&excess).await;
+                let rest = state.book().excess_is_back(ask, ticket);
+                if rest.is_some() {
+                    return rest;
+                }
             }
         }
         let _ = timeout(left_until(ends), self.inner.fit()).await;

@@ -33,8 +33,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         all
     }
 
-    /// Closes a lease when it is due, and takes out what is left of it; `None` while requests hold units of it: then the
-    /// last of these takes it out. A lease that has ended meanwhile is given back as well: what is given back counts by
+    /// Closes a lease when it is due, and takes out what is left of it; `None` while requests hold units of it or some are
+    /// on their way back: then the last of these takes it out. A lease that has ended meanwhile is given back as well: what is given back counts by
     /// when it was taken.
     pub(crate) fn close(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
         let rest = self.limiters.get_mut(key)?.close(ticket)?;

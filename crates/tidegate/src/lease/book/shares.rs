@@ -25,10 +25,16 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
-    /// does.
+    /// does. Until [`Book::excess_is_back`] nothing else of the share is given back.
     pub(crate) fn excess(&mut self, key: &K, ticket: u64, nodes: u64) -> Option<Unspent<K>> {
         let excess = self.limiters.get_mut(key)?.excess(ticket, nodes)?;
         Some(self.taken_out(key.clone(), excess))
+    }
+
+    /// Notes that what exceeded a share is back, or lost. Returns what is left of the share if it was closed meanwhile.
+    pub(crate) fn excess_is_back(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
+        let rest = self.limiters.get_mut(key)?.excess_is_back(ticket)?;
+        Some(self.taken_out(key.clone(), rest))
     }
 
     /// Returns how long units of a limiter can still be spent here. Until then it admits nothing on top of them in

@@ -91,11 +91,24 @@ fn a_node_that_joins_gets_its_part_at_once_and_one_that_leaves_is_missed_at_the_
     assert_eq!(book.excess(&7, ticket, 1), None);
     let excess = book.excess(&7, ticket, 3).unwrap();
     assert_eq!((excess.units, book.held(at(20), &7)), (75, 225));
+    assert_eq!(book.excess_is_back(&7, ticket), None);
     assert_eq!(book.excess(&7, ticket, 3), None, "it is given back once");
     assert_eq!(book.excess(&7, ticket, 2), None);
     assert_eq!(book.excess(&7, ticket, 3), None, "a list that was short for a moment");
     let rest = book.close(&7, ticket).unwrap();
     assert_eq!(rest.units, 225);
+}
+
+/// The store got the rest first: it counted less than stays by what was on its way, and did not take that back.
+#[test]
+fn the_rest_of_a_share_does_not_overtake_what_exceeds_it_on_the_way_back() {
+    let (mut book, ticket) = held();
+    let excess = book.excess(&7, ticket, 3).unwrap();
+    assert_eq!((excess.units, excess.kept), (75, 225));
+    assert_eq!(book.close_those(|_| true), [], "75 are on their way");
+    assert_eq!(book.held(at(20), &7), 0);
+    let rest = book.excess_is_back(&7, ticket).unwrap();
+    assert_eq!((rest.units, rest.kept), (225, 0));
 }
 
 #[test]

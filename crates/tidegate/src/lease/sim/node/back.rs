@@ -27,13 +27,6 @@ impl Node<'_> {
         if rest.units > 0 {
             return self.give_back(rest, true);
         }
-        // Units that a node which joined made this one give back may be on their way still.
-        if let Some((_, ends)) =
-            self.backs.values_mut().find(|(other, _)| other.ticket == rest.ticket)
-        {
-            *ends = true;
-            return Vec::new();
-        }
         self.book.finished(self.now(time), &rest.key, rest.ticket);
         self.renew(time, rest.key, history)
     }
@@ -50,26 +43,21 @@ impl Node<'_> {
         unspent.into_iter().flat_map(|one| self.give_back(one, true)).collect()
     }
 
-    /// Gives units back until the store replies; of one lease one after the other.
+    /// Gives units back until the store replies.
     pub(super) fn give_back(&mut self, unspent: Unspent<usize>, ends: bool) -> Vec<Sent> {
         self.next_back += 1;
         let number = self.next_back;
-        let waits = self.backs.values().any(|(other, _)| other.ticket == unspent.ticket);
-        let sent = if waits { Vec::new() } else { vec![self.back(number, &unspent)] };
+        let sent = vec![self.back(number, &unspent)];
         self.backs.insert(number, (unspent, ends));
         sent
     }
 
-    /// The store has units back. Gives back the next ones of their lease, or ends it.
+    /// The store has units back. Gives back what is left of their lease, if it was closed meanwhile, or ends it.
     pub(super) fn is_back(&mut self, time: u64, number: u64, history: &mut History) -> Vec<Sent> {
         let Some((rest, ends)) = self.backs.remove(&number) else { return Vec::new() };
-        if let Some((next, (unspent, _))) =
-            self.backs.iter().find(|(_, (other, _))| other.ticket == rest.ticket)
-        {
-            return vec![self.back(*next, unspent)];
-        }
         if !ends {
-            return Vec::new();
+            let rest = self.book.excess_is_back(&rest.key, rest.ticket);
+            return rest.into_iter().flat_map(|rest| self.end(time, rest, history)).collect();
         }
         self.book.finished(self.now(time), &rest.key, rest.ticket);
         self.renew(time, rest.key, history)
