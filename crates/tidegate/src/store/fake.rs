@@ -1,6 +1,8 @@
-//! A store for the tests of layers: it runs the steps of memory, in virtual time, and fails as it is told.
+//! A store for the tests of layers: it runs the verbs of the core, in virtual time, and fails as it is told.
 
-use std::collections::{HashMap, VecDeque};
+mod limiters;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,15 +13,15 @@ use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
 use super::{
-    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, StepArgs,
-    StepReply, Store, Verb,
+    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply,
+    Store, Verb,
 };
 use crate::clock::Clock;
-use crate::key::Seed;
 use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{self, Ask, Descriptors, Lineage, Source, Standing};
+use crate::step::{Descriptors, Lineage, Source};
 use crate::store::StoreError;
+pub(crate) use limiters::Limiters;
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
@@ -46,8 +48,6 @@ pub(crate) struct FakeStore {
 
 #[derive(Debug)]
 struct Shared {
-    memory: MemoryStore,
-    seed: Seed,
     host: Host,
     /// Whether each limiter lives in a slot of its own.
     has_slots: bool,
@@ -60,8 +60,7 @@ struct Faults {
     faults: VecDeque<Option<Fault>>,
     /// The verbs and the keys of the steps so far.
     steps: Vec<(Verb, Vec<String>)>,
-    /// Leases by their tickets: when they were taken, and their units.
-    leases: HashMap<u64, (Timestamp, u64)>,
+    limiters: Limiters,
 }
 
 impl FakeStore {
@@ -79,8 +78,7 @@ impl FakeStore {
         let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
         let (generation, state) = (memory.newest().share(), Mutex::default());
         let host = Host::new(TIMEOUT).with_clock(VirtualClock(Instant::now()));
-        let seed = Seed::random();
-        let shared = Shared { memory, seed, host, has_slots, state };
+        let shared = Shared { host, has_slots, state };
         Self { generation, shared: Arc::new(shared) }
     }
 
@@ -96,94 +94,28 @@ impl FakeStore {
 
     /// Returns the units that are left of a limiter.
     pub(crate) fn left(&self, ask: &KeyAsk) -> u64 {
-        let done = self.run(&[ask.costing(0)], step::Step::Peek);
-        done.decisions[0].decision.remaining
+        let look = StepArgs::peek(self.shared.host.deadline());
+        let reply = self.decide(&[ask.costing(0)], look);
+        reply.replies[0].as_ref().unwrap().decided.decision.remaining
     }
 
     fn state(&self) -> MutexGuard<'_, Faults> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn local(&self, asks: &[KeyAsk]) -> Vec<Ask> {
-        let local = |ask: &KeyAsk| Ask {
-            fingerprint: self.shared.seed.of(&ask.fingerprint),
-            values: ask.values.clone(),
-            ..as_local(ask)
-        };
-        asks.iter().map(local).collect()
-    }
-
-    fn run(&self, asks: &[KeyAsk], step: step::Step) -> step::Done {
-        let (asks, now) = (self.local(asks), self.shared.host.now());
-        let (_, done) = self
-            .shared
-            .memory
-            .ask(|generation| self.shared.memory.step(generation, &asks, &now, step));
-        done
-    }
-
-    fn settle(&self, asks: &[KeyAsk], actual: &[u64]) -> step::Done {
-        let (asks, now) = (self.local(asks), self.shared.host.now());
-        let memory = &self.shared.memory;
-        memory.ask(|generation| memory.settle(generation, &asks, actual, &now)).1
-    }
-
     fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
-        let done = match args.verb {
-            Verb::Ask => self.run(asks, step::Step::Ask),
-            Verb::Peek => self.run(asks, step::Step::Peek),
-            Verb::Settle => self.settle(asks, args.actual),
-            Verb::Reset => self.run(asks, step::Step::Reset { remembers: true }),
-            Verb::Renew => unreachable!("no test renews"),
-        };
         let now = self.shared.host.now();
-        let mut reply = StepReply::nothing(asks.len(), now);
-        reply.allowed = done.allowed;
-        reply.standing = Standing::Exact;
-        for (slot, decided) in reply.replies.iter_mut().zip(done.decisions) {
-            *slot = Some(LimiterReply::of_store(decided));
-        }
-        reply
+        self.state().limiters.step(&self.generation.policy, asks, args, now)
     }
 
-    fn give_back(&self, asks: &[KeyAsk], reply: &StepReply) -> StepReply {
-        let mut given_back = StepReply::nothing(asks.len(), self.shared.host.now());
-        if !reply.allowed {
-            return given_back;
-        }
-        let taken: Vec<_> = asks
-            .iter()
-            .zip(&reply.replies)
-            .map(|(ask, one)| {
-                let since = one.as_ref().and_then(|one| one.decided.since);
-                KeyAsk { since, ..ask.clone() }
-            })
-            .collect();
-        let done = self.settle(&taken, &vec![0; asks.len()]);
-        let replies =
-            done.decisions.into_iter().map(|decided| Some(LimiterReply::of_store(decided)));
-        given_back.put_all(0.., replies);
-        given_back
-    }
-}
-
-fn as_local(ask: &KeyAsk) -> Ask {
-    Ask {
-        lineage: ask.lineage,
-        rule: ask.rule,
-        variant: ask.variant,
-        fingerprint: Seed::random().of(b""),
-        cost: ask.cost,
-        asks: ask.asks,
-        report: ask.report,
-        enforced: ask.enforced,
-        source: ask.source,
-        values: None,
-        is_unlimited: ask.is_unlimited,
-        by: ask.by,
-        reserves: ask.reserves,
-        token: ask.token,
-        since: ask.since,
+    fn give_back(
+        &self,
+        asks: &[KeyAsk],
+        leased: &[Option<Micros>],
+        reply: &StepReply,
+    ) -> StepReply {
+        let now = self.shared.host.now();
+        self.state().limiters.undo(&self.generation.policy, asks, leased, reply, now)
     }
 }
 
@@ -232,11 +164,11 @@ impl Store for FakeStore {
             Some(Fault::Fails(error)) => Err(error.into()),
             Some(Fault::IsLate) => {
                 let (keep, kept) = oneshot::channel();
-                let (store, asks) = (self.clone(), asks.to_vec());
+                let (store, asks, leased) = (self.clone(), asks.to_vec(), args.leased.to_vec());
                 let reply = self.decide(&asks, args);
                 tokio::spawn(async move {
                     if kept.await.is_err() {
-                        store.give_back(&asks, &reply);
+                        store.give_back(&asks, &leased, &reply);
                     }
                 });
                 let late = Late::unless_sent(keep);
@@ -250,33 +182,24 @@ impl Store for FakeStore {
         }
     }
 
-    async fn undo(&self, asks: &[KeyAsk], _args: StepArgs<'_>, reply: &StepReply) -> StepReply {
-        self.give_back(asks, reply)
+    async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
+        self.give_back(asks, args.leased, reply)
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
-        let done = self.run(&[ask.costing(lease.wanted.units)], step::Step::Ask);
-        let decision = done.decisions[0].decision;
-        let (remaining, at) = (decision.remaining, self.shared.host.now());
-        let report = Report { remaining, at, idle_at: at.plus(decision.reset_after) };
-        let granted = done.allowed.then(|| {
-            self.state().leases.insert(lease.wanted.ticket, (at, lease.wanted.units));
-            [at, at.plus(lease.wanted.life)]
-        });
+        let (policy, now) = (&self.generation.policy, self.shared.host.now());
+        let (report, granted) =
+            self.state().limiters.lease(policy, ask, lease.wanted, lease.node, now);
         LeaseReply { is_in_time: true, result: LeaseResult::Decided(report, granted) }
     }
 
     async fn give_back_lease(
         &self,
         rest: &Unspent<KeyAsk>,
-        _node: u64,
+        node: u64,
     ) -> Result<Option<(GivenBack, Report)>, StoreError> {
-        let Some((since, _)) = self.state().leases.remove(&rest.ticket) else {
-            return Ok(Some((GivenBack::NotTaken, Report::default())));
-        };
-        let taken = KeyAsk { since: Some(since), ..rest.key.costing(rest.units) };
-        self.settle(&[taken], &[0]);
-        Ok(Some((GivenBack::Back, Report { at: self.shared.host.now(), ..Report::default() })))
+        let (policy, now) = (&self.generation.policy, self.shared.host.now());
+        Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {

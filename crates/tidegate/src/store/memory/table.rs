@@ -22,7 +22,7 @@ use crate::step::{One, Step, without_values};
 impl Step {
     /// Runs the step on one locked limiter, at `now`; [`Step::changes`] says whether it changed the state.
     #[inline]
-    pub(super) fn run<R: Algorithm>(
+    pub(crate) fn run<R: Algorithm>(
         self,
         algorithm: &R,
         slot: &mut Option<R::State>,

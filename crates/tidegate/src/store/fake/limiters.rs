@@ -1,0 +1,253 @@
+//! The limiters of a store for tests: the verbs of the core, one atomic step after the other, and a record of each lease.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tidegate_core::{Algorithm, Held, Micros, Rule, Settled, Timestamp, Verbs as _, Visitor};
+
+use crate::lease::{GivenBack, Report, Unspent, Wanted};
+use crate::rules::Policy;
+use crate::step::{Decided, Lineage, One, Step};
+use crate::store::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
+
+/// One limiter, whatever its algorithm.
+trait Limiter: fmt::Debug + Send {
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
+
+    /// Takes a lease, and returns its end.
+    fn lease(&mut self, units: u64, now: Timestamp, life: Micros) -> Option<Timestamp>;
+
+    /// Gives units back that others under leases may rely on. Returns false if they count no more.
+    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> bool;
+
+    /// Returns the units in use, rounded up.
+    fn used(&self, now: Timestamp) -> u64;
+}
+
+#[derive(Debug)]
+struct Of<R: Algorithm> {
+    algorithm: R,
+    slot: Option<R::State>,
+}
+
+impl<R: Algorithm> Limiter for Of<R> {
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
+        let begins = self.slot.is_some() || step.begins(cost);
+        let one = step.run(&self.algorithm, &mut self.slot, cost, now);
+        self.slot.take_if(|_| !begins);
+        one
+    }
+
+    fn lease(&mut self, units: u64, now: Timestamp, life: Micros) -> Option<Timestamp> {
+        Held::new(&self.algorithm, &mut self.slot, units).lease(now, life)
+    }
+
+    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> bool {
+        Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(now, since)
+    }
+
+    fn used(&self, now: Timestamp) -> u64 {
+        let mut held = Held::of_copy(&self.algorithm, self.slot.clone(), 0);
+        held.advance(now);
+        let at = held.at();
+        held.into_slot().map_or(0, |state| self.algorithm.used(&state, at))
+    }
+}
+
+/// A new limiter of a rule; `None` if it is unlimited.
+fn limiter(rule: &Rule) -> Option<Box<dyn Limiter>> {
+    struct New;
+    impl Visitor for New {
+        type Out = Box<dyn Limiter>;
+
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Limiter> {
+            Box::new(Of { algorithm: algorithm.clone(), slot: None })
+        }
+    }
+    rule.visit(New)
+}
+
+type Key = (Lineage, Vec<u8>);
+
+/// A lease in the records: its units that are taken, and when they were.
+#[derive(Debug)]
+struct Recorded {
+    units: u64,
+    at: Timestamp,
+}
+
+/// All limiters of a store, and the leases of all nodes, by their tickets.
+#[derive(Debug, Default)]
+pub(crate) struct Limiters {
+    all: BTreeMap<Key, Box<dyn Limiter>>,
+    leases: BTreeMap<(Key, u64, u64), Recorded>,
+}
+
+impl Limiters {
+    /// Returns the limiter of an ask, which is new if there is none.
+    fn of(&mut self, policy: &Policy, ask: &KeyAsk) -> &mut dyn Limiter {
+        let new = || ask.rule_in(policy).and_then(limiter).expect("the rule has a limit");
+        &mut **self.all.entry(key_of(ask)).or_insert_with(new)
+    }
+
+    /// Runs one step over the limiters of a request.
+    pub(crate) fn step(
+        &mut self,
+        policy: &Policy,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        now: Timestamp,
+    ) -> StepReply {
+        let goes_on = |looks: &[One]| {
+            let mut both = asks.iter().zip(looks);
+            both.all(|(ask, one)| one.verdict.is_allowed() || !ask.enforced)
+        };
+        if args.verb == Verb::Reset {
+            asks.iter().for_each(|ask| self.reset(policy, ask, now));
+            return StepReply::nothing(asks.len(), now);
+        }
+        let earlier = |place: usize| args.leased.get(place).copied().flatten();
+        let mut ones = Vec::new();
+        for (place, ask) in asks.iter().enumerate() {
+            let costs = args.costs.get(place).copied();
+            ones.push(match args.verb {
+                Verb::Ask | Verb::Peek => {
+                    self.of(policy, ask).run(Step::Peek, costs.unwrap_or(ask.asks), now)
+                }
+                Verb::Settle => self.settle(policy, ask, args.actual[place], earlier(place), now),
+                Verb::Renew => self.of(policy, ask).run(Step::Renew { token: ask.token }, 0, now),
+                Verb::Reset => continue,
+            });
+        }
+        let allowed = goes_on(&ones);
+        for (place, (ask, one)) in asks.iter().zip(&mut ones).enumerate() {
+            if args.verb == Verb::Ask && allowed && one.verdict.is_allowed() {
+                // Units under leases come back without a reservation.
+                let reserves = ask.reserves && earlier(place).is_none();
+                let step = if reserves { Step::Reserve } else { Step::Ask };
+                *one = self.of(policy, ask).run(step, ask.cost, now);
+            }
+        }
+        let replies = ones.into_iter().map(|one| Some(reply_of(one))).collect();
+        StepReply { allowed, replies, ..StepReply::nothing(asks.len(), now) }
+    }
+
+    /// Gives back what a step took.
+    pub(crate) fn undo(
+        &mut self,
+        policy: &Policy,
+        asks: &[KeyAsk],
+        leased: &[Option<Micros>],
+        reply: &StepReply,
+        now: Timestamp,
+    ) -> StepReply {
+        let mut undone = StepReply::nothing(asks.len(), now);
+        for (place, taken) in reply.to_undo(asks).iter().enumerate() {
+            if taken.cost > 0 {
+                let earlier = leased.get(place).copied().flatten();
+                undone.put(place, reply_of(self.settle(policy, taken, 0, earlier, now)));
+            }
+        }
+        undone
+    }
+
+    /// Settles what was taken. Under leases the units count as taken so much `earlier`.
+    fn settle(
+        &mut self,
+        policy: &Policy,
+        ask: &KeyAsk,
+        actual: u64,
+        earlier: Option<Micros>,
+        now: Timestamp,
+    ) -> One {
+        let limiter = self.of(policy, ask);
+        let Some(earlier) = earlier.filter(|_| actual < ask.cost) else {
+            let settle = Step::Settle { actual, token: ask.token, since: ask.taken() };
+            return limiter.run(settle, ask.cost, now);
+        };
+        let surplus = ask.cost - actual;
+        let since = ask.since.map(|since| since.minus(earlier));
+        let is_back = since.is_some_and(|since| limiter.give_back_lease(surplus, now, since));
+        let settled = if is_back { Settled::Whole } else { Settled::Late(surplus) };
+        One { settled, ..limiter.run(Step::Peek, 0, now) }
+    }
+
+    fn reset(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) {
+        self.of(policy, ask).run(Step::Reset { remembers: true }, 0, now);
+        self.leases.retain(|(key, ..), _| *key != key_of(ask));
+    }
+
+    /// Takes a lease for a node. Returns how the limiter stands, and when the lease was taken and ends, if it was granted.
+    pub(crate) fn lease(
+        &mut self,
+        policy: &Policy,
+        ask: &KeyAsk,
+        wanted: &Wanted,
+        node: u64,
+        now: Timestamp,
+    ) -> (Report, Option<[Timestamp; 2]>) {
+        let limiter = self.of(policy, ask);
+        let end = limiter.lease(wanted.units, now, wanted.life);
+        let one = limiter.run(Step::Peek, 0, now);
+        if end.is_some() {
+            let is_done = |(key, of, ticket): &(Key, u64, u64)| {
+                *key == key_of(ask) && *of == node && *ticket < wanted.oldest
+            };
+            self.leases.retain(|lease, _| !is_done(lease));
+            let recorded = Recorded { units: wanted.units, at: one.at };
+            self.leases.insert((key_of(ask), node, wanted.ticket), recorded);
+        }
+        (report_of(&one), end.map(|end| [one.at, end]))
+    }
+
+    /// Gives units of a node's lease back, once.
+    pub(crate) fn give_back_lease(
+        &mut self,
+        policy: &Policy,
+        rest: &Unspent<KeyAsk>,
+        node: u64,
+        now: Timestamp,
+    ) -> (GivenBack, Report) {
+        let lease = self.leases.get_mut(&(key_of(&rest.key), node, rest.ticket));
+        let mut taken_at = None;
+        let mut given_back = GivenBack::NotTaken;
+        if let Some(recorded) = lease {
+            if recorded.units == rest.kept {
+                given_back = GivenBack::Back;
+            } else if recorded.units >= rest.kept + rest.units {
+                recorded.units = rest.kept;
+                taken_at = Some(recorded.at);
+            }
+        }
+        let limiter = self.of(policy, &rest.key);
+        if let Some(at) = taken_at {
+            let is_back = limiter.give_back_lease(rest.units, now, at.minus(rest.earlier));
+            given_back = if is_back { GivenBack::Back } else { GivenBack::TooLate };
+        }
+        (given_back, report_of(&limiter.run(Step::Peek, 0, now)))
+    }
+
+    /// Returns the units of a lease that are taken, and when they were.
+    pub(crate) fn leased(&self, rest: &Unspent<KeyAsk>, node: u64) -> Option<(u64, Timestamp)> {
+        let lease = self.leases.get(&(key_of(&rest.key), node, rest.ticket))?;
+        Some((lease.units, lease.at))
+    }
+
+    /// Returns the units of a limiter in use, rounded up.
+    pub(crate) fn used(&self, ask: &KeyAsk, now: Timestamp) -> u64 {
+        self.all.get(&key_of(ask)).map_or(0, |limiter| limiter.used(now))
+    }
+}
+
+fn key_of(ask: &KeyAsk) -> Key {
+    (ask.lineage, ask.fingerprint.clone())
+}
+
+fn report_of(one: &One) -> Report {
+    let (remaining, at) = (one.decision.remaining, one.at);
+    Report { remaining, at, idle_at: at.plus(one.decision.reset_after) }
+}
+
+fn reply_of(one: One) -> LimiterReply {
+    LimiterReply::of_store(Decided::from(one))
+}
