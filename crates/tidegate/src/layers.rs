@@ -116,6 +116,8 @@ mod denials;
 mod fallback;
 mod leases;
 mod recent;
+#[cfg(test)]
+mod sim;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ mod demand;
 mod limiter;
 mod reply;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
 }
 
 /// Runs seeds, and returns the sum of what they met. Panics at the first that fails, with its plan.
-fn sum<S: AddAssign + Default, P: Debug>(
+pub(crate) fn sum<S: AddAssign + Default, P: Debug>(
     seeds: Range<u64>,
     run: impl Fn(u64) -> Result<S, String>,
     plan: impl Fn(u64) -> P,
@@ -62,16 +62,16 @@ fn sum<S: AddAssign + Default, P: Debug>(
     sum
 }
 
-/// The seeds that are asked for.
-fn seeds() -> Range<u64> {
+/// The seeds that are asked for, or a sample for an ordinary test or a long one.
+pub(crate) fn seeds(sample: u64, long_sample: u64) -> Range<u64> {
     let from = setting("TIDEGATE_SIM_FROM", 0);
-    let sample = if testkit::threads::long() { LONG_SAMPLE } else { SAMPLE };
+    let sample = if testkit::threads::long() { long_sample } else { sample };
     from..from + setting("TIDEGATE_SIM_SEEDS", sample)
 }
 
 #[test]
 fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
-    println!("{:#?}", sum(seeds(), run, Plan::of_seed));
+    println!("{:#?}", sum(seeds(SAMPLE, LONG_SAMPLE), run, Plan::of_seed));
 }
 
 /// A simulator in which nothing happens would find nothing.

@@ -75,8 +75,12 @@ impl Report {
 
 impl DenialMemory {
     pub(crate) fn new() -> Self {
+        Self::with_seed(Seed::random())
+    }
+
+    pub(crate) fn with_seed(seed: Seed) -> Self {
         Self {
-            seed: Seed::random(),
+            seed,
             reports: Recent::new(),
             last: AtomicU64::new(0),
             given_back: (0..ENDS).map(|_| AtomicU64::new(0)).collect(),

@@ -71,7 +71,7 @@ impl Share {
     }
 
     /// Returns this node's share of values; a limit of 0 if no share can be made of them.
-    pub(super) fn rule(self, whole: &Rule) -> Rule {
+    pub(crate) fn rule(self, whole: &Rule) -> Rule {
         Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
     }
 

@@ -1,0 +1,58 @@
+//! A simulator of the layers that ship, over one store that fails: nodes, callers and messages in virtual time.
+//!
+//! Each node is [`tower_over`](super::tower_over) a link to the store. One seed is one run, and the same run on every
+//! machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first one.
+
+mod check;
+mod history;
+mod link;
+mod plan;
+mod run;
+mod sent;
+mod store;
+mod world;
+
+use check::Summary;
+use plan::Plan;
+
+use crate::lease::sim::{seeds, sum};
+
+/// The seeds of an ordinary test, and of a long one.
+const SAMPLE: u64 = 30;
+const LONG_SAMPLE: u64 = 2_000;
+
+/// Runs a seed, with leases and without, and checks both.
+fn run_seed(seed: u64) -> Result<Summary, String> {
+    let plan = Plan::of_seed(seed);
+    let exact = plan.exact();
+    let reference = run::run(&exact);
+    check::all(&exact, &reference).map_err(|error| format!("without leases: {error}"))?;
+    let history = run::run(&plan);
+    let mut summary = check::all(&plan, &history)?;
+    check::below(&plan, &history, &reference, &mut summary)?;
+    Ok(summary)
+}
+
+/// A sample of seeds must also meet what they are to check: a simulator in which nothing happens finds nothing.
+#[test]
+fn no_seed_passes_a_bound_or_loses_a_unit_without_a_cause() {
+    let sum = sum(seeds(SAMPLE, LONG_SAMPLE), run_seed, |seed| Plan::of_seed(seed).rules);
+    println!("{sum:#?}");
+    if sum.runs < SAMPLE {
+        return;
+    }
+    let told = [sum.by_store, sum.by_lease, sum.here, sum.open];
+    let back = [sum.undone, sum.gone, sum.settled, sum.more, sum.returned, sum.late, sum.lost];
+    let events = [sum.refused, sum.denied_again, sum.crashed, sum.resets];
+    let mut all = told.iter().chain(&back).chain(&events);
+    assert!(all.all(|count| *count > 3), "something hardly happens: {sum:?}");
+    assert!(20 * sum.admitted > 19 * sum.reference, "leases admit too little: {sum:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_run_again() {
+    for seed in 0..3 {
+        let plan = Plan::of_seed(seed);
+        assert!(run::run(&plan) == run::run(&plan), "seed {seed}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The judge from below: what a run with leases or shares admits, compared with the same run without.
+
+use super::super::history::{By, History, What};
+use super::super::plan::{LONG, Plan, SHORT};
+use super::Summary;
+
+/// The units of a limiter that callers were told of, as limiters of the store or leases admitted them.
+fn told(history: &History, limiter: usize) -> u64 {
+    let of = history.events.iter().filter(|event| event.limiter == limiter);
+    let units = of.map(|event| match event.what {
+        What::Told { units, by: By::Store | By::Lease, .. } => units,
+        _ => 0,
+    });
+    units.sum()
+}
+
+/// Compares a run that loses no node and no data with the same run without leases and shares, limiter by limiter.
+///
+/// Of a limit whose window outlasts the run, nine tenths are admitted at least, whatever messages and outages do. The
+/// definitions forbid that where another rule of a request has leases and a short window or a bucket: units that are held
+/// when a window ends, or that drain on their way back, are lost to callers. What a node admits without the store
+/// is not compared, because a node that holds units admits nothing on top of them.
+pub(in super::super) fn below(
+    plan: &Plan,
+    history: &History,
+    exact: &History,
+    summary: &mut Summary,
+) -> Result<(), String> {
+    if !plan.keeps_all() {
+        return Ok(());
+    }
+    for limiter in (0..plan.limiters.len()).filter(|limiter| plan.is_leased(*limiter)) {
+        let (admitted, reference) = (told(history, limiter), told(exact, limiter));
+        (summary.admitted, summary.reference) =
+            (summary.admitted + admitted, summary.reference + reference);
+        let is_alone = limiter == LONG && !plan.is_leased(SHORT);
+        if is_alone && 10 * admitted < 9 * reference {
+            return Err(format!("{admitted} units are told of, and {reference} without leases"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What happened in a run: what the store took and got back, and what callers were told.
+
+use std::collections::BTreeMap;
+
+/// The cause for which units that a request took are not told to its caller and do not come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// The reply that told of them was lost.
+    Unanswered,
+    /// They were to be given back, and the message was lost, or no message came through.
+    NotUndone,
+    /// They were given back when they counted no more.
+    TooLate,
+    /// The node of the request crashed.
+    Crashed,
+}
+
+/// The decider of a limiter of an admitted request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Store,
+    Lease,
+    /// The limiter of the node, in place of the store. The node could spend leased units of it for so long.
+    Here {
+        lasts_us: u64,
+    },
+    /// Nobody: the rule is open.
+    Open,
+}
+
+/// Something that happened to a limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The store took units for a request.
+    Taken {
+        request: u64,
+        units: u64,
+    },
+    /// Units of a request came back; a level gives no credit for `drained` of them, in thousandths.
+    Undone {
+        request: u64,
+        units: u64,
+        drained: u64,
+    },
+    Gone {
+        request: u64,
+        units: u64,
+        why: Why,
+    },
+    /// A node got a lease.
+    Granted {
+        node: usize,
+        ticket: u64,
+        units: u64,
+    },
+    /// A node gave units of a lease back, once. If they were not too late, the store has them again.
+    Returned {
+        node: usize,
+        ticket: u64,
+        units: u64,
+        is_late: bool,
+        drained: u64,
+    },
+    /// A reservation was settled in the store: units came back, or were taken as well.
+    Settled {
+        request: u64,
+        back: u64,
+        late: u64,
+        more: u64,
+        cut: u64,
+        drained: u64,
+    },
+    Reset,
+    /// A caller heard that a settlement or a reset was done, or that it is not known if it was.
+    Back {
+        node: usize,
+        is_reset: bool,
+    },
+    /// A limiter denied a request that was asked at that time: the store, or a denial of the store that is repeated.
+    Denied {
+        node: usize,
+        cost: u64,
+        asked: u64,
+        is_repeated: bool,
+    },
+    /// A caller was told that its request is admitted. It had asked at that time.
+    Told {
+        request: u64,
+        node: usize,
+        units: u64,
+        by: By,
+        asked: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Microseconds since the run began.
+    pub(super) at: u64,
+    pub(super) limiter: usize,
+    pub(super) what: What,
+}
+
+/// What a caller was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    Refused,
+    Admitted {
+        is_degraded: bool,
+    },
+    /// A look, or a reset.
+    Nothing,
+}
+
+/// What a node counted until it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) crashed: bool,
+    pub(super) taken: u64,
+    pub(super) spent: u64,
+    pub(super) unspent: u64,
+    pub(super) lost: u64,
+    /// Of these, the units that came back when they counted no more, and those of which no reply came.
+    pub(super) too_late: u64,
+    pub(super) no_reply: u64,
+    /// Units of leases that came when nothing waited for them, and were given back.
+    pub(super) late: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct History {
+    pub(super) events: Vec<Event>,
+    /// By the number of the request. A caller that has gone, or whose node crashed, has no answer.
+    pub(super) answers: BTreeMap<u64, Answered>,
+    pub(super) accounts: Vec<Account>,
+    /// What the store counts of each limiter at the end.
+    pub(super) used: Vec<u64>,
+    /// When the run ended, in microseconds.
+    pub(super) ended: u64,
+}

@@ -1,0 +1,321 @@
+//! A run: nodes that begin and end, and callers that ask them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::history::{Account, Answered, By, History, What};
+use super::link::Link;
+use super::plan::{End, Kind, Plan, Request, TIMEOUT_MS};
+use super::world::{NodeClock, World};
+use crate::clock::Clock;
+use crate::key::Seed;
+use crate::layers::{
+    DenialMemory, Handles, LayerParts, Local, Lost, Share, Tower, UntilDropped, tower_over,
+};
+use crate::request::Origin;
+use crate::rules::Policy;
+use crate::step::Standing;
+use crate::store::{GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
+
+/// How long a run goes on when all nodes have ended, so that what is on its way arrives.
+const REST: Duration = Duration::from_secs(8);
+
+/// A node: the tower that ships, over a link to the store.
+struct Node {
+    number: usize,
+    tower: Tower<Link>,
+    link: Link,
+    until_dropped: Mutex<Option<UntilDropped>>,
+}
+
+impl Node {
+    fn begin(world: &Arc<World>, number: usize) -> Self {
+        let plan = &world.plan;
+        let policy = Policy::new(plan.rules.clone()).expect("a policy of a plan is valid");
+        let clock = NodeClock::new(world.began(), plan.nodes[number].clock);
+        let host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clock(clock);
+        let local = Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone());
+        let local = Arc::new(local);
+        let generation = local.memory.newest().share();
+        let memory = plan.repeats_denials.then(|| Arc::new(DenialMemory::with_seed(seed())));
+        let (forgets, clock) = (memory.clone(), host.clone());
+        let on_units_back = Arc::new(move |asks: &[KeyAsk]| {
+            if let Some(memory) = &forgets {
+                memory.forget(asks, clock.now());
+            }
+        });
+        let handles =
+            Handles { on_units_back: Arc::clone(&on_units_back) as _, report: Arc::new(|_| ()) };
+        let on_denied = Arc::new(|| ());
+        let parts = LayerParts { local, denials: memory, on_denied, nodes: 1, handles };
+        let link =
+            Link::new(Arc::clone(world), number, host, Arc::clone(&generation), on_units_back);
+        let tower = tower_over(link.clone(), &generation, parts);
+        let until_dropped = Mutex::new(Some(tower.inner.inner.until_dropped()));
+        Self { number, tower, link, until_dropped }
+    }
+
+    /// Ends the node: it gives back what it holds, or no message of it comes through any more.
+    async fn end(&self, end: End) {
+        match end {
+            End::Leaves => self.tower.end().await,
+            End::Crashes => self.link.cut(),
+        }
+        self.until_dropped.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn account(&self) -> Account {
+        let leases = &self.tower.inner.inner;
+        let (counts, calls) = (leases.counts(), leases.calls());
+        Account {
+            crashed: self.link.is_cut(),
+            taken: counts.taken,
+            spent: counts.spent,
+            unspent: counts.unspent,
+            lost: calls.all_lost(),
+            too_late: calls.lost(Lost::TooLate),
+            no_reply: calls.lost(Lost::NoReply),
+            late: calls.units_late.load(Relaxed),
+        }
+    }
+
+    /// Decides a request as a gate does: at once, if the store need not be asked.
+    async fn ask(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let is_now = args.verb == Verb::Ask && !args.is_queued && self.tower.decides_now();
+        let now = if is_now { self.tower.step_now(asks, args) } else { None };
+        match now {
+            Some(reply) => Ok(reply),
+            None => self.tower.step(asks, args).await,
+        }
+    }
+
+    /// One caller: asks, and settles what it reserved.
+    async fn serve(&self, number: u64, request: &Request) {
+        let world = self.link.world();
+        let asked = world.passed_us();
+        let is_reservation = matches!(request.kind, Kind::Reserve { .. });
+        let of_part = |(limiter, cost): &(usize, u64)| KeyAsk {
+            reserves: is_reservation,
+            ..world.ask(*limiter, *cost)
+        };
+        let asks: Vec<_> = request.parts.iter().map(of_part).collect();
+        let origin = Origin { id: None, source: number };
+        let verb = if request.kind == Kind::Peek { Verb::Peek } else { Verb::Ask };
+        let args = StepArgs::new(verb, origin, self.tower.host().deadline());
+        let args = StepArgs { is_queued: request.kind == Kind::Queued, ..args };
+        let reply = match request.kind {
+            Kind::Reset => {
+                // If no reply came, it is not known if it was done.
+                let reset = StepArgs { verb: Verb::Reset, ..args };
+                let _ = self.tower.step(&asks, reset).await;
+                self.note_back(&asks, true);
+                return;
+            }
+            Kind::Abandoned { after } => {
+                let after = Duration::from_millis(after);
+                let Ok(reply) = timeout(after, self.ask(&asks, args)).await else { return };
+                reply
+            }
+            _ => self.ask(&asks, args).await,
+        };
+        if self.link.is_cut() {
+            return;
+        }
+        let unavailable =
+            |gave_up: GaveUp| StepReply::unavailable(asks.len(), gave_up.error.lack());
+        let reply = reply.unwrap_or_else(unavailable);
+        if verb == Verb::Peek {
+            world.history().answers.insert(number, Answered::Nothing);
+            return;
+        }
+        self.tell(number, asked, &asks, &reply);
+        if let Kind::Reserve { after, percent } = request.kind
+            && reply.allowed
+        {
+            sleep(Duration::from_millis(after)).await;
+            self.settle(number, &asks, &reply, percent).await;
+        }
+    }
+
+    fn note_back(&self, asks: &[KeyAsk], is_reset: bool) {
+        let back = What::Back { node: self.number, is_reset };
+        asks.iter().for_each(|ask| self.link.world().note(ask, back));
+    }
+
+    /// Notes which limiters denied a request that the store decided, or has decided before.
+    fn note_denials(&self, asked: u64, asks: &[KeyAsk], reply: &StepReply) {
+        for (ask, one) in asks.iter().zip(&reply.replies) {
+            let Some(one) = one else { continue };
+            if !one.decided.decision.is_allowed() && reply.standing == Standing::Exact {
+                let (node, cost, is_repeated) = (self.number, ask.cost, !one.by_store);
+                self.link.world().note(ask, What::Denied { node, cost, asked, is_repeated });
+            }
+        }
+    }
+
+    /// Notes what a caller is told.
+    fn tell(&self, request: u64, asked: u64, asks: &[KeyAsk], reply: &StepReply) {
+        let world = self.link.world();
+        let answered = match (reply.allowed, reply.standing) {
+            (true, standing) => Answered::Admitted { is_degraded: standing != Standing::Exact },
+            (false, _) => Answered::Refused,
+        };
+        world.history().answers.insert(request, answered);
+        self.note_denials(asked, asks, reply);
+        for (ask, one) in asks.iter().zip(&reply.replies).filter(|_| reply.allowed) {
+            if one.as_ref().is_some_and(|one| !one.decided.decision.is_allowed()) {
+                continue;
+            }
+            let by = match one {
+                None => By::Open,
+                Some(one) if one.by_store => By::Store,
+                // Limiters of the node are asked under a share of their values.
+                Some(one) if one.decided.values.is_some() => {
+                    let lasts = self.tower.lasts(ask);
+                    By::Here { lasts_us: lasts.map_or(0, |lasts| lasts.as_micros().max(1)) }
+                }
+                Some(_) => By::Lease,
+            };
+            let (node, units) = (self.number, ask.cost);
+            world.note(ask, What::Told { request, node, units, by, asked });
+        }
+    }
+
+    /// Settles a reservation as a gate does, with the limiters that gave units.
+    async fn settle(&self, number: u64, asks: &[KeyAsk], reply: &StepReply, percent: u64) {
+        if self.link.is_cut() {
+            return;
+        }
+        let mut taken = Vec::new();
+        for (ask, one) in asks.iter().zip(&reply.replies) {
+            let Some(decided) = one.as_ref().map(|one| &one.decided) else { continue };
+            if decided.decision.is_allowed() {
+                let reserves = !self.tower.has_leases(ask);
+                taken.push(KeyAsk { since: decided.since, reserves, ..ask.clone() });
+            }
+        }
+        let actual: Vec<_> = taken.iter().map(|ask| ask.cost * percent / 100).collect();
+        let under = vec![None; taken.len()];
+        let settle = StepArgs::settle(&actual, &under, self.tower.host().deadline());
+        let origin = Origin { id: None, source: number };
+        let settle = StepArgs { lack: reply.standing.lack(), origin, ..settle };
+        // If no reply came, it is not known if it was done.
+        let _ = self.tower.step(&taken, settle).await;
+        if settle.lack.is_none() {
+            self.note_back(&taken, false);
+        }
+    }
+}
+
+/// A seed of fingerprints that is the same in every run.
+fn seed() -> Seed {
+    let words = Seed::random().words().len();
+    Seed::from_words(&vec![7; words]).expect("as many words")
+}
+
+/// All nodes of a run.
+struct Run {
+    world: Arc<World>,
+    nodes: Vec<Option<Arc<Node>>>,
+    is_up: Vec<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Something that the plan says.
+#[derive(Clone, Copy)]
+enum Next {
+    Begin(usize),
+    End(usize, End),
+    Request(usize),
+}
+
+/// Runs a plan in virtual time.
+pub(super) fn run(plan: &Plan) -> History {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let world = Arc::new(World::new(plan.clone()));
+        let nodes = plan.nodes.iter().map(|_| None).collect();
+        let is_up = vec![false; plan.nodes.len()];
+        Run { world, nodes, is_up, tasks: Vec::new() }.until_the_end().await
+    })
+}
+
+impl Run {
+    async fn until_the_end(mut self) -> History {
+        let world = Arc::clone(&self.world);
+        let plan = &world.plan;
+        let mut all = Vec::new();
+        for (number, node) in plan.nodes.iter().enumerate() {
+            all.push((node.joins, Next::Begin(number)));
+            all.extend(node.end.map(|(at, end)| (at, Next::End(number, end))));
+        }
+        let requests = plan.requests.iter().enumerate();
+        all.extend(requests.map(|(number, request)| (request.at, Next::Request(number))));
+        all.sort_by_key(|(at, _)| *at);
+        for (at, next) in all {
+            sleep_until(world.began() + Duration::from_millis(at)).await;
+            self.happen(next);
+        }
+        for task in std::mem::take(&mut self.tasks) {
+            task.await.expect("no caller panics");
+        }
+        for (node, is_up) in self.nodes.iter().zip(&self.is_up) {
+            if let (Some(node), true) = (node, is_up) {
+                node.end(End::Leaves).await;
+            }
+        }
+        sleep(REST).await;
+        let accounts = self.nodes.iter().flatten().map(|node| node.account()).collect();
+        let now: Timestamp = world.store_now();
+        let used = |limiter| world.limiters().used(&world.ask(limiter, 0), now);
+        let used = (0..plan.limiters.len()).map(used).collect();
+        let mut history = std::mem::take(&mut *world.history());
+        // At one time, limiters are asked in any order.
+        history.events.sort_by_key(|event| (event.at, event.limiter));
+        History { accounts, used, ended: world.passed_us(), ..history }
+    }
+
+    fn happen(&mut self, next: Next) {
+        match next {
+            Next::Begin(number) => {
+                self.nodes[number] = Some(Arc::new(Node::begin(&self.world, number)));
+                self.is_up[number] = true;
+                self.count();
+            }
+            Next::End(number, end) => {
+                self.is_up[number] = false;
+                if let Some(node) = self.nodes[number].clone() {
+                    self.tasks.push(tokio::spawn(async move { node.end(end).await }));
+                }
+                self.count();
+            }
+            Next::Request(number) => {
+                let request = self.world.plan.requests[number].clone();
+                let Some(node) = self.nodes[request.node].clone() else { return };
+                if self.is_up[request.node] {
+                    let serve = async move { node.serve(number as u64, &request).await };
+                    self.tasks.push(tokio::spawn(serve));
+                }
+            }
+        }
+    }
+
+    /// Lets the nodes know, a while later, how many they are.
+    fn count(&self) {
+        let nodes = self.is_up.iter().filter(|is_up| **is_up).count() as u64;
+        let up = self.nodes.iter().zip(&self.is_up).filter(|(_, is_up)| **is_up);
+        let hear: Vec<_> =
+            up.filter_map(|(node, _)| Some(node.as_ref()?.tower.inner.inner.nodes())).collect();
+        let beat = Duration::from_millis(self.world.plan.beat);
+        tokio::spawn(async move {
+            sleep(beat).await;
+            hear.iter().for_each(|hear| hear(nodes));
+        });
+    }
+}

@@ -1,0 +1,160 @@
+//! Steps on their way to the store, and replies that give back what they tell of unless a caller hears them.
+
+use std::sync::Arc;
+
+use tidegate_core::{Micros, Timestamp};
+use tokio::sync::oneshot::Sender;
+
+use super::history::{What, Why};
+use super::link::{Carried, Link};
+use crate::request::Origin;
+use crate::store::fake::Limiters;
+use crate::store::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
+
+/// A step that is sent, with all that belongs to it. The source of its origin is the number of its request.
+pub(super) struct SentStep {
+    asks: Vec<KeyAsk>,
+    verb: Verb,
+    request: u64,
+    actual: Vec<u64>,
+    costs: Vec<u64>,
+    leased: Vec<Option<Micros>>,
+}
+
+impl SentStep {
+    pub(super) fn new(asks: &[KeyAsk], args: StepArgs<'_>) -> Self {
+        let (actual, costs) = (args.actual.to_vec(), args.costs.to_vec());
+        let (leased, request) = (args.leased.to_vec(), args.origin.source);
+        Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased }
+    }
+
+    /// Runs the step in the store, and notes what it takes.
+    fn run(&self, link: &Link, limiters: &mut Limiters, now: Timestamp) -> StepReply {
+        let Self { asks, verb, actual, costs, leased, .. } = self;
+        let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
+        let reply =
+            limiters.step(link.policy(), asks, StepArgs { actual, costs, leased, ..args }, now);
+        if *verb == Verb::Reset {
+            asks.iter().for_each(|ask| link.world().note(ask, What::Reset));
+        }
+        for (place, one) in reply.replies.iter().enumerate() {
+            let (Some(one), Some(ask)) = (one, asks.get(place)) else { continue };
+            match verb {
+                Verb::Settle => self.note_settled(link, place, one),
+                Verb::Ask if reply.allowed && one.decided.decision.is_allowed() => {
+                    let (request, units) = (self.request, ask.cost);
+                    link.world().note(ask, What::Taken { request, units });
+                }
+                _ => {}
+            }
+        }
+        reply
+    }
+
+    fn note_settled(&self, link: &Link, place: usize, one: &LimiterReply) {
+        let (ask, actual) = (&self.asks[place], self.actual[place]);
+        let settled = one.decided.settled;
+        let (late, cut) = (settled.late_units(), settled.cut_units());
+        let back = ask.cost.saturating_sub(actual) - late;
+        let more = actual.saturating_sub(ask.cost) - cut;
+        let earlier = self.leased.get(place).copied().flatten().unwrap_or_default();
+        let since = ask.since.map(|since| since.minus(earlier));
+        let drained = link.world().drained(ask, back, since);
+        let request = self.request;
+        link.world().note(ask, What::Settled { request, back, late, more, cut, drained });
+    }
+
+    /// Notes that what the step took will neither be told nor come back.
+    fn note_gone(&self, link: &Link, reply: &StepReply, why: Why) {
+        for (ask, one) in self.asks.iter().zip(&reply.replies) {
+            let took = |one: &LimiterReply| one.decided.decision.is_allowed();
+            if self.verb == Verb::Ask && reply.allowed && one.as_ref().is_some_and(took) {
+                let (request, units) = (self.request, ask.cost);
+                link.world().note(ask, What::Gone { request, units, why: link.lost_by(why) });
+            }
+        }
+    }
+
+    /// Gives back in the store what the step took.
+    fn undo_in(
+        &self,
+        link: &Link,
+        reply: &StepReply,
+        limiters: &mut Limiters,
+        now: Timestamp,
+    ) -> StepReply {
+        let undone = limiters.undo(link.policy(), &self.asks, &self.leased, reply, now);
+        for (place, one) in undone.replies.iter().enumerate() {
+            let Some(one) = one else { continue };
+            let (ask, request) = (&self.asks[place], self.request);
+            let earlier = self.leased.get(place).copied().flatten().unwrap_or_default();
+            let taken = reply.replies.get(place).and_then(Option::as_ref);
+            let since = taken.and_then(|one| one.decided.since).map(|since| since.minus(earlier));
+            let late = one.decided.settled.late_units();
+            let drained = link.world().drained(ask, ask.cost - late, since);
+            let units = ask.cost - late;
+            link.world().note(ask, What::Undone { request, units, drained });
+            if late > 0 {
+                let gone = What::Gone { request, units: late, why: Why::TooLate };
+                link.world().note(ask, gone);
+            }
+        }
+        undone
+    }
+
+    /// Gives back what the step took, if the message comes through.
+    pub(super) async fn undo(&self, link: &Link, reply: &StepReply) -> StepReply {
+        let nothing = StepReply::nothing(self.asks.len(), reply.now);
+        let Some(first) = self.asks.first().filter(|_| reply.allowed) else { return nothing };
+        let act =
+            |limiters: &mut Limiters, now: Timestamp| self.undo_in(link, reply, limiters, now);
+        let undone = match link.carry(first, act).await {
+            Carried::Came(undone) => undone,
+            Carried::Unheard(_) => nothing,
+            Carried::NotThere => {
+                self.note_gone(link, reply, Why::NotUndone);
+                nothing
+            }
+        };
+        link.units_are_back(&self.asks);
+        undone
+    }
+
+    /// Sends the step, and tells what came of it. Whoever hears nothing for this reason hears an error.
+    pub(super) async fn send(self, link: Link, tell: Sender<Delivered>) {
+        let Some(first) = self.asks.first() else { return };
+        let act = |limiters: &mut Limiters, now: Timestamp| self.run(&link, limiters, now);
+        match link.carry(first, act).await {
+            Carried::Came(reply) => {
+                let step = Arc::new(self);
+                let reply = reply.with_receipt(Receipt::new(Arc::clone(&step)));
+                // If nobody waits for it any more, it gives back what it tells of.
+                let _ = tell.send(Delivered { link, step, reply: Some(reply) });
+            }
+            Carried::Unheard(reply) => self.note_gone(&link, &reply, Why::Unanswered),
+            Carried::NotThere => {}
+        }
+    }
+}
+
+/// A reply at the node. If it is dropped, what it tells of is given back.
+pub(super) struct Delivered {
+    link: Link,
+    step: Arc<SentStep>,
+    reply: Option<StepReply>,
+}
+
+impl Delivered {
+    /// The reply, for a caller who hears it.
+    pub(super) fn take(mut self) -> Option<StepReply> {
+        self.reply.take()
+    }
+}
+
+impl Drop for Delivered {
+    fn drop(&mut self) {
+        let Some(reply) = self.reply.take().filter(|_| self.step.verb == Verb::Ask) else { return };
+        let (link, step) = (self.link.clone(), Arc::clone(&self.step));
+        tokio::spawn(async move { step.undo(&link, &reply).await });
+    }
+}

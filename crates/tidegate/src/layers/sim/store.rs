@@ -1,0 +1,155 @@
+//! The verbs of a store over a node's link: what it sends, how long it waits, and what it says of what it did not hear.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::history::What;
+use super::link::{Carried, Link};
+use super::plan::Trouble;
+use super::sent::SentStep;
+use crate::clock::Clock;
+use crate::lease::{GivenBack, Report, Unspent};
+use crate::store::fake::Limiters;
+use crate::store::memory::Generation;
+use crate::store::{
+    GaveUp, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply, Store,
+    StoreError,
+};
+
+impl Link {
+    /// Asks the store in a task of its own, and waits until the deadline. Returns what is waited for after that.
+    async fn ask_by<T: Send + 'static>(
+        &self,
+        ask: &KeyAsk,
+        deadline: Instant,
+        act: impl FnOnce(&Self, &mut Limiters, Timestamp) -> T + Send + 'static,
+    ) -> Result<Result<T, StoreError>, oneshot::Receiver<T>> {
+        let (tell, mut told) = oneshot::channel();
+        let (link, ask) = (self.clone(), ask.clone());
+        drop(self.host().spawn(async move {
+            let act = |limiters: &mut Limiters, now: Timestamp| act(&link, limiters, now);
+            if let Carried::Came(result) = link.carry(&ask, act).await {
+                // An error means that nobody waits for it any more.
+                let _ = tell.send(result);
+            }
+        }));
+        match timeout_at(deadline, &mut told).await {
+            Ok(Ok(result)) => Ok(Ok(result)),
+            Ok(Err(_)) => Ok(Err(unreachable())),
+            Err(_) => Err(told),
+        }
+    }
+}
+
+fn unreachable() -> StoreError {
+    StoreError::Unreachable("the connection was lost".to_owned())
+}
+
+impl Store for Link {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        let Some(first) = asks.first() else { return Ok(StepReply::nothing(0, self.host().now())) };
+        if self.knows_away(first) {
+            return Err(StoreError::Away.into());
+        }
+        let (tell, mut told) = oneshot::channel();
+        drop(self.host().spawn(SentStep::new(asks, args).send(self.clone(), tell)));
+        match timeout_at(args.deadline, &mut told).await {
+            Ok(Ok(delivered)) => delivered.take().ok_or_else(|| unreachable().into()),
+            Ok(Err(_)) => Err(unreachable().into()),
+            Err(_) => {
+                let late = Late::new(move |is_kept| {
+                    if is_kept {
+                        tokio::spawn(async move { told.await.map(|delivered| delivered.take()) });
+                    }
+                });
+                Err(GaveUp { late, ..GaveUp::from(StoreError::Timeout) })
+            }
+        }
+    }
+
+    async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
+        let Some(sent) = reply.receipt().and_then(|receipt| receipt.get::<Arc<SentStep>>()) else {
+            return StepReply::nothing(asks.len(), args.at.unwrap_or_default());
+        };
+        sent.undo(self, reply).await
+    }
+
+    async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
+        if self.knows_away(ask) {
+            return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
+        }
+        let LeaseAsk { wanted, node, on_late } = lease;
+        let (wanted, of) = (*wanted, ask.clone());
+        let take = move |link: &Self, limiters: &mut Limiters, now: Timestamp| {
+            let (report, granted) = limiters.lease(link.policy(), &of, &wanted, node, now);
+            if granted.is_some() {
+                let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
+                link.world().note(&of, What::Granted { node, ticket, units });
+            }
+            LeaseResult::Decided(report, granted)
+        };
+        match self.ask_by(ask, self.host().deadline(), take).await {
+            Ok(replied) => {
+                LeaseReply { is_in_time: true, result: replied.unwrap_or(LeaseResult::Unknown) }
+            }
+            Err(late) => {
+                on_late();
+                let result = late.await.unwrap_or(LeaseResult::Unknown);
+                LeaseReply { is_in_time: false, result }
+            }
+        }
+    }
+
+    async fn give_back_lease(
+        &self,
+        rest: &Unspent<KeyAsk>,
+        node: u64,
+    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+        if self.knows_away(&rest.key) {
+            return Err(StoreError::Away);
+        }
+        let of = rest.clone();
+        let give = move |link: &Self, limiters: &mut Limiters, now: Timestamp| {
+            let had = limiters.leased(&of, node);
+            let (given_back, report) = limiters.give_back_lease(link.policy(), &of, node, now);
+            if let Some((units, at)) = had
+                && limiters.leased(&of, node).is_some_and(|(left, _)| left < units)
+            {
+                let (node, ticket, units) = (link.wire.node, of.ticket, of.units);
+                let is_late = given_back == GivenBack::TooLate;
+                let drained = link.world().drained(&of.key, units, Some(at.minus(of.earlier)));
+                let returned = What::Returned { node, ticket, units, is_late, drained };
+                link.world().note(&of.key, returned);
+            }
+            (given_back, report)
+        };
+        let given_back = self.ask_by(&rest.key, self.host().deadline(), give).await;
+        given_back.unwrap_or(Err(StoreError::Timeout)).map(Some)
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        self.with(generation)
+    }
+
+    fn host(&self) -> &Host {
+        &self.wire.host
+    }
+
+    /// Waits while no message about any slot comes through.
+    async fn fit(&self) {
+        let (world, node) = (self.world(), self.wire.node);
+        let kinds = [Trouble::Away, Trouble::Frozen];
+        while let Some(trouble) = kinds.iter().find_map(|kind| world.trouble(*kind, node, None)) {
+            let left_ms = trouble.to - world.passed_us() / 1_000;
+            sleep(Duration::from_millis(left_ms)).await;
+        }
+    }
+
+    fn slot(&self, ask: &KeyAsk) -> Option<u16> {
+        self.slot_of(ask)
+    }
+}
