@@ -41,10 +41,10 @@ fn no_seed_passes_a_bound_or_loses_a_unit_without_a_cause() {
     if sum.runs < SAMPLE {
         return;
     }
-    let told = [sum.by_store, sum.by_lease, sum.here, sum.open];
+    let admitted = [sum.by_store, sum.by_lease, sum.here, sum.open];
     let back = [sum.undone, sum.gone, sum.settled, sum.more, sum.returned, sum.late, sum.lost];
     let events = [sum.refused, sum.denied_again, sum.crashed, sum.resets];
-    let mut all = told.iter().chain(&back).chain(&events);
+    let mut all = admitted.iter().chain(&back).chain(&events);
     assert!(all.all(|count| *count > 3), "something hardly happens: {sum:?}");
     assert!(20 * sum.admitted > 19 * sum.reference, "leases admit too little: {sum:?}");
 }

@@ -42,7 +42,7 @@ struct Part {
     taken: u64,
     undone: u64,
     gone: u64,
-    told: u64,
+    admitted: u64,
 }
 
 /// What a request took and does not need comes back, and nothing else: the store has the units that its caller was told
@@ -53,7 +53,7 @@ fn each_request(plan: &Plan, history: &History) -> Result<(), String> {
         let (What::Taken { request, .. }
         | What::Undone { request, .. }
         | What::Gone { request, .. }
-        | What::Told { request, by: By::Store, .. }) = event.what
+        | What::Admitted { request, by: By::Store, .. }) = event.what
         else {
             continue;
         };
@@ -62,20 +62,20 @@ fn each_request(plan: &Plan, history: &History) -> Result<(), String> {
             What::Taken { units, .. } => part.taken += units,
             What::Undone { units, .. } => part.undone += units,
             What::Gone { units, .. } => part.gone += units,
-            What::Told { units, .. } => part.told += units,
+            What::Admitted { units, .. } => part.admitted += units,
             _ => {}
         }
     }
     for ((request, limiter), part) in parts {
         let asked = &plan.requests[request as usize];
         let answered = history.answers.get(&request);
-        let Part { taken, undone, gone, told } = part;
+        let Part { taken, undone, gone, admitted } = part;
         let stays = taken.checked_sub(undone + gone);
         let is_right = match answered {
             Some(Answered::Admitted { is_degraded: true }) => {
                 stays == Some(0) || gone + undone == 0
             }
-            Some(_) => stays == Some(told),
+            Some(_) => stays == Some(admitted),
             // The process of a caller without an answer may have ended.
             None => stays == Some(0) || history.accounts[asked.node].crashed,
         };
@@ -94,7 +94,7 @@ fn each_settlement(plan: &Plan, history: &History) -> Result<(), String> {
     let mut settled: BTreeMap<(u64, usize), (u64, u64)> = BTreeMap::new();
     for event in &history.events {
         match event.what {
-            What::Told { request, by: By::Store | By::Lease, .. } => {
+            What::Admitted { request, by: By::Store | By::Lease, .. } => {
                 settled.entry((request, event.limiter)).or_default().0 += 1;
             }
             What::Settled { request, .. } => {
@@ -103,11 +103,11 @@ fn each_settlement(plan: &Plan, history: &History) -> Result<(), String> {
             _ => {}
         }
     }
-    for ((request, limiter), (told, settled)) in settled {
+    for ((request, limiter), (admitted, settled)) in settled {
         let asked = &plan.requests[request as usize];
         let reserves = matches!(asked.kind, Kind::Reserve { .. });
         let is_due = reserves && plan.is_calm();
-        if settled > told || is_due && settled < told {
+        if settled > admitted || is_due && settled < admitted {
             return Err(format!("{asked:?} was settled {settled} times with limiter {limiter}"));
         }
     }
@@ -121,7 +121,7 @@ fn leases(history: &History) -> Result<(), String> {
         history.events.iter().any(resets)
     };
     let mut left: BTreeMap<(usize, usize), i64> = BTreeMap::new();
-    let mut told = vec![0; history.accounts.len()];
+    let mut admitted = vec![0; history.accounts.len()];
     let mut late = vec![0; history.accounts.len()];
     // The tickets up to which leases ended with a reset through the node, and when that was known.
     let mut voids: BTreeMap<(usize, usize), (u64, u64)> = BTreeMap::new();
@@ -138,8 +138,8 @@ fn leases(history: &History) -> Result<(), String> {
                 let is_void = void(node).is_some_and(|(last, _)| ticket <= last);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
-            What::Told { node, units, by: By::Lease, asked, .. } => {
-                told[node] += units;
+            What::Admitted { node, units, by: By::Lease, asked, .. } => {
+                admitted[node] += units;
                 let is_void = void(node).is_some_and(|(_, at)| asked <= at);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
@@ -165,8 +165,11 @@ fn leases(history: &History) -> Result<(), String> {
         if lost > account.no_reply {
             return Err(format!("node {node} lost {lost} leased units: {account:?}, {left:?}"));
         }
-        if account.taken != account.spent + account.unspent || account.spent != told[node] {
-            return Err(format!("node {node} told of {} leased units: {account:?}", told[node]));
+        if account.taken != account.spent + account.unspent || account.spent != admitted[node] {
+            return Err(format!(
+                "node {node} told of {} leased units: {account:?}",
+                admitted[node]
+            ));
         }
         if account.too_late > late[node] {
             return Err(format!("node {node} counts units as late that came back: {account:?}"));
@@ -215,7 +218,7 @@ fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
     }
     let (mut admitted, mut here) = (Vec::new(), BTreeMap::<usize, Vec<Admission>>::new());
     for event in events {
-        let What::Told { request, node, units, by, asked } = event.what else { continue };
+        let What::Admitted { request, node, units, by, asked } = event.what else { continue };
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
         match by {
             By::Store => {

@@ -84,7 +84,7 @@ pub(super) enum What {
         is_repeated: bool,
     },
     /// A caller was told that its request is admitted. It had asked at that time.
-    Told {
+    Admitted {
         request: u64,
         node: usize,
         units: u64,

@@ -182,7 +182,7 @@ impl Node {
                 Some(_) => By::Lease,
             };
             let (node, units) = (self.number, ask.cost);
-            world.note(ask, What::Told { request, node, units, by, asked });
+            world.note(ask, What::Admitted { request, node, units, by, asked });
         }
     }
 

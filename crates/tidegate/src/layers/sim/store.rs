@@ -28,7 +28,7 @@ impl Link {
         deadline: Instant,
         act: impl FnOnce(&Self, &mut Limiters, Timestamp) -> T + Send + 'static,
     ) -> Result<Result<T, StoreError>, oneshot::Receiver<T>> {
-        let (tell, mut told) = oneshot::channel();
+        let (tell, mut replied) = oneshot::channel();
         let (link, ask) = (self.clone(), ask.clone());
         drop(self.host().spawn(async move {
             let act = |limiters: &mut Limiters, now: Timestamp| act(&link, limiters, now);
@@ -37,10 +37,10 @@ impl Link {
                 let _ = tell.send(result);
             }
         }));
-        match timeout_at(deadline, &mut told).await {
+        match timeout_at(deadline, &mut replied).await {
             Ok(Ok(result)) => Ok(Ok(result)),
             Ok(Err(_)) => Ok(Err(unreachable())),
-            Err(_) => Err(told),
+            Err(_) => Err(replied),
         }
     }
 }
@@ -55,15 +55,17 @@ impl Store for Link {
         if self.knows_away(first) {
             return Err(StoreError::Away.into());
         }
-        let (tell, mut told) = oneshot::channel();
+        let (tell, mut replied) = oneshot::channel();
         drop(self.host().spawn(SentStep::new(asks, args).send(self.clone(), tell)));
-        match timeout_at(args.deadline, &mut told).await {
+        match timeout_at(args.deadline, &mut replied).await {
             Ok(Ok(delivered)) => delivered.take().ok_or_else(|| unreachable().into()),
             Ok(Err(_)) => Err(unreachable().into()),
             Err(_) => {
                 let late = Late::new(move |is_kept| {
                     if is_kept {
-                        tokio::spawn(async move { told.await.map(|delivered| delivered.take()) });
+                        tokio::spawn(
+                            async move { replied.await.map(|delivered| delivered.take()) },
+                        );
                     }
                 });
                 Err(GaveUp { late, ..GaveUp::from(StoreError::Timeout) })

@@ -5,10 +5,10 @@ use super::super::plan::{LONG, Plan, SHORT};
 use super::Summary;
 
 /// The units of a limiter that callers were told of, as limiters of the store or leases admitted them.
-fn told(history: &History, limiter: usize) -> u64 {
+fn admitted(history: &History, limiter: usize) -> u64 {
     let of = history.events.iter().filter(|event| event.limiter == limiter);
     let units = of.map(|event| match event.what {
-        What::Told { units, by: By::Store | By::Lease, .. } => units,
+        What::Admitted { units, by: By::Store | By::Lease, .. } => units,
         _ => 0,
     });
     units.sum()
@@ -30,7 +30,7 @@ pub(in super::super) fn below(
         return Ok(());
     }
     for limiter in (0..plan.limiters.len()).filter(|limiter| plan.is_leased(*limiter)) {
-        let (admitted, reference) = (told(history, limiter), told(exact, limiter));
+        let (admitted, reference) = (admitted(history, limiter), admitted(exact, limiter));
         (summary.admitted, summary.reference) =
             (summary.admitted + admitted, summary.reference + reference);
         let is_alone = limiter == LONG && !plan.is_leased(SHORT);

@@ -57,7 +57,7 @@ impl Summary {
         let mut sum = Self { runs: 1, ..Self::default() };
         for event in &history.events {
             match event.what {
-                What::Told { units, by, .. } => match by {
+                What::Admitted { units, by, .. } => match by {
                     By::Store => sum.by_store += units,
                     By::Lease => sum.by_lease += units,
                     By::Here { .. } => sum.here += units,
