@@ -190,8 +190,8 @@ const LEASES: &[Mutant] = &[
         name: "returned units can still be spent",
         file: LIMITER,
         replacements: &[(
-            "(self.leases[place].held == 0).then(|| self.leases.remove(place).rest())",
-            "self.leases[place].is_closed = false;\n        (self.leases[place].held == 0).then(|| self.leases[place].rest())",
+            "self.leases[place].is_at_rest().then(|| self.leases.remove(place).rest())",
+            "self.leases[place].is_closed = false;\n        self.leases[place].is_at_rest().then(|| self.leases[place].rest())",
         )],
     },
     Mutant {
@@ -219,9 +219,14 @@ const LEASES: &[Mutant] = &[
         name: "a refusal eats the units that it held of a lease that is due",
         file: LIMITER,
         replacements: &[(
-            "(self.leases[place].held == 0).then(|| self.leases.remove(place).rest())",
+            "self.leases[place].is_at_rest().then(|| self.leases.remove(place).rest())",
             "Some(self.leases.remove(place).rest())",
         )],
+    },
+    Mutant {
+        name: "the rest of a share overtakes a part that is on its way back",
+        file: UNITS,
+        replacements: &[("self.held == 0 && !self.gives_back", "self.held == 0")],
     },
     Mutant {
         name: "what is released after a lease is due can be spent",
