@@ -23,7 +23,7 @@ pub struct Calls {
     case: String,
     /// The name of the subject.
     subject: String,
-    /// How many decisions, behind those that make every key known.
+    /// The number of decisions, after the decisions that make every key known.
     calls: u64,
 }
 

@@ -81,7 +81,7 @@ pub struct Case {
     pub keys: u64,
     /// In which order they are asked.
     pub order: Order,
-    /// How many threads ask at once.
+    /// The number of threads that ask at once.
     pub threads: usize,
     /// The expected decisions.
     pub expect: Expect,

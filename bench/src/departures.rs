@@ -21,7 +21,7 @@ pub const GROUP: &str = "shaper";
 
 const HEADINGS: [&str; 5] = ["subject", "items", "late, median us", "p99 us", "most us"];
 
-/// How many wait in line, at the most.
+/// The largest number of items that wait in line.
 const CAPACITY: u64 = 100;
 
 /// So many items, evenly apart.
@@ -39,7 +39,7 @@ const LOADS: [Load; 3] = [
     Load { name: "1000 per second, all cores busy", per_second: 1_000, items: 2_000, busy: true },
 ];
 
-/// How late each item was, in microseconds.
+/// The lateness of each item, in microseconds.
 type Measure = fn(&Load) -> Result<Vec<u32>, String>;
 
 const SUBJECTS: [(&str, Measure); 4] = [

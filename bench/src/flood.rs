@@ -39,7 +39,7 @@ pub struct Flood {
     cap: u64,
 }
 
-/// How one subject came through.
+/// The result of one subject.
 #[derive(Default)]
 struct Story {
     admitted: u64,

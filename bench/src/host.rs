@@ -22,7 +22,7 @@ impl Stolen {
         Ok(Self { at: Instant::now(), in_all: each.values().sum(), cores: each.len() })
     }
 
-    /// How much of the cores' time since then was taken, from 0 to 1.
+    /// The part of the cores' time since then that was taken, from 0 to 1.
     ///
     /// # Errors
     /// When there is no `/proc/stat`.

@@ -34,10 +34,10 @@ pub fn median(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// How a case is timed.
+/// The timing of a case.
 #[derive(Clone, Copy)]
 pub struct Timing {
-    /// How often each subject is timed.
+    /// The number of times that each subject is timed.
     pub rounds: usize,
     /// Whether decisions may overlap.
     pub pace: Pace,

@@ -45,7 +45,7 @@ impl RedisServer {
         self.program.pid()
     }
 
-    /// How many scripts it has run, the CPU time it took, and the bytes it read and wrote so far.
+    /// The number of scripts that it has run, the CPU time that it took, and the bytes that it read and wrote so far.
     ///
     /// # Errors
     /// When it is gone.

@@ -19,7 +19,7 @@ const HEADINGS: [&str; 9] = [
     "of the base",
 ];
 
-/// How what was measured is to be printed.
+/// The form in which measurements are printed.
 #[derive(Args, Clone, Copy)]
 pub struct Form {
     /// One JSON object per line instead of tables.
@@ -53,7 +53,7 @@ pub struct Sample {
     pub p50_us: f64,
     /// Latency in microseconds: 99 of 100 decisions came sooner.
     pub p99_us: f64,
-    /// How much of all cores' time the machine's host took meanwhile, from 0 to 1.
+    /// The part of all cores' time that the machine's host took during that, from 0 to 1.
     pub stolen: f64,
 }
 

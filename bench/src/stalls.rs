@@ -29,7 +29,7 @@ const HEADINGS: [&str; 8] = [
 /// The options of this command.
 #[derive(Args)]
 pub struct Stalls {
-    /// How long each core is watched, all at the same time.
+    /// The time for which each core is watched, all at the same time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }

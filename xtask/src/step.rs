@@ -25,7 +25,7 @@ pub(crate) enum When {
     All,
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It passed; the text is a remark for the summary, usually empty.

@@ -42,7 +42,7 @@ pub struct Layer {
     /// Rounds over all the subjects of a case; the figures are the medians of them.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long wrk asks each program in each round.
+    /// The time for which wrk asks each program in each round.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 }

@@ -21,7 +21,7 @@ pub struct Verdict {
     pub exact: bool,
 }
 
-/// What the bytes begin with that were read of a connection.
+/// The first bytes that were read of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// Something that is not all there yet.

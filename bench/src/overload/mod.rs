@@ -20,7 +20,7 @@ use table::Line;
 
 /// The time that an answer may take, beyond which it is none.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long polite callers ask before the load begins.
+/// The time for which polite callers ask before the load begins.
 const BEFORE: Duration = Duration::from_millis(500);
 
 /// The options of this command.
@@ -32,13 +32,13 @@ pub struct Overload {
     /// `--filter "one key" --filter "resp 200x16" --filter /local`.
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
-    /// How long each is asked.
+    /// The time for which each subject is asked.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// The server's program, in place of one that is built from these sources.
     #[arg(long, value_name = "FILE")]
     tidegate: Option<PathBuf>,
-    /// How the limits that many ask for are counted.
+    /// The counting of limits that many callers ask for.
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
     /// Print the cases, and measure none.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How many there are; each server has one at least.
 const CALLERS: usize = 4;
-/// How far apart each of them asks while there is load.
+/// The time between two questions of a caller while there is load.
 const APART: Duration = Duration::from_millis(100);
 /// How far apart once it has stopped, and for how long.
 const APART_AFTER: Duration = Duration::from_millis(2);
@@ -21,7 +21,7 @@ const AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Answered {
     pub asked: u64,
-    /// How many of them the store decided.
+    /// The number of questions that the store decided.
     pub exact: u64,
     /// Units admitted over the limits.
     pub over: u64,

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const RULES: &str = include_str!("rules.toml");
 
-/// How the limits that many ask for are counted. All modes admit just their units in less than a window.
+/// The counting of limits that many callers ask for. All modes admit just their units in less than a window.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 pub enum Mode {
     /// The store decides each request.
@@ -111,7 +111,7 @@ impl Servers {
         all.filter(|(listener, _)| *listener == wanted).map(|(_, at)| *at).collect()
     }
 
-    /// How many scripts the store has run, and the CPU time it took so far, in microseconds.
+    /// The number of scripts that the store has run, and the CPU time that it took so far, in microseconds.
     ///
     /// # Errors
     /// When it is gone.

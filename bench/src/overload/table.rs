@@ -21,7 +21,7 @@ pub struct Line {
     pub over: u64,
     /// The same of polite callers.
     pub polite_over: u64,
-    /// How much of what polite callers asked the store decided, from 0 to 1.
+    /// The part of the questions of polite callers that the store decided, from 0 to 1.
     pub polite_exact: f64,
     pub polite_p99_us: f64,
     /// Decisions of the store, per second.

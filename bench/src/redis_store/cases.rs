@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Layout, Rule, Spec};
 
-/// How deep a pipeline is.
+/// The depth of a pipeline.
 pub const DEPTHS: [usize; 2] = [1, 16];
 /// Units that a limiter which is never used up admits in its window.
 const NEVER_REACHED: u64 = 1_000_000;

@@ -14,9 +14,9 @@ use load::Load;
 use std::time::Duration;
 use subjects::Subject;
 
-/// How long each subject of a case is asked in each round: fifty steps of the clock of a process.
+/// The time for which each subject of a case is asked in each round: fifty steps of the clock of a process.
 const BATCH: Duration = Duration::from_millis(500);
-/// How long it is asked before, untimed.
+/// The time for which it is asked before, untimed.
 const WARM_UP: Duration = Duration::from_millis(50);
 /// How often a batch is begun again when the machine's pace changed in it, and with it what was decided.
 const TRIES: usize = 20;

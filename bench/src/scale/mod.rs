@@ -15,7 +15,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long each subject is asked before it is measured for the first time.
+/// The time for which each subject is asked before it is measured for the first time.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// The options of this command.
@@ -29,7 +29,7 @@ pub struct Scale {
     /// Rounds over all the subjects of a case; the figures are the medians of them.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each subject is asked in each round, in milliseconds.
+    /// The time for which each subject is asked in each round, in milliseconds.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(100..))]
     millis: u64,
     /// The server's program, in place of one that is built from these sources.

@@ -2,7 +2,7 @@
 
 use super::generators::Pipeline;
 
-/// How requests come.
+/// The arrival of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listener {
     /// Commands of RESP.
@@ -39,7 +39,7 @@ pub enum Subject {
     Tonic,
 }
 
-/// How fast requests come.
+/// The rate at which requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// As fast as they are answered.
@@ -55,9 +55,9 @@ pub enum Pace {
 pub struct Case {
     /// Its name.
     pub name: &'static str,
-    /// How requests come.
+    /// The arrival of requests.
     pub listener: Listener,
-    /// How fast they come.
+    /// The rate at which they come.
     pub pace: Pace,
     /// The programs that answer; the others are compared with the last one.
     pub subjects: &'static [Subject],

@@ -21,7 +21,7 @@ const CHECK: &str = concat!(
 );
 /// An answer as the server gives it to `CL.THROTTLE`.
 const THROTTLE: &str = "*5\r\n:0\r\n:1000001\r\n:1000000\r\n:-1\r\n:1\r\n";
-/// How redis-benchmark begins, which goes on without an answer to it.
+/// The first bytes of redis-benchmark, which goes on without an answer to them.
 const CONFIG: &[u8] = b"*3\r\n$6\r\nCONFIG\r\n";
 /// Bytes by which an answer of the server may differ from these: those of a few digits.
 const DIGITS: usize = 8;

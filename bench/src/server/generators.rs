@@ -49,7 +49,7 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
-/// How commands of RESP are sent.
+/// The way in which commands of RESP are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     /// So many are on their way at once on each connection.

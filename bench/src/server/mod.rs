@@ -39,7 +39,7 @@ pub struct Server {
     /// Rounds over all the subjects of a case; the figures are the medians of them.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How long each subject is asked in each round.
+    /// The time for which each subject is asked in each round.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// The server's program, in place of one that is built from these sources.

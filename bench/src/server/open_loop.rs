@@ -85,7 +85,7 @@ pub fn run(at: SocketAddr, asking: Asking, per_s: f64, length: Duration) -> Resu
 struct Line {
     stream: TcpStream,
     answers: Answers,
-    /// What was read and is not answered by what it says.
+    /// The bytes that were read, and that are not answered by their meaning.
     read: Vec<u8>,
 }
 

@@ -50,7 +50,7 @@ fn one_allow() -> Vec<Candidate> {
     ]
 }
 
-/// How a floor reads the time, in its own units.
+/// The clock of a floor, in its own units.
 pub(super) trait Clock: Send + Sync {
     fn start() -> Self;
     fn read(&self) -> u64;

@@ -3,7 +3,7 @@
 use crate::workload::Ask;
 use std::hash::Hash;
 
-/// How a table's key is read from a request, without allocating.
+/// Reads a table's key from a request, without allocating.
 pub trait Key: Hash + Eq + Clone + Send + Sync + 'static {
     /// The key of `ask`.
     fn of(ask: &Ask) -> &Self;

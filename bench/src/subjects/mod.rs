@@ -76,7 +76,7 @@ impl Candidate {
 pub struct Flooded {
     /// The table.
     pub candidate: Candidate,
-    /// How many hostile keys it may admit; `None` where nothing bounds it.
+    /// The number of hostile keys that it may admit; `None` where nothing bounds it.
     pub most_admitted: Option<u64>,
 }
 

@@ -63,7 +63,7 @@ pub enum Outcome {
 /// use std::time::Duration;
 /// use tidegate_core::{Decision, Verdict};
 ///
-/// /// What a client is told.
+/// /// The answer to a client.
 /// fn tell(decision: &Decision) -> String {
 ///     match (decision.verdict(), decision.retry_after()) {
 ///         (Verdict::Allow, _) => format!("{} of {} left", decision.remaining, decision.limit),

@@ -9,7 +9,7 @@ pub enum Field {
     Limit,
     /// W: the length of the window.
     Window,
-    /// How many buckets a sliding window is cut into.
+    /// The number of buckets that a sliding window is cut into.
     Buckets,
     /// Whether a sliding window also counts the bucket that has left only in part.
     Strict,
@@ -19,13 +19,13 @@ pub enum Field {
     Capacity,
     /// Tokens a bucket starts with.
     Initial,
-    /// How coarsely a log keeps times.
+    /// The resolution of the times that a log keeps.
     Resolution,
-    /// How a store keeps a log.
+    /// The form in which a store keeps a log.
     Layout,
     /// Most bytes that the states of all keys of a rule may take.
     MaxMemory,
-    /// How many units beyond the limit a settlement may leave in use.
+    /// The number of units beyond the limit that a settlement may leave in use.
     MaxDebt,
 }
 

@@ -223,7 +223,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 }
 
-/// The verbs that a step over several rules needs, whatever the algorithms.
+/// The verbs that a step over several rules needs, of any algorithms.
 pub trait Verbs {
     /// Moves time forward; creates a limiter that does not exist yet.
     fn advance(&mut self, now: Timestamp);

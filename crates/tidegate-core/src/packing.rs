@@ -1,8 +1,8 @@
-//! How the states of an algorithm are packed into words.
+//! Packing the states of an algorithm into words.
 
 use crate::time::Micros;
 
-/// How small the states of an algorithm can be made.
+/// The smallest form of the states of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// One word of 63 bits.

@@ -25,7 +25,7 @@ pub(crate) const MAX_BUCKETS: u64 = 1_000;
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 
-/// How many units a rule allows.
+/// The number of units that a rule allows.
 ///
 /// ```
 /// use tidegate_core::{AlgorithmKind, Limit, Spec};
@@ -60,7 +60,7 @@ pub enum Anchor {
     FirstRequest,
 }
 
-/// How a store that runs scripts keeps a log. It has no effect in memory.
+/// The form in which a store that runs scripts keeps a log. It has no effect in memory.
 ///
 /// ```
 /// use tidegate_core::{AlgorithmKind, Layout, Spec};

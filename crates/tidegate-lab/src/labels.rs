@@ -49,7 +49,7 @@ pub const fn anchor(anchor: Anchor) -> &'static str {
     }
 }
 
-/// How a store keeps a log.
+/// The form in which a store keeps a log.
 #[must_use]
 pub const fn layout(layout: Layout) -> &'static str {
     match layout {

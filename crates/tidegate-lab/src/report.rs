@@ -45,7 +45,7 @@ pub const WORST_BYTES: usize = 256 << 20;
 /// part of all refusals is always among them.
 pub const NAMES: u32 = 65_536;
 
-/// How much memory the report of one rule may take.
+/// The memory that the report of one rule may take.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     names: u32,

@@ -24,9 +24,9 @@ pub struct SpaceSaving<K, L> {
 pub struct Counter<K, L> {
     /// The key that is counted.
     pub key: K,
-    /// What was written for the key.
+    /// The text that was written for the key.
     pub label: L,
-    /// How often the key came, or more.
+    /// The number of times that the key came, or more.
     pub count: u64,
     /// Too much by at most this.
     pub error: u64,

@@ -113,7 +113,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, at.port())
 }
 
-/// One word of a shell, whatever its characters.
+/// One word of a shell of any characters.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

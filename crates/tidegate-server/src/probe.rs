@@ -19,7 +19,7 @@ type Found = Option<bool>;
 /// hang do not pile up, and no probe waits behind others.
 pub(crate) struct Probe {
     limiters: Arc<Limiters>,
-    /// How long a check is waited for.
+    /// The time for which a check is waited for.
     within: Duration,
     /// The last check, which may be under way.
     look: Mutex<watch::Receiver<Found>>,

@@ -142,7 +142,7 @@ impl Clock for Timestamp {
 }
 
 /// The wall time of its creation, advanced by the processor's calibrated counter (or by the
-/// system's monotonic clock if there is none). It never steps back, whatever happens to the wall
+/// system's monotonic clock if there is none). It never steps back, not even with the wall
 /// clock.
 ///
 /// ```

@@ -18,7 +18,7 @@ pub(crate) use cache::DedupeCache;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdempotencyKey {
     fingerprint: Fingerprint,
-    /// How long its answer is remembered.
+    /// The time for which its answer is remembered.
     time: Micros,
 }
 
@@ -65,7 +65,7 @@ fn order_of(asks: &[Ask]) -> InlineList<usize> {
     order
 }
 
-/// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of
+/// The time for which the answer to a request with these limiters is remembered: for the longest `dedupe` of
 /// the rules that it takes from. Rules in shadow mode count only if no other does. A request that
 /// takes nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {

@@ -213,7 +213,7 @@ impl<C: Clock> Gate<C> {
         asks: &[Ask],
         step: Step,
     ) -> Option<IdempotencyKey> {
-        // A peek reports the limiter as it is now, whatever usage was reported before.
+        // A peek reports the limiter as it is now, also after reported usage.
         let is_answered_again = step == Step::Peek && asks.iter().any(|ask| ask.report);
         if is_answered_again { None } else { self.once(generation, request, asks) }
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-/// How many items need no allocation.
+/// The number of items that need no allocation.
 const AT_HAND: usize = 1;
 
 /// The limiters of a request, or their results: a request with one limiter is decided without an

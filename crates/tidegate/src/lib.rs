@@ -125,10 +125,10 @@ mod layers;
 mod lease;
 mod limiter;
 mod observe;
-/// How the other crates of the workspace print text of strangers.
+/// Printing text of strangers, for the other crates of the workspace.
 #[doc(hidden)]
 pub mod printable;
-/// How the other crates of the workspace read JSON that has bytes of strangers.
+/// Reading JSON that has bytes of strangers, for the other crates of the workspace.
 #[doc(hidden)]
 pub mod readable;
 mod request;

@@ -89,7 +89,7 @@ impl<C: Clock> Limiter<C> {
         admitted.unwrap_or_else(|| self.call(cost).step(Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An
+    /// Takes `cost` units if they fit now and no caller waits for them, and returns the decision. An
     /// unlimited limiter returns the largest possible values.
     ///
     /// A decision that nobody looks at limits nothing, so the compiler warns of it:

@@ -35,7 +35,7 @@ pub struct Expect {
     pub retry_after_us: Option<Option<u64>>,
     /// Least wait until the limiter is idle.
     pub reset_after_us: Option<u64>,
-    /// How long an admitted request is held.
+    /// The time for which an admitted request is held.
     pub delay_us: Option<u64>,
 }
 

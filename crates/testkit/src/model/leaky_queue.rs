@@ -31,7 +31,7 @@ impl LeakyQueue {
         (self.next_free - t * self.rate.n).max(0)
     }
 
-    /// How far beyond the last place the last unit of `cost` would wait.
+    /// The distance from the last place at which the last unit of `cost` would wait.
     fn excess(&self, t: i128, cost: i128) -> i128 {
         self.wait(t) + (cost - 1) * self.rate.w - self.capacity * self.rate.w
     }

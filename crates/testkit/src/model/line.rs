@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Model, Policy};
 
-/// How a request ends.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It runs at this time.

@@ -55,7 +55,7 @@ pub struct Model {
     lost: i128,
     /// The limits that were in force before.
     limits: drained::Limits,
-    /// What a change has left of a level.
+    /// The rest of a level after a change.
     eased: Option<eased::Eased>,
 }
 
@@ -80,7 +80,7 @@ impl Model {
     /// Decides a request and, if it is allowed, charges `cost` units. A cost of 0 is always
     /// allowed.
     ///
-    /// This creates the limiter, whatever the outcome.
+    /// This creates the limiter with any outcome.
     pub fn step(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         let behind = t - i128::from(at_us);
@@ -97,7 +97,7 @@ impl Model {
     /// takes nothing; any other cost is taken, admitted or not, and the answer is
     /// what a request of one unit would then get.
     ///
-    /// This creates the limiter, whatever the outcome.
+    /// This creates the limiter with any outcome.
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
         let t = self.now(at_us);
         self.born(t);

@@ -9,7 +9,7 @@ pub struct Revised {
     model: Model,
     /// The revision in force; none before the first unit.
     revision: Option<u64>,
-    /// How often other values came in force.
+    /// The number of times that other values came in force.
     changes: usize,
 }
 
@@ -24,7 +24,7 @@ impl Revised {
         self.model.policy()
     }
 
-    /// How often other values came in force.
+    /// The number of times that other values came in force.
     pub fn changes(&self) -> usize {
         self.changes
     }

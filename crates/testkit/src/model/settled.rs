@@ -2,7 +2,7 @@
 
 use super::{Expected, Model};
 
-/// What came of a settlement.
+/// The result of a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Units that the work costs now: the actual cost, less what is cut.
@@ -84,7 +84,7 @@ impl Model {
         super::expected::value(returned)
     }
 
-    /// How many units more a settlement may take.
+    /// The number of units that a settlement may take in addition.
     pub(super) fn space(&self, t: i128) -> u64 {
         let max_debt = self.policy.max_debt.unwrap_or(self.policy.decision_limit());
         let most = i128::from(self.policy.decision_limit()) + i128::from(max_debt);

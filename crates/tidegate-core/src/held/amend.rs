@@ -100,7 +100,7 @@ fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> boo
     old.limit() == 0 && old.is_unused(state, at)
 }
 
-/// What a state remembers, without its open reservations and what was eased.
+/// The memory of a state, without its open reservations and what was eased.
 fn past_of<R: Algorithm>(algorithm: &R, state: &mut R::State) -> Past {
     let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
     past.run_empty();

@@ -8,7 +8,7 @@ use crate::algorithm::Algorithm;
 use crate::past::Since;
 use crate::time::{Timestamp, Token};
 
-/// What a reservation is settled for.
+/// The units that a reservation is settled for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settlement {
     /// The permit; without it the units come back of the permits that end first.
@@ -22,7 +22,7 @@ pub struct Settlement {
     pub actual: u64,
 }
 
-/// What came of a settlement.
+/// The result of a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Settled {
     /// All that had to come back came back, or all that had to be taken was taken.

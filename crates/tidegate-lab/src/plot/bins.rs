@@ -79,7 +79,7 @@ impl Bins {
         vec![0; self.count]
     }
 
-    /// How many of `times_us` fall into each bin; those outside of all bins are left out.
+    /// The number of `times_us` that fall into each bin; times outside of all bins are left out.
     pub fn tally(&self, times_us: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut counts = self.zeros();
         for at_us in times_us {

@@ -16,9 +16,9 @@ pub enum PlotError {
         title: String,
         /// Name of the series: `admitted`, `refused` or `leaves`.
         series: &'static str,
-        /// How many bins it has.
+        /// The number of its bins.
         found: usize,
-        /// How many the first lane's `admitted` has.
+        /// The number of values of the first lane's `admitted`.
         expected: usize,
     },
     /// There are bins, and `bin_us` is 0.

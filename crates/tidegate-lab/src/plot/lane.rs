@@ -62,7 +62,7 @@ impl Scale {
     }
 }
 
-/// How many labels the value axis has room for, at most.
+/// The largest number of labels that the value axis has room for.
 fn labels(height: i32) -> usize {
     (height / 19).min(7) as usize
 }

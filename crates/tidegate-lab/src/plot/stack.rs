@@ -43,11 +43,11 @@ pub struct Stack {
     pub parts: Vec<Part>,
     /// Requests in a bin that the limit admits, drawn as a line.
     pub limit: u64,
-    /// What happened.
+    /// The events.
     pub marks: Vec<Mark>,
 }
 
-/// What one place admitted.
+/// The units that one place admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// Its name.
@@ -61,7 +61,7 @@ pub struct Part {
 pub struct Mark {
     /// In microseconds since the first bin begins.
     pub at_us: u64,
-    /// What happened, in a few words.
+    /// The event, in a few words.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! The identity of a key while it is counted: a keyed fingerprint, whatever the length of the key.
+//! The identity of a key while it is counted: a keyed fingerprint, for a key of any length.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

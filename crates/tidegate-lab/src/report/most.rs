@@ -12,7 +12,7 @@ pub struct Most {
     names: SpaceSaving<Fingerprint, String>,
 }
 
-/// How many times a name was counted.
+/// The number of times that a name was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted<'a> {
     /// The name; the first 120 characters of a longer one.

@@ -1,6 +1,6 @@
 //! Names for a person: not too long.
 
-/// How much of a name is kept, in characters.
+/// The part of a name that is kept, in characters.
 const NAME_CHARS: usize = 120;
 
 /// The name, or the beginning of a long one with an ellipsis.

@@ -57,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// How many more bytes the next [`Self::add`] takes.
+    /// The number of bytes that the next [`Self::add`] takes in addition.
     pub(super) fn growth(&self, at_us: u64, units: u64) -> usize {
         match self {
             Self::One { .. } if self.stays_one(at_us, units) => 0,

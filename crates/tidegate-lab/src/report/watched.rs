@@ -50,7 +50,7 @@ impl Watched {
         self.keys.recent(index).map_or(units, Recent::units)
     }
 
-    /// How many times a key or an admission was forgotten within its window.
+    /// The number of times that a key or an admission was forgotten within its window.
     pub(super) const fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -61,7 +61,7 @@ impl Worst {
         (self.units > 0).then_some((self.key.as_str(), self.ended_at_us))
     }
 
-    /// How many times memory ran out, and a key or an admission was forgotten within its window.
+    /// The number of times that memory ran out, and a key or an admission was forgotten within its window.
     #[must_use]
     pub const fn forgotten(&self) -> u64 {
         self.watched.forgotten()

@@ -3,7 +3,7 @@
 use super::bad_lines::Reason;
 use super::event::AT_US_MAX;
 
-/// How long such a time is, in bytes.
+/// The length of such a time, in bytes.
 pub(super) const TIME_BYTES: usize = 26;
 
 /// Bytes of the date, hour and minute: `17/May/2015:10:05`.

@@ -11,10 +11,10 @@ pub(super) type Reason = Cow<'static, str>;
 /// The number of bad lines that are described; the rest are only counted.
 const DESCRIBED: usize = 20;
 
-/// How much of a bad line is shown, in characters.
+/// The part of a bad line that is shown, in characters.
 const EXCERPT_CHARS: usize = 80;
 
-/// How long a reason may get, in characters: some quote a name from the line.
+/// The largest length of a reason, in characters: some quote a name from the line.
 const REASON_CHARS: usize = 300;
 
 /// The lines of a trace that could not be read.

@@ -21,7 +21,7 @@ pub enum TraceError {
     Read {
         /// The file, or the name of another source.
         name: String,
-        /// How many whole lines had been read.
+        /// The number of whole lines that had been read.
         lines_read: u64,
         /// The error of the system or of the decompressor.
         source: io::Error,

@@ -13,7 +13,7 @@ pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
 const KEPT_BYTES_MAX: usize = LINE_BYTES_MAX + 2;
 
 /// Cuts the bytes of a reader into pieces of whole lines. A piece is as long as requested, or one
-/// longer line, and never holds more than both together, whatever the input.
+/// longer line, and never holds more than both together for any input.
 pub(super) struct Pieces<R> {
     reader: R,
     piece_bytes: usize,

@@ -39,7 +39,7 @@ pub(super) struct Summary {
 pub struct SourceSummary {
     /// The file, or the name of another source.
     pub name: String,
-    /// How many events it has.
+    /// The number of its events.
     pub events: u64,
     /// The lines that could not be read.
     pub bad_lines: BadLines,
@@ -71,7 +71,7 @@ impl Summary {
 }
 
 impl Sorted {
-    /// How many events the trace has, including those already returned.
+    /// The number of events of the trace, including events that were returned already.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.summary.events

@@ -54,7 +54,7 @@ pub(crate) struct RateLimitOverride {
     /// An `envoy.type.v3.RateLimitUnit`.
     #[prost(int32, tag = "2")]
     pub(crate) unit: i32,
-    /// How many units the window has; absent and 0 mean 1.
+    /// The number of units of the window; absent and 0 mean 1.
     #[prost(oneof = "Multiplier", tags = "3")]
     pub(crate) unit_multiplier: Option<Multiplier>,
 }

@@ -45,13 +45,13 @@ use routes::Routes;
 pub(crate) struct Choices {
     /// Header fields for the caller.
     pub(crate) fields: Fields,
-    /// How a closed rule refuses a request while the store is unavailable.
+    /// The refusal of a closed rule while the store is unavailable.
     pub(crate) unavailable: Unavailable,
-    /// How a request is answered that is not understood.
+    /// The answer to a request that is not understood.
     pub(crate) bad_request: BadRequest,
 }
 
-/// How a request is answered that is not understood.
+/// The answer to a request that is not understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum BadRequest {
     /// OVER_LIMIT, with the reason in the metadata: refused, whatever the proxy does with errors
@@ -61,7 +61,7 @@ pub(crate) enum BadRequest {
     Error,
 }
 
-/// How a request is refused because the store is unavailable.
+/// The refusal of a request because the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Unavailable {
     /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails

@@ -38,7 +38,7 @@ impl Routes {
         Self { decider, health, others: reflection::servers(), clients, bounds }
     }
 
-    /// The verbs of every call of a connection, whatever token it has.
+    /// The verbs of every call of a connection, with any token.
     pub(super) fn granted(&self, peer: impl FnOnce() -> Peer) -> PublicVerbs {
         self.clients.of_connection(peer)
     }

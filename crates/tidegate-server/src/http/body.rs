@@ -22,7 +22,7 @@ use crate::listener::{BadBody, read_body};
 /// who often reads only after writing, sees the answer.
 const READ_PAST: usize = 16;
 
-/// How long the body of a refused request is read.
+/// The time for which the body of a refused request is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
 pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {

@@ -138,7 +138,7 @@ fn tracked(
                 request.extensions_mut().insert(held.clone());
             }
             let mut answer = endpoint.answer(request).await;
-            // What follows a body that is not read is no request.
+            // The bytes after a body that is not read are no request.
             let is_last = activity.is_last() || has_body && !held.has_body();
             if is_last && !activity.speaks_http_2() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

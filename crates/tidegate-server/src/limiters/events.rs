@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use tidegate::{Clock, Micros, StoreError, StoreEvent, StoreUrl, SystemClock, Timestamp};
 
-/// How a store stands.
+/// The standing of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {

@@ -64,7 +64,7 @@ impl Limiters {
         }
     }
 
-    /// How the store stands, if there is one.
+    /// The standing of the store, if there is one.
     pub(crate) fn standing(&self) -> Option<Standing> {
         match &self.store {
             Store::Memory(_) => None,

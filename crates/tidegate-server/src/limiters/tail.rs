@@ -41,7 +41,7 @@ pub(crate) struct Tail {
 #[derive(Debug)]
 struct Reader {
     filter: Filter,
-    /// How many a second are wanted, and given: less where many readers share what there is.
+    /// The number of decisions a second that are wanted, and given: less where many readers share them.
     per_second: u64,
     pace: Limiter,
     /// Decisions that the filter admits and that were not given since the last line.

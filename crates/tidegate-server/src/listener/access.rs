@@ -35,7 +35,7 @@ pub(crate) struct Access {
     pub(crate) needs_certificate: bool,
     /// The names in certificates of clients who may change, also with a token that only reads.
     pub(crate) changers: Arc<[String]>,
-    /// The names in certificates of clients who may only read, whatever their token.
+    /// The names in certificates of clients who may only read, with any token.
     pub(crate) readers: Arc<[String]>,
 }
 

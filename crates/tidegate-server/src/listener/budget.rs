@@ -52,7 +52,7 @@ impl Budget {
 pub(crate) struct Account {
     budget: Arc<Budget>,
     kept: AtomicUsize,
-    /// How many times it was checked.
+    /// The number of times that it was checked.
     looks: AtomicUsize,
     /// Pieces of answers on their way, by the check before which they were sent.
     on_their_way: [AtomicUsize; LOOKS + 1],

@@ -31,7 +31,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// The verbs of every client of a connection, whatever token it has.
+    /// The verbs of every client of a connection, with any token.
     pub(crate) fn of_connection(&self, peer: impl FnOnce() -> Peer) -> PublicVerbs {
         if self.certificates.is_empty() {
             return self.verbs;

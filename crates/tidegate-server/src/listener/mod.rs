@@ -53,7 +53,7 @@ pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 
-/// How a listener accepts connections.
+/// Accepting the connections of a listener.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) bounds: Bounds,

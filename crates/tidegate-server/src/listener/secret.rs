@@ -24,7 +24,7 @@ const ADVISED: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Secret {
     tokens: Arc<ArcSwap<Vec<Token>>>,
-    /// How often they have changed.
+    /// The number of times that they have changed.
     changes: Arc<AtomicU64>,
     refused: Arc<AtomicU64>,
 }

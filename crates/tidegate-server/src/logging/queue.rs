@@ -23,7 +23,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Queue(Arc<QueueState>);
 
-/// How a line is made harmless to terminals and readers of lines.
+/// Makes a line harmless to terminals and readers of lines.
 pub(super) type Escape = for<'a> fn(&'a str) -> Cow<'a, str>;
 
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
 /// A parsed HELLO.
 struct Greeting<'a> {
     proto: Proto,
-    /// What a right token grants, if one was given.
+    /// The grants of a right token, if there was one.
     admitted: Option<Admitted>,
     name: Option<&'a [u8]>,
 }

@@ -64,7 +64,7 @@ fn read(sent: &[u8], most: usize) -> Read {
     (commands, None)
 }
 
-/// Words are within their bounds, whatever the command.
+/// Words are within their bounds in every command.
 fn judge_args(args: &Args<'_>) {
     assert!(args.len() <= WORDS && args.iter().count() == args.len(), "{} words", args.len());
     assert!(args.iter().all(|word| word.len() <= WORD_BYTES), "a long word");

@@ -91,7 +91,7 @@ impl<'a, 'e> Question<'a, 'e> {
         self.options.id.is_some()
     }
 
-    /// How long the reservation of the question lives, if it says so.
+    /// The life of the reservation of the question, if it says so.
     pub(super) const fn life(&self) -> Option<Duration> {
         self.options.life
     }

@@ -30,7 +30,7 @@ pub(super) struct Session {
     pub(super) is_authenticated: bool,
     /// The verbs that the client may use.
     pub(super) verbs: PublicVerbs,
-    /// The verbs of the connection, whatever token was given.
+    /// The verbs of the connection, with any token.
     of_connection: PublicVerbs,
     /// The token of the client, if one was needed.
     token: Option<Given>,

@@ -38,7 +38,7 @@ pub struct Taken {
     pub(crate) lack: Option<Lack>,
 }
 
-/// What one limiter gave.
+/// The units of one limiter.
 #[derive(Clone, Copy, Debug)]
 struct FromLimiter {
     known_by: (Lineage, Descriptors),

@@ -62,7 +62,7 @@ impl<C: Clock> Gate<C> {
     /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.
     /// Returns whether all of them were still out: if not, the work has to stop, because others may have its place.
     ///
-    /// What other rules took needs no renewal. A permit whose rule was removed, or that keys without room share, counts
+    /// Units of other rules need no renewal. A permit whose rule was removed, or that keys without room share, counts
     /// as out no more.
     ///
     /// ```

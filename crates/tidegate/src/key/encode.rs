@@ -111,7 +111,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Tuple {
     few: [u8; 96],
-    /// How many of them are used.
+    /// The number of bytes in use.
     used: usize,
     /// All bytes, if they do not fit above.
     many: Vec<u8>,

@@ -51,7 +51,7 @@ impl<S: Layer> Fallback<S> {
                 self.local.learn(&self.generation.policy, asks, is_covered);
             }
         } else if !covered.is_empty() {
-            // What was held can be spent again.
+            // The units that were held can be spent again.
             drop(late);
             let released = self.inner.covered(asks);
             let released = covered.iter_mut().zip(released).filter(|(held, _)| held.is_some());

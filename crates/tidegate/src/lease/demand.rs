@@ -1,4 +1,4 @@
-//! How much a limiter is asked for, in the time of one lease.
+//! The demand for a limiter, in the time of one lease.
 
 use tidegate_core::Micros;
 

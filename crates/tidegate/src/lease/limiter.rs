@@ -52,7 +52,7 @@ pub(super) struct Limiter {
     is_closed: bool,
     /// Units of the last lease.
     last_size: u64,
-    /// What the store last reported, and when that was heard.
+    /// The last report of the store, and when it was heard.
     report: Report,
     heard: Micros,
     /// No lease is asked for before this time, because the last question was refused or lost.

@@ -1,4 +1,4 @@
-//! What the store replies about a limiter and its leases.
+//! The store's replies about a limiter and its leases.
 
 use tidegate_core::Timestamp;
 

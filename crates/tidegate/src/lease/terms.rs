@@ -12,10 +12,10 @@ const PART_OF_DRAINING: u64 = 4;
 /// Shares of a shorter life are not worth their round trips.
 const SHORTEST_SHARE: Micros = Micros::from_millis(10);
 
-/// How many units a lease has.
+/// The number of units of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
-    /// What one life needed lately.
+    /// The units that one life needed lately.
     Needed,
     /// A node's part of what is left, among the nodes that live.
     Part,

@@ -176,6 +176,6 @@ fn step<C>(
 
 fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
     let part = Part::alone(fingerprint, 0, Step::Reset { remembers: false });
-    // What is dropped needs no time.
+    // A dropped entry needs no time.
     all.limiters.one(&part, Reading::of(&Timestamp::EPOCH));
 }

@@ -26,7 +26,7 @@ impl<'r, K: Key> ByKey<'r> for K {
     }
 }
 
-/// A key with a rule that the call supplies, whatever the key's plan; for a limiter
+/// A key with a rule that the call supplies, in place of the key's plan; for a limiter
 /// [`with_limit_from_request`](crate::KeyedLimiter::with_limit_from_request) or
 /// [`with_plans`](crate::KeyedLimiter::with_plans). Any other limiter ignores the rule.
 ///

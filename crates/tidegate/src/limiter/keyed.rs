@@ -136,7 +136,7 @@ impl<C: Clock> KeyedLimiter<C> {
         admitted.unwrap_or_else(|| self.one(&key, cost, Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and
+    /// Takes `cost` units of the key's limiter if they fit now and no caller waits for them, and
     /// returns the decision. An unlimited key returns the largest possible values.
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
@@ -187,7 +187,7 @@ impl<C: Clock> KeyedLimiter<C> {
         self.limiters.keys()
     }
 
-    /// [`KeyedLimiter::admits`] with a reading of `clock`; `None` if somebody waits, or limiters
+    /// [`KeyedLimiter::admits`] with a reading of `clock`; `None` if a caller waits, or limiters
     /// have rules of their own.
     #[inline]
     pub(super) fn admits_fast<T: Clock>(

@@ -30,7 +30,7 @@ impl<C: Clock> Limiter<C> {
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Sets how many may wait for each key (1,024 by default); further callers are refused
-    /// immediately. With 0 nobody waits.
+    /// immediately. With 0 no caller waits.
     #[must_use]
     pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
@@ -61,7 +61,7 @@ impl<C: Clock> KeyedLimiter<C> {
 impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units fit, takes them, and resolves when the work may run.
     ///
-    /// Callers are served in the order of arrival; nobody overtakes a waiter, whatever the cost and
+    /// Callers are served in the order of arrival; no caller overtakes a waiter, whatever the cost and
     /// the verb. A call is refused immediately if it cannot be admitted and run within `max_wait`,
     /// counting those who already wait, or if the queue is full; `retry_after` is then the expected
     /// wait. An admitted decision has no `delay`, because that time has passed.

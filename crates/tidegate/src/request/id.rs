@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What makes a request the same if it is repeated, in addition to its limiters, costs and values.
+/// The identity of a request that is repeated, in addition to its limiters, costs and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity<'a> {
     pub(crate) id: &'a str,

@@ -47,7 +47,7 @@ pub struct RequestLimit {
 }
 
 impl RequestLimit {
-    /// The same values for every rule that uses them, whatever its own algorithm.
+    /// The same values for every rule that uses them, and for any algorithm.
     #[must_use]
     pub fn new(rule: Rule) -> Self {
         Self { for_all: Some(Arc::new(rule)), by_rule: InlineList::new() }

@@ -1,4 +1,4 @@
-//! What observers keep for the rules of a policy.
+//! The data of observers for the rules of a policy.
 
 use std::any::Any;
 use std::fmt;

@@ -56,7 +56,7 @@ pub struct Policy {
     store: Option<StoreSettings>,
     reset_field: ResetField,
     on_no_rule: OnNoRules,
-    /// What observers keep for the rules.
+    /// The data of observers for the rules.
     attached: Attached,
 }
 

@@ -9,7 +9,7 @@ const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] 
                         unix:///path, redis+sentinel://host:port,…/name[/database] or \
                         redis+cluster://host:port,…";
 
-/// What is wrong with a user or a password as it comes out of a generator.
+/// The mistakes in a user or a password as it comes out of a generator.
 const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?` or `#`: write %25, %2F, %3F or %23, or \
                             name the password by `password_env` or `password_file`";
 

@@ -20,7 +20,7 @@ pub(crate) type OwnValues = Option<Arc<Rule>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lineage {
     rule: u32,
-    /// How often the rule got other limiters.
+    /// The number of times that the rule got other limiters.
     limiters: u32,
 }
 
@@ -110,7 +110,7 @@ impl Source {
     }
 }
 
-/// Asks of the same limiter are equal, whatever they ask for.
+/// Asks of the same limiter are equal for any units.
 #[cfg(feature = "redis")]
 impl<K: PartialEq> PartialEq for Ask<K> {
     fn eq(&self, other: &Self) -> bool {

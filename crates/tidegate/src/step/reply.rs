@@ -28,7 +28,7 @@ pub(crate) struct One {
     pub(crate) token: Option<Token>,
     /// The instant that counted when units were taken, if it is known.
     pub(crate) since: Option<Timestamp>,
-    /// What came of a settlement.
+    /// The result of a settlement.
     pub(crate) settled: Settled,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Decided {
     pub(crate) token: Option<Token>,
     /// The instant that counted when units were taken, if it is known.
     pub(crate) since: Option<Timestamp>,
-    /// What came of a settlement.
+    /// The result of a settlement.
     pub(crate) settled: Settled,
 }
 

@@ -191,7 +191,7 @@ impl RateLimitLayer {
     }
 }
 
-/// What is wrong with the arguments of [`RateLimitLayer::per_header`].
+/// The mistakes in the arguments of [`RateLimitLayer::per_header`].
 ///
 /// ```
 /// use tidegate::tower::RateLimitLayer;

@@ -1,4 +1,4 @@
-//! How a layer uses a gate: for an immediate decision, or with waiting as the rules say. An
+//! The use of a gate by a layer: for an immediate decision, or with waiting as the rules say. An
 //! admitted request is held for its delay either way.
 
 use std::pin::Pin;
@@ -151,7 +151,7 @@ pub(super) struct GateDecider<C> {
 }
 
 impl<C: Timer + 'static> GateDecider<C> {
-    /// Decides immediately, without waiting, whatever the rules say.
+    /// Decides immediately, without waiting, also if the rules let requests wait.
     pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
         Self { gate, waits: false }
     }

@@ -207,7 +207,7 @@ pub(super) fn put(mut fields: HeaderMap, headers: &mut HeaderMap) {
         fields = wait.map(|wait| (RETRY_AFTER, wait)).into_iter().collect();
     }
     if headers.len() < fields.len() {
-        // What the response has replaces what is added.
+        // The fields of the response replace fields that are added.
         fields.extend(mem::replace(headers, HeaderMap::new()));
         *headers = fields;
     } else {

@@ -1,4 +1,4 @@
-//! How a layer uses a keyed limiter: each caller has the limit of their key, or their own plan.
+//! The use of a keyed limiter by a layer: each caller has the limit of their key, or their own plan.
 
 use std::sync::Arc;
 

@@ -96,7 +96,7 @@ impl Plan {
     /// Requests a permit, waits while the host is held, then asks the gate; all of it now, if nothing takes its time.
     ///
     /// The permit comes first, because it can be given back without a trace.
-    /// What an admitted request leaves for its response is put into `after`.
+    /// The work that an admitted request leaves for its response is put into `after`.
     pub(super) fn ask(
         self: &Arc<Self>,
         parts: &Parts,

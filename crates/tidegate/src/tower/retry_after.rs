@@ -9,7 +9,7 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::grpc;
 
-/// How long a 429 or 503, or a corresponding gRPC response, asks the caller to pause from `now` on;
+/// The time for which a 429 or 503, or a corresponding gRPC response, asks the caller to pause from `now` on;
 /// `None` for other responses, and if the pause is missing or unreadable.
 pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros> {
     const ASKING: [StatusCode; 2] =

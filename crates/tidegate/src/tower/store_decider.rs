@@ -1,4 +1,4 @@
-//! How a layer uses a gate over a shared store.
+//! The use of a gate over a shared store by a layer.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -40,7 +40,7 @@ impl Concurrency {
         state.permits.units() - state.permits.ended(at).1
     }
 
-    /// How many units must have ended for `cost` more to fit.
+    /// The number of units that must have ended for `cost` more to fit.
     fn over(&self, state: &State, cost: u64) -> u64 {
         state.permits.units().saturating_add(cost).saturating_sub(self.limit)
     }

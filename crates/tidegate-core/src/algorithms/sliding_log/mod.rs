@@ -100,7 +100,7 @@ impl SlidingLog {
         state.held() - state.left(at).0
     }
 
-    /// How many of the oldest units must have left for `cost` more to fit.
+    /// The number of the oldest units that must have left for `cost` more to fit.
     fn over(&self, state: &State, cost: u64) -> u64 {
         state.held().saturating_add(cost).saturating_sub(self.limit)
     }

@@ -39,7 +39,7 @@ impl TokenBucket {
         let used = self.rate.units_ceil(state.whole(self.rate, at));
         let most = used.max(self.capacity).max(old.capacity);
         if used == 0 {
-            // What was taken before has drained.
+            // All that was taken before has drained.
             return state.past_mut().rule_changes(at, most, |most| self.counts_for(most));
         }
         // Where nothing drains, no units are taken that might come back, and those that are in use stay.

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The most bytes of an answer: the metrics of some 10,000 rules.
 const MOST_BYTES: usize = 64 << 20;
 
-/// How to reach a server.
+/// The address of a server, and the way to reach it.
 pub(super) struct Connection {
     url: ServerUrl,
     tls: Option<TlsConnector>,

@@ -16,7 +16,7 @@ pub(super) struct Options<'a> {
     pub(super) cost: u64,
     pub(super) names_a_cost: bool,
     pub(super) id: Option<Id<'a>>,
-    /// How long a reservation lives, if the caller says so.
+    /// The life of a reservation, if the caller says so.
     pub(super) life: Option<Duration>,
 }
 

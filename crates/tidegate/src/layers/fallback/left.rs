@@ -23,7 +23,7 @@ enum Left {
     Plenty(NonZeroU64),
 }
 
-/// What is known of a limiter for one request.
+/// The news of a limiter for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// Less than half is left.

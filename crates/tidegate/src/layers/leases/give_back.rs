@@ -17,9 +17,9 @@ use crate::lease::{GivenBack, Unspent};
 use crate::step::Lineage;
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store};
 
-/// How long the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.
+/// The time for which the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.
 const AT_THE_END: Duration = Duration::from_millis(500);
-/// How long units are still given back when the gate was dropped: the store's thread ends after that.
+/// The time for which units are still given back when the gate was dropped: the store's thread ends after that.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 /// The first pause before giving back is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! What the book does when requests are decided and leases end: units are spent, can be spent again, or are given back.
+//! The book when requests are decided and leases end: units are spent, can be spent again, or are given back.
 
 use std::hash::Hash;
 

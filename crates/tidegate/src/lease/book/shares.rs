@@ -1,4 +1,4 @@
-//! What the book does for shares alone: renewals, and what goes to a node that joins.
+//! The book for shares alone: renewals, and what goes to a node that joins.
 
 use std::hash::Hash;
 

@@ -9,7 +9,7 @@ pub(super) type GrantId = (usize, u64, u64);
 /// A request that a store decided, likewise.
 pub(super) type RequestId = (usize, u64, u64);
 
-/// What units were taken for.
+/// The purpose of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Lease(GrantId),

@@ -36,14 +36,14 @@ impl Network {
         self.lost_percent == 0 && 20 * longest < life.as_micros()
     }
 
-    /// How long a message is on its way; `None` if it is lost.
+    /// The time that a message is on its way; `None` if it is lost.
     pub(super) fn delay(&self, rng: &mut Rng) -> Option<u64> {
         let slow = usize::from(rng.chance(self.slow_percent));
         let delay = 20 + rng.below(self.delays[slow]);
         (!rng.chance(self.lost_percent)).then_some(delay)
     }
 
-    /// How often a message is sent.
+    /// The number of times that a message is sent.
     pub(super) fn times(&self, rng: &mut Rng) -> u64 {
         if rng.chance(self.repeated_percent) { 2 } else { 1 }
     }

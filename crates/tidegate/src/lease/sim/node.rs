@@ -64,7 +64,7 @@ fn of_store(asked: &[(usize, u64)], held: &[Leased]) -> impl Iterator<Item = (us
 pub(super) struct Node<'a> {
     plan: &'a Plan,
     number: usize,
-    /// How often it has begun.
+    /// The number of times that it has begun.
     pub(super) begun: u64,
     pub(super) up: bool,
     /// It takes no more requests and leases, and hears what it has asked for.

@@ -49,7 +49,7 @@ pub(super) enum Fault {
     Change { key: usize, known_within: u64 },
 }
 
-/// What is special about a run.
+/// The special properties of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Any,
@@ -82,7 +82,7 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// What the store's clock shows at the beginning.
+    /// The reading of the store's clock at the beginning.
     pub(super) origin: u64,
     pub(super) keys: Vec<Key>,
     /// How much faster than the store's the clock of each node runs, in parts per million.
@@ -92,7 +92,7 @@ pub(super) struct Plan {
     /// The longest time after which a node notices that others joined or left.
     pub(super) beat: u64,
     pub(super) kind: Kind,
-    /// How late a node gives units back, at most.
+    /// The largest delay with which a node gives units back.
     pub(super) delayed: Vec<u64>,
     /// Mean time between two requests of a node, and how often that is twenty times as long.
     pub(super) pause: u64,
@@ -194,7 +194,7 @@ impl Plan {
     }
 }
 
-/// What the store's clock shows at the beginning. Nothing leaves the window of a run that lasts: it begins with one.
+/// The reading of the store's clock at the beginning. Nothing leaves the window of a run that lasts: it begins with one.
 fn origin(rng: &mut Rng, kind: Kind, keys: &[Key]) -> u64 {
     let any = 1_000_000_000_000 + rng.below(10_000_000);
     let window = keys[0].rules[0].spec().window.unwrap_or_default().as_micros() as u64;

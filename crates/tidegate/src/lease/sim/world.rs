@@ -78,7 +78,7 @@ pub(super) struct World<'a> {
     events: Queue<Next>,
     nodes: Vec<Node<'a>>,
     store: Store<'a>,
-    /// How often a replica has taken the place of the store.
+    /// The number of times that a replica has taken the place of the store.
     server: usize,
     former: Option<Former<'a>>,
     /// The store stands still until then, and it is known from a deadline after the first of these times on.

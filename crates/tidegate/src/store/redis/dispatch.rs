@@ -216,7 +216,7 @@ impl Dispatcher {
         if sending.is_rested {
             read_sockets().await;
             shard.lets_writes_follow(&sending);
-            // What waited behind it follows in tasks of its own, which run later.
+            // Calls that waited for it follow in tasks of their own, which run later.
             self.send(&shard);
         }
         let values = self.replies(&mut sending).await;

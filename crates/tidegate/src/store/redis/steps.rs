@@ -43,7 +43,7 @@ pub struct RedisStore {
     listed: Arc<OnceLock<Arc<Listed>>>,
 }
 
-/// How often other values may decide while units are given back.
+/// The number of times that other values may decide while units are given back.
 const MOST_CHANGES: u32 = 16;
 
 /// A request that waits for the store: its limiters, and the other parts of its step.

@@ -27,7 +27,7 @@ pub(super) enum Reply {
     Renewed { job: Job, is_out: bool, sent: Micros },
 }
 
-/// What a node does.
+/// The activity of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
     Ask(Question),
@@ -37,7 +37,7 @@ pub(super) enum Act {
     GoOn(Job),
 }
 
-/// How a job will go.
+/// The course of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) units: u64,
@@ -74,7 +74,7 @@ struct Running {
 
 #[derive(Debug)]
 pub(super) struct Node {
-    /// How often it has begun.
+    /// The number of times that it has begun.
     pub(super) begun: u64,
     pub(super) up: bool,
     pub(super) sleeps_until: u64,

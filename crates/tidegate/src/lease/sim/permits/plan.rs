@@ -34,7 +34,7 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// What the store's clock shows at the beginning.
+    /// The reading of the store's clock at the beginning.
     pub(super) origin: u64,
     /// The limit, and the limit after a change.
     pub(super) limits: [u64; 2],

@@ -25,7 +25,7 @@ impl Work {
 /// The works of all reservations of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Works {
-    /// How many requests of a hundred reserve.
+    /// The number of requests of a hundred that reserve.
     percent: u64,
     longest: u64,
     /// Works end at multiples of this time, many of them together.

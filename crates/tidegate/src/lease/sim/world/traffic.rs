@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! The requests of clients.
 
 use super::super::history::What;
 use super::super::plan::Kind;

@@ -140,7 +140,7 @@ local function amended(key, v, arg, now)
       if N == 0 and used == 0 then return false, 'in place', at end
       value, how = sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced'
       if not its.most or N == N2 and a == a2 then return value, how, 0 end
-      -- What was taken before has drained.
+      -- All that was taken before has drained.
       if used == 0 then return value, how, at end
       local gone = 0
       if N > 0 then gone = muldiv(math.max(used, a, a2), W, N) + 1 end
@@ -298,7 +298,7 @@ function changes.reset()
         local kind, _, _, _, missing = unpack('<BI4I6I6I4', v, 2)
         local _, _, last = used_of(key, v, false, 9007199254740992)
         local _, at, _, _, _, gone = algorithms[kind].step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
-        -- What has left comes back no more in any case.
+        -- Units that have left come back no more in any case.
         if gone > at or last > at then bar(key, math.max(last, at) + 1) end
         if algorithms[kind].most and missing > 0 then full = sub(v, 1, 33) .. pack('<ddd', 0, 0, 0) end
       end

@@ -157,7 +157,7 @@ for i = count, 1, -1 do
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
     if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
-      -- What happens most, first.
+      -- The usual case first.
       call('SETRANGE', key, '33', value)
       if gone ~= expires then call('PEXPIREAT', key, string.format('%d', ms)) end
     elseif gone <= at then

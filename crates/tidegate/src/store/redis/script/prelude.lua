@@ -52,7 +52,7 @@
 
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
--- What the files between add.
+-- The additions of the files between.
 local changes, settles, bar, drained, no_space, finish, prepare
 
 local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1, nil

@@ -9,7 +9,7 @@ use crate::store::{LimiterReply, Receipt, StepReply};
 /// The result of a step, and the connection that brought it if the store was asked.
 pub(super) type RoutedReply = (Decided, Option<Route>);
 
-/// What undoing a step needs.
+/// The data for undoing a step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfStep {
     /// The connection that brought the reply, over which its units can be given back.
