@@ -244,3 +244,19 @@ async fn settle<S: Store>(gate: &SharedGate<S>, reserved: u64, actual: u64) {
         Err(answer) => panic!("{reserved} units are left: {answer:?}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fake::FakeStore;
+
+    /// The store of the layers' tests keeps a record of each lease, and its time stands while a check runs.
+    #[tokio::test(start_paused = true)]
+    async fn the_store_of_the_layers_tests_keeps_every_promise() {
+        check_all(|policy| {
+            SharedGate::over(policy, FakeStore::new(Vec::new()), |_| {})
+                .expect("shares can be made")
+        })
+        .await;
+    }
+}

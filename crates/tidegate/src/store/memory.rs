@@ -51,6 +51,9 @@ pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 pub use generation::{Generation, KeptOfRule};
+#[cfg(test)]
+#[cfg(feature = "redis")]
+pub(crate) use leaving::carried;
 pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tidegate_core::{Algorithm, Held, Micros, Rule, Settled, Timestamp, Verbs as _, Visitor};
+use tidegate_core::{
+    Algorithm, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
+};
 
 use crate::lease::{GivenBack, Report, Unspent, Wanted};
 use crate::rules::Policy;
 use crate::step::{Decided, Lineage, One, Step};
+use crate::store::memory::carried;
 use crate::store::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
 
 /// One limiter, whatever its algorithm.
@@ -22,12 +25,29 @@ trait Limiter: fmt::Debug + Send {
 
     /// Returns the units in use, rounded up.
     fn used(&self, now: Timestamp) -> u64;
+
+    /// Returns the limiter under another rule; `None` if this is its rule.
+    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn Limiter>>;
 }
 
 #[derive(Debug)]
 struct Of<R: Algorithm> {
+    rule: Rule,
     algorithm: R,
     slot: Option<R::State>,
+}
+
+/// Makes the limiter of a rule, with what was used under another.
+struct New<'a, Old: Algorithm>(&'a Rule, Option<(&'a Old, Old::State)>, Timestamp);
+
+impl<Old: Algorithm> Visitor for New<'_, Old> {
+    type Out = Box<dyn Limiter>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Limiter> {
+        let Self(rule, old, now) = self;
+        let slot = old.and_then(|(old, state)| carried(old, state, algorithm, now));
+        Box::new(Of { rule: rule.clone(), algorithm: algorithm.clone(), slot })
+    }
 }
 
 impl<R: Algorithm> Limiter for Of<R> {
@@ -52,19 +72,14 @@ impl<R: Algorithm> Limiter for Of<R> {
         let at = held.at();
         held.into_slot().map_or(0, |state| self.algorithm.used(&state, at))
     }
-}
 
-/// A new limiter of a rule; `None` if it is unlimited.
-fn limiter(rule: &Rule) -> Option<Box<dyn Limiter>> {
-    struct New;
-    impl Visitor for New {
-        type Out = Box<dyn Limiter>;
-
-        fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Limiter> {
-            Box::new(Of { algorithm: algorithm.clone(), slot: None })
+    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn Limiter>> {
+        if self.rule == *rule {
+            return None;
         }
+        let state = self.slot.take();
+        rule.visit(New(rule, state.map(|state| (&self.algorithm, state)), now))
     }
-    rule.visit(New)
 }
 
 type Key = (Lineage, Vec<u8>);
@@ -85,9 +100,15 @@ pub(crate) struct Limiters {
 
 impl Limiters {
     /// Returns the limiter of an ask, which is new if there is none.
-    fn of(&mut self, policy: &Policy, ask: &KeyAsk) -> &mut dyn Limiter {
-        let new = || ask.rule_in(policy).and_then(limiter).expect("the rule has a limit");
-        &mut **self.all.entry(key_of(ask)).or_insert_with(new)
+    fn of(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) -> &mut dyn Limiter {
+        let rule = ask.rule_in(policy).expect("a rule of the policy");
+        let of_key = self.all.entry(key_of(ask)).or_insert_with(|| {
+            rule.visit(New::<TokenBucket>(rule, None, now)).expect("the rule has a limit")
+        });
+        if let Some(carried) = of_key.carried_to(rule, now) {
+            *of_key = carried;
+        }
+        &mut **of_key
     }
 
     /// Runs one step over the limiters of a request.
@@ -112,10 +133,12 @@ impl Limiters {
             let costs = args.costs.get(place).copied();
             ones.push(match args.verb {
                 Verb::Ask | Verb::Peek => {
-                    self.of(policy, ask).run(Step::Peek, costs.unwrap_or(ask.asks), now)
+                    self.of(policy, ask, now).run(Step::Peek, costs.unwrap_or(ask.asks), now)
                 }
                 Verb::Settle => self.settle(policy, ask, args.actual[place], earlier(place), now),
-                Verb::Renew => self.of(policy, ask).run(Step::Renew { token: ask.token }, 0, now),
+                Verb::Renew => {
+                    self.of(policy, ask, now).run(Step::Renew { token: ask.token }, 0, now)
+                }
                 Verb::Reset => continue,
             });
         }
@@ -125,7 +148,7 @@ impl Limiters {
                 // Units under leases come back without a reservation.
                 let reserves = ask.reserves && earlier(place).is_none();
                 let step = if reserves { Step::Reserve } else { Step::Ask };
-                *one = self.of(policy, ask).run(step, ask.cost, now);
+                *one = self.of(policy, ask, now).run(step, ask.cost, now);
             }
         }
         let replies = ones.into_iter().map(|one| Some(reply_of(one))).collect();
@@ -160,7 +183,7 @@ impl Limiters {
         earlier: Option<Micros>,
         now: Timestamp,
     ) -> One {
-        let limiter = self.of(policy, ask);
+        let limiter = self.of(policy, ask, now);
         let Some(earlier) = earlier.filter(|_| actual < ask.cost) else {
             let settle = Step::Settle { actual, token: ask.token, since: ask.taken() };
             return limiter.run(settle, ask.cost, now);
@@ -173,7 +196,7 @@ impl Limiters {
     }
 
     fn reset(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) {
-        self.of(policy, ask).run(Step::Reset { remembers: true }, 0, now);
+        self.of(policy, ask, now).run(Step::Reset { remembers: true }, 0, now);
         self.leases.retain(|(key, ..), _| *key != key_of(ask));
     }
 
@@ -186,7 +209,7 @@ impl Limiters {
         node: u64,
         now: Timestamp,
     ) -> (Report, Option<[Timestamp; 2]>) {
-        let limiter = self.of(policy, ask);
+        let limiter = self.of(policy, ask, now);
         let end = limiter.lease(wanted.units, now, wanted.life);
         let one = limiter.run(Step::Peek, 0, now);
         if end.is_some() {
@@ -219,7 +242,7 @@ impl Limiters {
                 taken_at = Some(recorded.at);
             }
         }
-        let limiter = self.of(policy, &rest.key);
+        let limiter = self.of(policy, &rest.key, now);
         if let Some(at) = taken_at {
             let is_back = limiter.give_back_lease(rest.units, now, at.minus(rest.earlier));
             given_back = if is_back { GivenBack::Back } else { GivenBack::TooLate };

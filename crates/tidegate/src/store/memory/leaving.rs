@@ -8,7 +8,7 @@ use tidegate_core::{Algorithm, Held, Rule, Timestamp, Visitor};
 use super::parameters::{bytes_beside_heap, heap_bytes};
 
 /// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there.
-pub(super) fn carried<Old: Algorithm, New: Algorithm>(
+pub(crate) fn carried<Old: Algorithm, New: Algorithm>(
     old: &Old,
     state: Old::State,
     new: &New,
