@@ -1,22 +1,26 @@
-//! Replies that are lost after the store has decided: which requests are asked again, and which are not.
+//! Replies that are lost or late after the store has decided: which requests are asked again, and what is undone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::num::NonZero;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Descriptor, Layout, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Descriptor, Layout, Limit, OnStoreError, Policy, Request, RuleSpec, SharedGate,
+    Spec,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 
-use crate::server::{Events, Server, gate_with, rule, settings};
+use crate::server::{Events, LONG, Server, check, gate_over, gate_with, rule, settings};
 
 /// The fate of replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replies {
+enum Replies {
     Pass,
     /// They are held back until the proxy passes replies again.
     Hold,
@@ -32,7 +36,7 @@ pub(crate) struct Proxy {
     scripts: Arc<AtomicUsize>,
     /// Commands wait once so many scripts were sent.
     pub(crate) most: Arc<watch::Sender<usize>>,
-    pub(crate) replies: Arc<watch::Sender<Replies>>,
+    replies: Arc<watch::Sender<Replies>>,
 }
 
 impl Proxy {
@@ -91,16 +95,12 @@ async fn between(client: TcpStream, server: TcpStream, proxy: Proxy) {
 }
 
 /// Makes a gate behind a proxy, after the first check of its store has ended and its scripts are known.
-pub(crate) async fn behind(
-    proxy: &Proxy,
-    timeout: Duration,
-    rules: Vec<RuleSpec>,
-) -> (SharedGate, Events) {
+async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
     let (gate, events) = gate_with(settings, rules).await;
     while events.seen().is_empty() {
-        tokio::task::yield_now().await;
+        yield_now().await;
     }
     let descriptors = [Descriptor::new(&[("user", "nobody")])];
     let request = Request::new("default", &descriptors);
@@ -115,7 +115,7 @@ fn server() -> Server {
 }
 
 /// Starts such a server with these variables in its environment.
-pub(crate) fn server_in(environment: &[(String, String)]) -> Server {
+fn server_in(environment: &[(String, String)]) -> Server {
     let arguments = ["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"];
     Server::start_in(environment, &arguments)
 }
@@ -124,7 +124,7 @@ fn remembering(algorithm: AlgorithmKind) -> RuleSpec {
     rule(algorithm, 10).dedupe(Duration::from_secs(600))
 }
 
-pub(crate) async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
+async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
     gate.recovered().await;
     let plain = Request::new(request.domain(), request.descriptors());
     let answer = gate.peek(&plain).await;
@@ -194,7 +194,7 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     proxy.replies.send_replace(Replies::Hold);
     let asked = async {
         while proxy.scripts() < before + 2 {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
         proxy.replies.send_replace(Replies::Pass);
     };
@@ -239,9 +239,131 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
         assert!(other.check(&request).await.is_allowed());
         proxy.replies.send_replace(Replies::Pass);
         while proxy.scripts() < before + 2 || gate.counts().undone < undone {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
         assert_eq!(used(&gate, &request).await, left);
         assert_eq!((gate.counts().late, gate.counts().undone), (1, undone));
     }
+}
+
+/// How often the store is asked at most to take units back, while other values decide each time.
+pub(crate) const MOST_ASKED: usize = 17;
+
+/// Sends a request, and drops it while its reply is on the way.
+async fn give_up(gate: &SharedGate, proxy: &Proxy, request: &Request<'_>) {
+    let before = proxy.scripts();
+    proxy.replies.send_replace(Replies::Hold);
+    let sent = async {
+        while proxy.scripts() == before {
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        answer = pin!(gate.check(request)) => panic!("{answer:?} although replies are held"),
+        () = sent => {}
+    }
+}
+
+/// Units of late replies that came back, and those that did not.
+fn undone(gate: &SharedGate) -> [u64; 2] {
+    let counts = gate.counts();
+    [counts.undone_units, counts.not_undone_units]
+}
+
+/// A node whose values become newer each time before it takes a unit.
+pub(crate) struct Newer {
+    gate: SharedGate,
+    rule: RuleSpec,
+    revision: u32,
+}
+
+impl Newer {
+    pub(crate) async fn over(url: &str, rule: RuleSpec) -> Self {
+        let (gate, _) = gate_over(url, vec![rule.clone()]).await;
+        Self { gate, rule, revision: 0 }
+    }
+
+    async fn take(&mut self, user: &str) {
+        self.revision += 1;
+        self.rule.spec.limit = Limit::Units(10_000 + u64::from(self.revision));
+        let policy = Policy::new(vec![self.rule.clone()]).unwrap();
+        let policy = policy.with_revision(NonZero::new(self.revision).unwrap());
+        self.gate.replace(policy).unwrap();
+        assert!(check(&self.gate, user, 1).await.is_allowed());
+    }
+
+    /// Takes a unit under newer values before each call that passes the proxy, until it has `ended`. Returns how many
+    /// scripts passed, at most a few more than `most`.
+    pub(crate) async fn outpace(
+        &mut self,
+        proxy: &Proxy,
+        user: &str,
+        most: usize,
+        ended: impl Fn() -> bool,
+    ) -> usize {
+        let before = proxy.scripts();
+        while !ended() && proxy.scripts() <= before + most {
+            self.take(user).await;
+            let passed = proxy.scripts();
+            proxy.most.send_replace(passed + 1);
+            while proxy.scripts() == passed && !ended() {
+                yield_now().await;
+            }
+        }
+        proxy.most.send_replace(usize::MAX);
+        proxy.scripts() - before
+    }
+}
+
+#[tokio::test]
+async fn units_of_a_late_reply_are_not_given_back_for_ever_while_values_change() {
+    let server = server_in(&[]);
+    let proxy = Proxy::before(&server).await;
+    let rule = rule(AlgorithmKind::SlidingLog, 10).on_store_error(OnStoreError::Closed);
+    let (gate, _) = behind(&proxy, LONG, vec![rule.clone()]).await;
+    let mut newer = Newer::over(&server.url(), rule).await;
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(3));
+    give_up(&gate, &proxy, &request).await;
+    proxy.replies.send_replace(Replies::Pass);
+    // The server knows the script from then on.
+    while undone(&gate) != [3, 0] {
+        yield_now().await;
+    }
+    give_up(&gate, &proxy, &request).await;
+    proxy.most.send_replace(proxy.scripts());
+    proxy.replies.send_replace(Replies::Pass);
+    let ended = || undone(&gate) == [3, 3];
+    let asked = newer.outpace(&proxy, "ada", MOST_ASKED, ended).await;
+    assert!((1..=MOST_ASKED).contains(&asked), "{asked} times");
+    while !ended() {
+        yield_now().await;
+    }
+}
+
+/// The clock has stepped back since the last unit of a limiter, which counts units as of that unit from then on. Another
+/// limiter of the request counts them as of the clock.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn units_of_a_late_reply_come_back_as_of_the_instant_at_which_each_limiter_counted_them() {
+    const DAY: u64 = 86_400;
+    let folder = crate::server::Folder::new();
+    let clock = crate::server::moved_clock::Stepped::new(&folder.0);
+    let server = server_in(&clock.environment());
+    let proxy = Proxy::before(&server).await;
+    let per_user = rule(AlgorithmKind::FixedWindow, 10).on_store_error(OnStoreError::Closed);
+    let mut calls = per_user.clone().when("kind", "call");
+    calls.name = "calls".to_owned();
+    let (gate, _) = behind(&proxy, LONG, vec![per_user, calls]).await;
+    let now: Vec<u64> = server.run(&["TIME"]);
+    clock.step((DAY - now[0] % DAY).cast_signed());
+    let request = Request::from(Descriptor::new(&[("user", "ada")]));
+    assert!(gate.check(request).await.is_allowed(), "in the window of tomorrow");
+    clock.step(0);
+    let call = Request::from(Descriptor::new(&[("user", "ada"), ("kind", "call")]).cost(3));
+    give_up(&gate, &proxy, &call).await;
+    proxy.replies.send_replace(Replies::Pass);
+    while undone(&gate).iter().sum::<u64>() < 6 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(used(&gate, &call).await, [1, 0]);
 }

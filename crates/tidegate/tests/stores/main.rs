@@ -43,6 +43,5 @@ mod server;
 mod shared;
 mod silent;
 mod sums;
-mod undone;
 mod values;
 mod versions;

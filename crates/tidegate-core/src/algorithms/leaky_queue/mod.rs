@@ -214,6 +214,7 @@ impl Scripted for LeakyQueue {
 
 impl Persist for LeakyQueue {
     fn persist(&self, state: &Level, _last: Timestamp, numbers: &mut Vec<u64>) {
+        // Also words keep it.
         state.persist(self.rate, state.last(), numbers);
     }
 

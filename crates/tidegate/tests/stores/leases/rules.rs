@@ -7,9 +7,8 @@ use tidegate::{AlgorithmKind, Descriptor, OnExcess, Policy, Request, RuleSpec, S
 use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_leased};
-use crate::lost::Proxy;
+use crate::lost::{MOST_ASKED, Newer, Proxy};
 use crate::server::{LONG, Server, check, rule};
-use crate::undone::{MOST_ASKED, Newer};
 
 const LIMIT: u64 = 5_000;
 
@@ -157,9 +156,10 @@ async fn units_of_leases_are_not_given_back_for_ever_while_values_change() {
     let day = Duration::from_secs(86_400);
     let other = Spec::new(AlgorithmKind::FixedWindow, 2 * LIMIT, day);
     gate.amend("default", "fixed_window", other).unwrap();
-    let most = MOST_ASKED * gate.counts().leases_granted as usize;
+    // The server may have to be told the two scripts.
+    let most = MOST_ASKED * gate.counts().leases_granted as usize + 2;
     let asked = newer.outpace(&proxy, "ada", most, || held(&gate) == 0).await;
-    assert!((2..=most).contains(&asked), "{asked} times, at most {most}");
+    assert!((1..=most).contains(&asked), "{asked} times, at most {most}");
     assert!(gate.counts().leased_changed > 0, "{:?}", gate.counts());
 }
 
