@@ -268,7 +268,7 @@ pub trait Pack: Decide {
         self.fresh(base)
     }
 
-    /// The reading with which a state moves on in a store whose clock never steps back: one from before the last unit was
+    /// The reading with which a state moves on in a store whose clock never steps back. A reading from before the last unit was
     /// overtaken on its way here, and [`Decide::advance`] must not take it for a step of the clock by more than W.
     #[inline]
     fn overtaken(&self, state: Option<&Self::State>, now: Timestamp) -> Timestamp {

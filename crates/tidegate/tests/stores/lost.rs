@@ -246,7 +246,7 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
     }
 }
 
-/// How often the store is asked at most to take units back, while other values decide each time.
+/// The most calls by which the store is asked to take units back, while other values decide each time.
 pub(crate) const MOST_ASKED: usize = 17;
 
 /// Sends a request, and drops it while its reply is on the way.

@@ -169,7 +169,7 @@ impl Amend for LeakyQueue {
 impl Lease for LeakyQueue {}
 
 impl Pack for LeakyQueue {
-    /// When the last slot was promised is packed as well, because it says whether units may come back.
+    /// The time of the last slot is packed as well, because units may come back only of that time.
     fn packing(&self) -> Packing {
         let fits = self.rate.grains(self.most_held) <= u64::MAX.into();
         if fits { Packing::Two } else { Packing::Unpacked }
@@ -214,7 +214,7 @@ impl Scripted for LeakyQueue {
 
 impl Persist for LeakyQueue {
     fn persist(&self, state: &Level, _last: Timestamp, numbers: &mut Vec<u64>) {
-        // Also words keep it.
+        // The words of a queue keep the time as well.
         state.persist(self.rate, state.last(), numbers);
     }
 

@@ -131,7 +131,7 @@ impl<'a> Part<'a> {
         Self { step: succession.dated(self.step), ..self }
     }
 
-    /// The step to run although the limiter may not decide: one that cannot be refused for want of room, or what is left
+    /// The step to run although the limiter may not decide: a step that cannot be refused for want of room, or the rest
     /// of it [without a limit](Step::without_limit).
     pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
         match is_unlimited {

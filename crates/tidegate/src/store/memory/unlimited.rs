@@ -27,7 +27,7 @@ use crate::step::{One, Step};
 pub(super) struct Unlimited {
     /// The budget of the limiters that are kept or dropped.
     budget: Arc<Budget>,
-    /// That of the kept table, as far as the next table reads it.
+    /// The rule and the times of the kept table, for the next table to read.
     succession: Succession<dyn Table>,
     kept: Option<Arc<dyn Table>>,
 }
@@ -38,7 +38,7 @@ impl Unlimited {
         Self { budget, succession, kept: None }
     }
 
-    /// A table that keeps the limiters of another one, which no step asks any more.
+    /// A table that keeps the limiters of another table, which no step asks any more.
     pub(super) fn keeping(kept: Arc<dyn Table>, budget: Arc<Budget>) -> Self {
         kept.serve_since(KEPT);
         let of_kept = kept.succession();
