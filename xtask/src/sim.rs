@@ -1,6 +1,7 @@
-//! `cargo xtask sim`: the simulator of leases, shares and permits, over as many seeds as wanted, or over mutants of the protocol.
+//! `cargo xtask sim`: the simulators of leases, shares and permits and of the layers over a store, over as many seeds as
+//! wanted, or the first of them over mutants of the protocol.
 //!
-//! The simulator and the core are copied below the target directory, as a package of their own that builds in seconds. So
+//! That simulator and the core are copied below the target directory, as a package of their own that builds in seconds. So
 //! a mutant is a replacement of text in the copy, and the code itself has no switches.
 
 mod mutants;
@@ -65,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let copy = Copy::make(&context)?;
     if !args.mutants {
         let tests: Vec<_> = MUTANTS.iter().map(|(test, _)| *test).collect();
-        return succeeds(&mut copy.test(&context, args, &tests));
+        let of_leases = succeeds(&mut copy.test(&context, args, &tests))?;
+        return Ok(succeeds(&mut layers(&context, args))? && of_leases);
     }
     let all = || MUTANTS.iter().flat_map(|(test, mutants)| mutants.iter().map(|one| (*test, one)));
     let mut missed = Vec::new();
@@ -147,9 +149,7 @@ impl Copy {
     fn test(&self, context: &Context, args: &Args, tests: &[&str]) -> Command {
         let mut test = self.cargo(context, &["test", "--release", "--quiet", "--", "--nocapture"]);
         test.args(tests);
-        test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
-        test.env("TIDEGATE_SIM_FROM", args.from.to_string());
-        test
+        with_seeds(test, args)
     }
 
     fn cargo(&self, context: &Context, words: &[&str]) -> Command {
@@ -175,6 +175,20 @@ impl Copy {
         let is_found = seed.is_some() || error.contains("panicked at");
         Ok(!ran.status.success() && is_found)
     }
+}
+
+/// Runs the simulator of the layers, which is a test of the library: a copy of it would take minutes to build.
+fn layers(context: &Context, args: &Args) -> Command {
+    let words = ["test", "--release", "--quiet", "-p", "tidegate", "--all-features", "--lib"];
+    let mut test = cargo(context, &words);
+    test.args(["layers::sim", "--", "--nocapture"]);
+    with_seeds(test, args)
+}
+
+fn with_seeds(mut test: Command, args: &Args) -> Command {
+    test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
+    test.env("TIDEGATE_SIM_FROM", args.from.to_string());
+    test
 }
 
 /// Where a file of the workspace lies in the copy.
