@@ -1,4 +1,4 @@
-//! What happened in a run: what the store took and got back, and what callers were told.
+//! The history of a run: units that the store took and got back, and answers of callers.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) enum By {
     Here {
         lasts_us: u64,
     },
-    /// Nobody: the rule is open.
+    /// No limiter: the rule is open.
     Open,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Event {
     pub(super) what: What,
 }
 
-/// What a caller was answered.
+/// The answer to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Refused,
@@ -112,7 +112,7 @@ pub(super) enum Answered {
     Nothing,
 }
 
-/// What a node counted until it ended.
+/// The counts of a node when it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) crashed: bool,
@@ -120,8 +120,9 @@ pub(super) struct Account {
     pub(super) spent: u64,
     pub(super) unspent: u64,
     pub(super) lost: u64,
-    /// Of these, the units that came back when they counted no more, and those of which no reply came.
+    /// Of these, the units that came back when they counted no more.
     pub(super) too_late: u64,
+    /// Of these, the units of which no reply came.
     pub(super) no_reply: u64,
     /// Units of leases that came when nothing waited for them, and were given back.
     pub(super) late: u64,
@@ -133,7 +134,7 @@ pub(super) struct History {
     /// By the number of the request. A caller that has gone, or whose node crashed, has no answer.
     pub(super) answers: BTreeMap<u64, Answered>,
     pub(super) accounts: Vec<Account>,
-    /// What the store counts of each limiter at the end.
+    /// The units of each limiter that the store counts at the end.
     pub(super) used: Vec<u64>,
     /// When the run ended, in microseconds.
     pub(super) ended: u64,

@@ -37,12 +37,12 @@ pub(super) struct Wire {
     pub(super) host: Host,
     /// The node crashed.
     is_cut: AtomicBool,
-    /// How often each limiter was asked for.
+    /// The number of messages about each limiter.
     calls: Mutex<BTreeMap<Vec<u8>, u64>>,
     on_units_back: OnUnitsBack,
 }
 
-/// What becomes of a message and its reply.
+/// The fate of a message and its reply.
 #[derive(Clone, Copy)]
 struct Fate {
     there: Duration,
@@ -53,7 +53,7 @@ struct Fate {
     is_silent: bool,
 }
 
-/// What came of a message.
+/// The result of a message.
 pub(super) enum Carried<T> {
     Came(T),
     /// The store acted, and its reply was lost.

@@ -1,4 +1,4 @@
-//! The plan of one seed: rules, nodes, what callers ask for, and what fails when. Times are milliseconds.
+//! The plan of one seed: rules, nodes, requests and faults. Times are milliseconds.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub(super) const LONG_MS: u64 = 3_600_000;
 /// The limiter of that rule, and the first limiter of the rule whose windows are short.
 pub(super) const LONG: usize = 0;
 pub(super) const SHORT: usize = 1;
-/// How many requests a run has, about.
+/// The number of requests of a run, about.
 const REQUESTS: u64 = 500;
-/// How long a step may take.
+/// The longest time of a step.
 pub(super) const TIMEOUT_MS: u64 = 20;
 
 /// A node that lives for a while. A node that comes back is another one.
@@ -22,11 +22,11 @@ pub(super) const TIMEOUT_MS: u64 = 20;
 pub(super) struct NodePlan {
     pub(super) joins: u64,
     pub(super) end: Option<(u64, End)>,
-    /// How far its wall clock is behind or ahead, in milliseconds, and how much faster it runs, in parts per million.
+    /// The error of its wall clock in milliseconds, and of the clock's speed in parts per million.
     pub(super) clock: (i64, i64),
 }
 
-/// How a node ends.
+/// The end of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// It gives back what it holds.
@@ -44,7 +44,7 @@ pub(super) struct Request {
     pub(super) kind: Kind,
 }
 
-/// What a caller wants.
+/// The wish of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Check,
@@ -64,12 +64,12 @@ pub(super) enum Kind {
     Reset,
 }
 
-/// What is wrong for a while.
+/// A fault that lasts for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// No message comes through.
     Away,
-    /// The store stands still. What reaches it is decided when that ends.
+    /// The store stands still. Messages that reach it are decided when that ends.
     Frozen,
     /// Replies come after the deadline.
     Slow,
@@ -109,7 +109,7 @@ pub(super) struct Plan {
     pub(super) requests: Vec<Request>,
     pub(super) largest_cost: u64,
     pub(super) outages: Vec<Outage>,
-    /// Of a hundred messages, how many are lost, and how many are late.
+    /// The lost and the late messages of a hundred.
     pub(super) lost_percent: u64,
     pub(super) late_percent: u64,
     pub(super) has_slots: bool,

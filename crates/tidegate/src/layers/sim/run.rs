@@ -22,7 +22,7 @@ use crate::rules::Policy;
 use crate::step::Standing;
 use crate::store::{GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 
-/// How long a run goes on when all nodes have ended, so that what is on its way arrives.
+/// The time that a run goes on when all nodes have ended, so that messages on their way arrive.
 const REST: Duration = Duration::from_secs(8);
 
 /// A node: the tower that ships, over a link to the store.
@@ -158,7 +158,7 @@ impl Node {
         }
     }
 
-    /// Notes what a caller is told.
+    /// Notes the answer to a caller.
     fn tell(&self, request: u64, asked: u64, asks: &[KeyAsk], reply: &StepReply) {
         let world = self.link.world();
         let answered = match (reply.allowed, reply.standing) {

@@ -120,7 +120,7 @@ impl SentStep {
         undone
     }
 
-    /// Sends the step, and tells what came of it. Whoever hears nothing for this reason hears an error.
+    /// Sends the step, and passes its reply on. A caller hears an error if there is none.
     pub(super) async fn send(self, link: Link, tell: Sender<Delivered>) {
         let Some(first) = self.asks.first() else { return };
         let act = |limiters: &mut Limiters, now: Timestamp| self.run(&link, limiters, now);
@@ -128,7 +128,7 @@ impl SentStep {
             Carried::Came(reply) => {
                 let step = Arc::new(self);
                 let reply = reply.with_receipt(Receipt::new(Arc::clone(&step)));
-                // If nobody waits for it any more, it gives back what it tells of.
+                // If no caller waits for it any more, it gives back what it tells of.
                 let _ = tell.send(Delivered { link, step, reply: Some(reply) });
             }
             Carried::Unheard(reply) => self.note_gone(&link, &reply, Why::Unanswered),

@@ -1,4 +1,4 @@
-//! The verbs of a store over a node's link: what it sends, how long it waits, and what it says of what it did not hear.
+//! The verbs of a store over a node's link: messages, deadlines, and errors where no reply came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::store::{
 };
 
 impl Link {
-    /// Asks the store in a task of its own, and waits until the deadline. Returns what is waited for after that.
+    /// Asks the store in a task of its own, and waits until the deadline. Returns the channel of a reply after that.
     async fn ask_by<T: Send + 'static>(
         &self,
         ask: &KeyAsk,
@@ -33,7 +33,7 @@ impl Link {
         drop(self.host().spawn(async move {
             let act = |limiters: &mut Limiters, now: Timestamp| act(&link, limiters, now);
             if let Carried::Came(result) = link.carry(&ask, act).await {
-                // An error means that nobody waits for it any more.
+                // An error means that no caller waits for it any more.
                 let _ = tell.send(result);
             }
         }));

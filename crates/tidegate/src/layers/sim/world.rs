@@ -1,4 +1,4 @@
-//! What all nodes of a run share: the plan, the store's limiters, and the history.
+//! The world that all nodes of a run share: the plan, the store's limiters, and the history.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The judge from below: what a run with leases or shares admits, compared with the same run without.
+//! The judge from below: a run with leases or shares admits nearly as much as the same run without.
 
 use super::super::history::{By, History, What};
 use super::super::plan::{LONG, Plan, SHORT};
@@ -18,8 +18,8 @@ fn admitted(history: &History, limiter: usize) -> u64 {
 ///
 /// Of a limit whose window outlasts the run, nine tenths are admitted at least, whatever messages and outages do. The
 /// definitions forbid that where another rule of a request has leases and a short window or a bucket: units that are held
-/// when a window ends, or that drain on their way back, are lost to callers. What a node admits without the store
-/// is not compared, because a node that holds units admits nothing on top of them.
+/// when a window ends, or that drain on their way back, are lost to callers. Units that a node admits without
+/// the store are not compared, because a node that holds units admits nothing on top of them.
 pub(in super::super) fn below(
     plan: &Plan,
     history: &History,

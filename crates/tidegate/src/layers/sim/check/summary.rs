@@ -1,10 +1,10 @@
-//! What the runs met, in sum.
+//! The sum of all runs.
 
 use std::ops::AddAssign;
 
 use super::super::history::{Answered, By, History, What};
 
-/// What the runs met.
+/// The events of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Summary {
     pub(in super::super) runs: u64,
