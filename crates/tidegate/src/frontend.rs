@@ -17,6 +17,8 @@ pub(crate) use bans::deny;
 pub use charge::Charge;
 use plans::Plans;
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
+#[cfg(feature = "redis")]
+pub use settle::RecordedReservation;
 pub use settle::Taken;
 pub(crate) use settle::with_actual;
 #[cfg(feature = "redis")]

@@ -41,6 +41,14 @@ macro_rules! pass_inward {
             self.inner.host()
         }
 
+        async fn record(
+            &self,
+            name: &[u8],
+            verb: $crate::store::RecordVerb<'_>,
+        ) -> Result<$crate::store::RecordReply, $crate::store::StoreError> {
+            self.inner.record(name, verb).await
+        }
+
         async fn fit(&self) {
             self.inner.fit().await;
         }

@@ -158,6 +158,8 @@ pub use answer::{Answer, Matched, Unreached};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
+#[cfg(feature = "redis")]
+pub use frontend::RecordedReservation;
 pub use frontend::{Charge, Taken};
 pub use gate::Gate;
 pub use jitter::Jitter;
@@ -182,7 +184,7 @@ pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
-pub use shared::{SharedGate, SharedGateError, SharedReplay};
+pub use shared::{FoundReservation, ReservationRecord, SharedGate, SharedGateError, SharedReplay};
 pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
 /// The server's counters, by the same code.

@@ -10,6 +10,7 @@ mod hold;
 mod look;
 mod nodes;
 mod plans;
+mod record;
 mod replay;
 mod settle;
 mod validate;
@@ -41,6 +42,7 @@ use crate::store::{
 use counts::Undecided;
 pub use error::SharedGateError;
 use nodes::{Warned, on_nodes};
+pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 
 /// A policy, and the store under it. A request that starts with it is decided under that policy, even if another one

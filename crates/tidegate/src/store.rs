@@ -28,7 +28,8 @@ pub use crate::step::Ask;
 #[cfg(feature = "redis")]
 pub use contract::{
     GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
-    LimiterState, LimiterStep, Receipt, StepArgs, StepReply, Store, StoreError, StoreEvent, Verb,
+    LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, StepArgs, StepReply, Store,
+    StoreError, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
 pub(crate) use contract::{Layer, Observer, OnEvent, OnUnitsBack, at_places, is_report};

@@ -1,5 +1,8 @@
 //! The limiters that a request is settled with, and the final cost of each.
 
+#[cfg(feature = "redis")]
+mod record;
+
 #[cfg(feature = "tower")]
 use tidegate_core::Since;
 use tidegate_core::{Settled, Timestamp, Token};
@@ -10,6 +13,8 @@ use crate::request::Request;
 use crate::step::{Ask, Descriptors, Lineage};
 #[cfg(feature = "redis")]
 use crate::step::{Lack, Values};
+#[cfg(feature = "redis")]
+pub use record::RecordedReservation;
 
 /// The units that an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
 /// the answer.

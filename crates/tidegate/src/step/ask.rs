@@ -218,6 +218,17 @@ impl Descriptors {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }
 
+    /// Its bits, for [`Descriptors::from_bits`].
+    #[cfg(feature = "redis")]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Adds a descriptor.
     pub(crate) const fn add(&mut self, number: usize) {
         self.0 |= Self::one(number).0;

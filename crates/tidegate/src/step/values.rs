@@ -27,6 +27,18 @@ impl Values {
         Some(Self { kind, limit, window, others })
     }
 
+    /// Its numbers, for [`Values::from_numbers`].
+    pub(crate) fn to_numbers(self) -> [u64; 5] {
+        let Self { kind, limit, window, others: [third, fourth] } = self;
+        [kind.into(), limit, window, third, fourth]
+    }
+
+    /// The values with these numbers; `None` if there are none.
+    pub(crate) fn from_numbers([kind, limit, window, third, fourth]: [u64; 5]) -> Option<Self> {
+        let kind = u8::try_from(kind).ok()?;
+        Some(Self { kind, limit, window, others: [third, fourth] })
+    }
+
     /// Returns whether units that were taken under the other values count in the same way.
     pub(crate) fn counts_as(&self, other: &Self) -> bool {
         let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };

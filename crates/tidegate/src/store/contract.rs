@@ -4,6 +4,7 @@ mod error;
 mod event;
 mod host;
 mod limiter_state;
+mod record;
 mod step;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use event::StoreEvent;
 pub(crate) use event::{Observer, OnEvent};
 pub use host::Host;
 pub use limiter_state::{LimiterState, LimiterStep};
+pub use record::{RecordReply, RecordVerb};
 pub use step::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
 pub(crate) use step::{at_places, is_report};
 
@@ -112,6 +114,20 @@ pub trait Store: Clone + Send + Sync + 'static {
         _node: u64,
     ) -> impl Future<Output = Result<Option<(GivenBack, Report)>, StoreError>> + Send {
         std::future::ready(Ok(None))
+    }
+
+    /// Writes, reads, claims or extends the record of that name, in one atomic operation. By default a store keeps no
+    /// records: a reservation is then known only to the process that made it.
+    ///
+    /// # Errors
+    /// The store did not reply; only a record that was written may be asked for again.
+    fn record(
+        &self,
+        _name: &[u8],
+        _verb: RecordVerb<'_>,
+    ) -> impl Future<Output = Result<RecordReply, StoreError>> + Send {
+        let none = StoreError::Refused("it keeps no records of reservations".to_owned());
+        std::future::ready(Err(none))
     }
 
     /// Resolves when the store can be asked; immediately, while it can.

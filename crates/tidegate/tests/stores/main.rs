@@ -31,6 +31,7 @@ mod nodes_seen;
 mod overloaded;
 mod permits;
 mod reached;
+mod records;
 mod reopened;
 mod replace;
 mod replace_away;

@@ -86,6 +86,21 @@ impl Generation {
         self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
     }
 
+    /// The name of the rule with this identity; `None` if it is not in force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn name_of(&self, lineage: Lineage) -> Option<&str> {
+        let number = self.rules.iter().position(|rule| rule.lineage == lineage)?;
+        self.policy.rules().get(number).map(PolicyRule::name)
+    }
+
+    /// The identity of the rule of that name in a domain; that of no rule if it is not in force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
+        let mut rules = self.policy.rules().iter();
+        let number = rules.position(|rule| rule.domain() == domain && rule.name() == name);
+        number.map_or(Lineage::NONE, |number| self.lineage(number))
+    }
+
     /// When the values of a rule came in force.
     #[cfg(feature = "redis")]
     pub(crate) fn since(&self, rule: usize) -> Timestamp {

@@ -95,6 +95,12 @@ pub(crate) fn lease_key(prefix: &str, key: &[u8]) -> Vec<u8> {
     [prefix.as_bytes(), b"{", key, b"}?leases"].concat()
 }
 
+/// The key of the record of a reservation: `{prefix}{digest}?reserved`, with the digest of its name, in a slot of its own.
+/// It differs from every limiter's key, and tells the name to no reader of keys.
+pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
+    format!("{prefix}{{{:x}}}?reserved", Sha256::digest(name)).into_bytes()
+}
+
 /// The digest of what makes a request the same: its id and verb, and each limiter's key, cost and values.
 fn request_digest(id: Identity<'_>, limiters: &[Limiter<'_>]) -> u128 {
     let mut digest = Sha256::new();

@@ -5,6 +5,7 @@ mod late;
 mod leases;
 mod loaded;
 mod no_space;
+mod record;
 mod reply;
 mod revisions;
 mod run;
@@ -23,10 +24,12 @@ use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::{Policy, PolicyErrors};
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, StepArgs, StepReply, Store, StoreError, Verb,
+    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
+    StepReply, Store, StoreError, Verb,
 };
 use counted::Counted;
 use loaded::Loaded;
+use record::run_on_record;
 
 /// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
 /// over another.
@@ -109,6 +112,10 @@ impl Store for RedisStore {
         node: u64,
     ) -> Result<Option<(GivenBack, Report)>, StoreError> {
         self.return_lease(rest, node).await
+    }
+
+    async fn record(&self, name: &[u8], verb: RecordVerb<'_>) -> Result<RecordReply, StoreError> {
+        run_on_record(&self.client, name, verb).await
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {

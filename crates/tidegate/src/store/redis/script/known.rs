@@ -22,6 +22,11 @@ impl Script {
         let sha1 = Sha1::from(&text).digest().to_string();
         Self { text, sha1 }
     }
+
+    /// The script of the records of reservations.
+    pub(crate) fn reserved() -> Self {
+        Self::new(text::RESERVED.to_owned())
+    }
 }
 
 /// At most one for each set of algorithms that a request combines.

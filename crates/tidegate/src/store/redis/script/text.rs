@@ -15,6 +15,8 @@ const BATCH: &str = include_str!("batch.lua");
 const EACH: &str = include_str!("each.lua");
 /// Removes limiters.
 pub(super) const REMOVE: &str = include_str!("reset.lua");
+/// Runs an operation on the record of a reservation.
+pub(super) const RESERVED: &str = include_str!("reserved.lua");
 
 /// The text of a script.
 pub(super) fn of(id: Id) -> String {

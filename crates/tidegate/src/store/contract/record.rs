@@ -1,0 +1,43 @@
+//! Records of reservations: what a store keeps under a name until it is claimed, or ends.
+
+use std::time::Duration;
+
+/// The operation on one record of a store.
+///
+/// A record is written once, and claimed once. The claim consumes the content; the store keeps the number of the claim
+/// until the record ends, so that a claim that is sent again has the same reply.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordVerb<'a> {
+    /// Writes a record that ends after `life`.
+    Write {
+        /// The content.
+        content: &'a [u8],
+        /// The life of the record.
+        life: Duration,
+    },
+    /// Reads a record that no caller has claimed.
+    Read,
+    /// Claims a record.
+    Claim {
+        /// A random number, which no other claim has.
+        by: u64,
+    },
+    /// Makes a record that no caller has claimed last `life` from now.
+    Extend {
+        /// The life of the record.
+        life: Duration,
+    },
+}
+
+/// The reply to a [`RecordVerb`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordReply {
+    /// The store has no such record: it has ended, or was never written.
+    Unknown,
+    /// Another claim has consumed it.
+    Claimed,
+    /// It was written or extended, or this claim has it.
+    Done,
+    /// The content of a record that was read, and the rest of its life.
+    Content(Vec<u8>, Duration),
+}

@@ -1,0 +1,45 @@
+//! Records of reservations inside Redis: one key for each, in a slot of its own.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use crate::store::redis::script::{Reply, Script};
+use crate::store::redis::{Client, record_key};
+use crate::store::{RecordReply, RecordVerb, StoreError};
+
+static RESERVED: LazyLock<Script> = LazyLock::new(Script::reserved);
+
+/// Runs the operation on the record of that name.
+pub(super) async fn run_on_record(
+    client: &Client,
+    name: &[u8],
+    verb: RecordVerb<'_>,
+) -> Result<RecordReply, StoreError> {
+    let args: Vec<Vec<u8>> = match verb {
+        RecordVerb::Write { content, life } => {
+            vec![b"write".to_vec(), content.to_vec(), milliseconds(life)]
+        }
+        RecordVerb::Read => vec![b"read".to_vec()],
+        RecordVerb::Claim { by } => vec![b"claim".to_vec(), by.to_string().into_bytes()],
+        RecordVerb::Extend { life } => vec![b"extend".to_vec(), Vec::new(), milliseconds(life)],
+    };
+    let key = record_key(&client.settings().key_prefix, name);
+    match client.run(&RESERVED, &[key], &args, client.deadline()).await? {
+        Reply::Int(0) => Ok(RecordReply::Unknown),
+        Reply::Int(1) => Ok(RecordReply::Done),
+        Reply::Int(2) => Ok(RecordReply::Claimed),
+        Reply::Array(mut both) => match (both.pop(), both.pop()) {
+            (Some(Reply::Int(left)), Some(Reply::Bytes(content))) => {
+                let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
+                Ok(RecordReply::Content(content, left))
+            }
+            _ => Err(StoreError::Answer("no record".to_owned())),
+        },
+        other => Err(StoreError::Answer(format!("{other:?} for a record"))),
+    }
+}
+
+/// A record lives at least a millisecond.
+fn milliseconds(life: Duration) -> Vec<u8> {
+    life.as_millis().max(1).to_string().into_bytes()
+}

@@ -1,0 +1,187 @@
+//! Reservations whose records are in the store: any node settles them, once.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use tidegate::store::RecordReply;
+use tidegate::{
+    AlgorithmKind, Answer, Descriptor, FoundReservation, Request, RuleSpec, SharedGate, Spec, Taken,
+};
+
+use crate::cluster::Cluster;
+use crate::server::nodes::Watched;
+use crate::server::{Server, gate_over, rule, until_lost};
+
+const LIFE: Duration = Duration::from_secs(60);
+
+/// A request of a user over all rules of the default domain, and its cost.
+async fn with_request<T>(user: &str, cost: u64, to: impl AsyncFnOnce(&Request<'_>) -> T) -> T {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries).cost(cost)];
+    to(&Request::new("default", &descriptors).reserving()).await
+}
+
+/// Takes units, and writes the record; returns whether it was written.
+async fn reserve(gate: &SharedGate, id: &[u8], cost: u64, life: Duration) -> bool {
+    with_request("ada", cost, async |request| {
+        let taken = Taken::from(&gate.check(request).await);
+        gate.record(id).write(request, &taken, life).await.unwrap()
+    })
+    .await
+}
+
+/// Settles by the record, if there is one that this call claims.
+async fn settle<'g>(gate: &'g SharedGate, id: &[u8], actual: u64) -> Option<Answer<'g>> {
+    let record = gate.record(id);
+    let FoundReservation::Open(reserved, left) = record.read().await.unwrap() else { return None };
+    assert!(left <= LIFE && !left.is_zero());
+    // The address of a local value is as good as a random number here.
+    let mine = std::ptr::from_ref(&reserved).addr() as u64;
+    if record.claim(mine).await.unwrap() != RecordReply::Done {
+        return None;
+    }
+    let taken = reserved.taken();
+    let settle = async |request: &Request<'_>| gate.settle_taken(request, taken, &[actual]).await;
+    Some(reserved.ask(settle).await.unwrap())
+}
+
+async fn used(gate: &SharedGate) -> Vec<u64> {
+    let answer = with_request("ada", 0, async |request| gate.peek(request).await).await;
+    let used = |one: &tidegate::Matched<'_>| one.decision().limit - one.decision().remaining;
+    answer.matched().iter().map(used).collect()
+}
+
+/// Settled at two nodes, units of one reservation came back twice.
+#[tokio::test]
+async fn a_reservation_of_one_node_is_settled_at_another_and_once() {
+    let server = Server::start(&[]);
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.is_queue()) {
+        server.run::<()>(&["FLUSHALL"]);
+        let rules = || vec![rule(*algorithm, 100)];
+        let (one, _) = gate_over(&server.url(), rules()).await;
+        let (other, _) = gate_over(&server.url(), rules()).await;
+        assert!(reserve(&one, b"a", 50, LIFE).await);
+        assert!(reserve(&one, b"b", 20, LIFE).await);
+        assert!(settle(&other, b"a", 5).await.is_some());
+        for gate in [&one, &other] {
+            assert!(settle(gate, b"a", 5).await.is_none(), "it was settled");
+            assert!(matches!(gate.record(b"a").read().await.unwrap(), FoundReservation::Claimed));
+        }
+        let is_permit = *algorithm == AlgorithmKind::Concurrency;
+        let rest = if is_permit { 20 } else { 25 };
+        let in_use = used(&one).await[0];
+        assert!((rest - 1..=rest).contains(&in_use), "{algorithm}: {in_use}");
+    }
+}
+
+#[tokio::test]
+async fn of_claims_at_once_one_succeeds_and_may_be_repeated() {
+    let server = Server::start(&[]);
+    let (one, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    let (other, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    for number in 0..50_u64 {
+        let id = number.to_le_bytes();
+        assert!(reserve(&one, &id, 1, LIFE).await);
+        let [mine, its] = [&one, &other].map(|gate| gate.record(&id));
+        let (mine_now, its_now) = tokio::join!(mine.claim(1), its.claim(2));
+        let both = [mine_now.unwrap(), its_now.unwrap()];
+        assert!(both.contains(&RecordReply::Done) && both.contains(&RecordReply::Claimed));
+        let again = [mine.claim(1).await.unwrap(), its.claim(2).await.unwrap()];
+        assert_eq!(both, again);
+        assert_eq!(mine.extend(LIFE).await.unwrap(), RecordReply::Claimed);
+    }
+}
+
+#[tokio::test]
+async fn a_record_ends_after_its_life_and_its_units_stay_taken() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    assert!(reserve(&gate, b"short", 7, Duration::from_millis(1)).await);
+    while !matches!(gate.record(b"short").read().await.unwrap(), FoundReservation::Unknown) {}
+    for reply in [gate.record(b"short").claim(1), gate.record(b"no such").claim(1)] {
+        assert_eq!(reply.await.unwrap(), RecordReply::Unknown);
+    }
+    assert!(settle(&gate, b"short", 0).await.is_none());
+    assert_eq!(used(&gate).await, [7]);
+    assert!(reserve(&gate, b"longer", 7, Duration::from_secs(5)).await);
+    assert_eq!(gate.record(b"longer").extend(LIFE).await.unwrap(), RecordReply::Done);
+    let FoundReservation::Open(_, left) = gate.record(b"longer").read().await.unwrap() else {
+        panic!()
+    };
+    assert!(left > Duration::from_secs(6), "{left:?}");
+    // A claim remembers who has it until the record would have ended, and no longer.
+    assert_eq!(gate.record(b"longer").claim(1).await.unwrap(), RecordReply::Done);
+    let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}?reserved"]);
+    assert_eq!(keys.len(), 1);
+    assert!(!keys[0].contains("longer"), "{keys:?}");
+    let lives: u64 = server.run(&["PTTL", &keys[0]]);
+    assert!((1..=60_000).contains(&lives), "{lives}");
+}
+
+#[tokio::test]
+async fn a_store_that_lost_its_data_knows_no_reservation() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    assert!(reserve(&gate, b"a", 7, LIFE).await);
+    server.run::<()>(&["FLUSHALL"]);
+    assert!(matches!(gate.record(b"a").read().await.unwrap(), FoundReservation::Unknown));
+    assert!(settle(&gate, b"a", 0).await.is_none());
+}
+
+/// What a node decided without the store, no other node can settle.
+#[tokio::test]
+async fn what_was_taken_without_the_store_has_no_record() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    assert!(!reserve(&gate, b"a", 7, LIFE).await);
+}
+
+#[tokio::test]
+async fn a_reservation_over_two_slots_has_one_record() {
+    let cluster = Cluster::start();
+    let across = |name: &str| {
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Duration::from_secs(3_600));
+        RuleSpec::new(name, spec).key(["user"]).across_slots()
+    };
+    let rules = || vec![across("a"), across("b"), across("c")];
+    let (one, _) = gate_over(&cluster.url(), rules()).await;
+    let (other, _) = gate_over(&cluster.url(), rules()).await;
+    for number in 0..8_u64 {
+        let id = number.to_le_bytes();
+        assert!(reserve(&one, &id, 9, LIFE).await);
+        assert!(settle(&other, &id, 2).await.is_some());
+        assert!(settle(&one, &id, 2).await.is_none());
+        assert_eq!(used(&one).await, [2 * (number + 1); 3]);
+    }
+}
+
+/// A rule that another node does not have gets nothing back there.
+#[tokio::test]
+async fn nodes_with_other_rules_settle_those_that_both_have() {
+    let server = Server::start(&[]);
+    let two = [AlgorithmKind::SlidingLog, AlgorithmKind::SlidingWindow].map(|one| rule(one, 100));
+    let (one, _) = gate_over(&server.url(), two.to_vec()).await;
+    let (other, _) = gate_over(&server.url(), two[1..].to_vec()).await;
+    assert!(reserve(&one, b"a", 9, LIFE).await);
+    let answer = settle(&other, b"a", 2).await.unwrap();
+    assert_eq!(answer.unreached()[0].settled().late_units(), 7);
+    assert_eq!(used(&one).await, [9, 2]);
+}
+
+#[tokio::test]
+async fn a_failover_that_kept_the_record_settles_it() {
+    let mut watched = Watched::start();
+    let rules = || vec![rule(AlgorithmKind::SlidingLog, 100)];
+    let (one, _) = gate_over(&watched.url(), rules()).await;
+    let (other, events) = gate_over(&watched.url(), rules()).await;
+    assert!(reserve(&one, b"a", 9, LIFE).await);
+    let written: Vec<String> = watched.primary.run(&["KEYS", "*?reserved"]);
+    while watched.replica.run::<u64>(&["EXISTS", &written[0]]) == 0 {}
+    watched.primary.kill();
+    until_lost(&other, &events).await;
+    other.recovered().await;
+    assert!(settle(&other, b"a", 2).await.is_some());
+    assert_eq!(used(&other).await, [2]);
+}
