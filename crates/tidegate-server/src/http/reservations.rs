@@ -62,7 +62,7 @@ pub(super) async fn drop_open(
     let body = body::read(request, app.bounds).await?;
     let Named { reservation } = serde_json::from_slice(&body)
         .map_err(|error| Problem::of_json(format!("not a reservation: {error}"), &error))?;
-    app.limiters.drop_reservation(&reservation).map_err(|why| unsettled(&why))?;
+    app.limiters.drop_reservation(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::dropped(who.as_ref());
     answer::json(&Dropped { dropped: true })
 }

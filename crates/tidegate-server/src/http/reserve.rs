@@ -144,7 +144,11 @@ pub(super) fn unsettled(why: &Unsettled) -> Problem {
     let kind = match why {
         Unsettled::NoId | Unsettled::Costs { .. } => Kind::InvalidBody,
         Unsettled::Unknown => Kind::UnknownReservation,
-        Unsettled::Otherwise => Kind::SettledOtherwise,
+        Unsettled::Otherwise | Unsettled::Elsewhere => Kind::SettledOtherwise,
+        Unsettled::Full => {
+            let problem = Problem::new(Kind::TooManyReservations, why.to_string());
+            return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
             let problem = Problem::new(Kind::Unavailable, why.to_string());
             return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));

@@ -1,13 +1,15 @@
 //! Reservations: units that were taken for work whose cost is known only afterwards, by an id.
 //!
-//! A reservation that nobody settles ends after its life, and its units stay taken. Only this process knows its
-//! reservations: after a restart their ids are unknown, and units that a store keeps stay taken.
+//! A reservation that is not settled ends after its life, and its units stay taken. Over a store it is a record there,
+//! which any process can claim, once (`recorded`). Without one only this process knows its reservations: after a restart
+//! their ids are unknown.
 
 mod asked;
 mod id;
 #[cfg(test)]
 mod memory;
 mod open;
+mod recorded;
 mod settled;
 mod table;
 #[cfg(test)]
@@ -21,7 +23,7 @@ use tidegate::{Answer, Clock, Policy, Request, StoreError, SystemClock, Taken, T
 
 use asked::Asked;
 pub(crate) use id::Id;
-use id::{Nothing, Seal};
+use id::Nothing;
 pub(crate) use open::Listed;
 use open::{Open, Terms};
 pub(crate) use settled::{Done, Outcome, Settled, Settling, Unreserved, Unsettled};
@@ -37,7 +39,6 @@ pub(crate) struct Reservations<C = SystemClock> {
     table: Mutex<Table>,
     clock: C,
     most_bytes: usize,
-    seal: Seal,
     prints: [RandomState; 2],
 }
 
@@ -51,6 +52,10 @@ pub(crate) struct Space<'t, C: Clock> {
     print: Option<RequestPrint>,
     life: Duration,
     bytes: usize,
+    /// Another id, in case that the record of the first is in doubt.
+    spare: Id,
+    /// The number by which this process claims the record in the store; `None` if there is none.
+    claim: Option<u64>,
 }
 
 impl Reservations {
@@ -68,7 +73,7 @@ impl Reservations {
 impl<C: Clock> Reservations<C> {
     pub(crate) fn with_clock(most_bytes: usize, clock: C) -> Self {
         let prints = [RandomState::new(), RandomState::new()];
-        Self { table: Mutex::default(), clock, most_bytes, seal: Seal::default(), prints }
+        Self { table: Mutex::default(), clock, most_bytes, prints }
     }
 
     /// The numbers of reservations, and the bytes of all.
@@ -91,7 +96,9 @@ impl<C: Clock> Reservations<C> {
         let terms = Terms::of(policy, request);
         let life = terms.life(life)?;
         let id = Id::random().ok_or(Unreserved::Full)?;
-        let mut space = Space { of: self, id, asked: None, print: None, life, bytes: 0 };
+        let spare = Id::random().ok_or(Unreserved::Full)?;
+        let mut space =
+            Space { of: self, id, asked: None, print: None, life, bytes: 0, spare, claim: None };
         if request.descriptors().iter().all(|one| one.units() == 0) {
             return Ok(space);
         }
@@ -161,7 +168,7 @@ impl<C: Clock> Reservations<C> {
 
     /// The settle of a reservation that held nothing; `None` if there is no such reservation.
     fn settled_for_nothing(&self, id: Id, actual: &[u64]) -> Option<Settling> {
-        let is_unlimited = self.seal.read(id)? == Nothing::Unlimited;
+        let is_unlimited = Nothing::of(id)? == Nothing::Unlimited;
         let is_cut = !is_unlimited && actual.iter().any(|units| *units > 0);
         let cut: Box<[u64]> = if is_cut { actual.into() } else { Box::default() };
         let cut_of_nothing = cut.iter().fold(0, |all: u64, units| all.saturating_add(*units));
@@ -219,7 +226,7 @@ impl<C: Clock> Reservations<C> {
             Some(Entry::Open(open)) => open,
             Some(Entry::Settled(_)) => return Ok(false),
             // It has no permit that could be lost.
-            None => return self.seal.read(id).map(|_| true).ok_or(Unsettled::Unknown),
+            None => return Nothing::of(id).map(|_| true).ok_or(Unsettled::Unknown),
         };
         let are_out = open.asked.ask(async |request| renew(request, &open.taken).await).await;
         let are_out = are_out.map_err(Unsettled::Unrenewed)?;
@@ -299,15 +306,15 @@ impl<C: Clock> Space<'_, C> {
         if !answer.is_allowed() {
             return None;
         }
-        let Some(asked) = self.asked.take() else { return self.of.seal.id(Nothing::Free) };
+        let Some(asked) = self.asked.take() else { return Nothing::Free.id() };
         if answer.is_repeated() {
             return self.of.table().of_request(self.print?);
         }
         let taken = Taken::from(answer);
         if taken.is_nothing() {
-            return self.of.seal.id(Nothing::Unlimited);
+            return Nothing::Unlimited.id();
         }
-        let open = Open::new(asked, taken, self.print, self.life);
+        let open = Open { claim: self.claim, ..Open::new(asked, taken, self.print, self.life) };
         let ends = self.of.clock.now().plus(self.life);
         let claimed = std::mem::take(&mut self.bytes);
         self.of.table().insert(self.id, Arc::new(open), claimed, ends);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Answer, Request, StoreError, Taken};
+use tidegate::store::RecordReply;
+use tidegate::{Answer, FoundReservation, Request, SharedGate, StoreError, Taken};
 use tokio::time::sleep;
 
 use super::reservations::{
@@ -37,8 +38,15 @@ impl Limiters {
         request: &Request<'_>,
         life: Option<Duration>,
     ) -> Result<Reserved<'_>, Unreserved> {
-        let space = self.reservations.space(request, &self.policy(), life)?;
+        let mut space = self.reservations.space(request, &self.policy(), life)?;
         let answer = self.check(&request.reserving()).await;
+        if let Some(gate) = self.shared()
+            && let Some((id, life)) = space.to_record(&answer)
+        {
+            let taken = Taken::from(&answer);
+            let record = gate.record(&id);
+            space.note_record(&Box::pin(record.write(request, &taken, life)).await);
+        }
         let reservation = space.keep(&answer);
         Ok(Reserved { answer, reservation })
     }
@@ -99,6 +107,7 @@ impl Limiters {
     }
 
     async fn settle_to_the_end(&self, id: &str, actual: &[u64]) -> Result<Settling, Unsettled> {
+        self.know(id).await?;
         let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
             Store::Memory(gate) => {
                 let answer = gate.settle_taken(request, taken, actual);
@@ -106,6 +115,7 @@ impl Limiters {
                 Ok(Ok(Settled::of(&answer, actual)))
             }
             Store::Shared(gate, _) => {
+                self.claim(gate, id).await?;
                 match Box::pin(gate.settle_taken(request, taken, actual)).await {
                     Ok(answer) => {
                         self.lost.note(&answer);
@@ -126,23 +136,65 @@ impl Limiters {
         Ok(settling)
     }
 
+    /// Reads the record of a reservation of another server, or of this one before it was started again.
+    ///
+    /// # Errors
+    /// It was settled elsewhere, or the store did not reply, or there is no room for the reservation.
+    async fn know(&self, id: &str) -> Result<(), Unsettled> {
+        let Some(gate) = self.shared() else { return Ok(()) };
+        let Some(name) = self.reservations.to_read(id)? else { return Ok(()) };
+        match Box::pin(gate.record(&name).read()).await.map_err(Unsettled::Undone)? {
+            FoundReservation::Open(recorded, left) => self.reservations.add(name, &recorded, left),
+            FoundReservation::Claimed => Err(Unsettled::Elsewhere),
+            FoundReservation::Unknown => Ok(()),
+        }
+    }
+
+    /// Claims the record of a reservation, if it has one.
+    ///
+    /// # Errors
+    /// It was settled elsewhere or has ended, or the store did not reply; the claim may be repeated then.
+    async fn claim(&self, gate: &SharedGate, id: &str) -> Result<(), Unsettled> {
+        let Some((name, number, _)) = self.reservations.recorded(id) else { return Ok(()) };
+        let why = match gate.record(&name).claim(number).await.map_err(Unsettled::Undone)? {
+            RecordReply::Claimed => Unsettled::Elsewhere,
+            RecordReply::Unknown => Unsettled::Unknown,
+            _ => return Ok(()),
+        };
+        self.reservations.leave(id);
+        Err(why)
+    }
+
     /// Makes the permits of a reservation last their lives from now; returns whether all are still out.
     ///
     /// # Errors
     /// Returns why nothing was renewed.
     pub(crate) async fn renew(&self, id: &str) -> Result<bool, Unsettled> {
+        self.know(id).await?;
         let renew = async |request: &Request<'_>, taken: &Taken| match &self.store {
             Store::Memory(gate) => Ok(gate.renew_taken(request, taken)),
             Store::Shared(gate, _) => Box::pin(gate.renew_taken(request, taken)).await,
         };
-        self.reservations.renew(id, renew).await
+        let are_out = self.reservations.renew(id, renew).await?;
+        if are_out
+            && let Some(gate) = self.shared()
+            && let Some((name, _, life)) = self.reservations.recorded(id)
+        {
+            let extended = Box::pin(gate.record(&name).extend(life)).await;
+            extended.map_err(Unsettled::Unrenewed)?;
+        }
+        Ok(are_out)
     }
 
-    /// Forgets an open reservation, whose units stay taken.
+    /// Forgets an open reservation, also of another server of the store. Its units stay taken.
     ///
     /// # Errors
     /// Returns why there is none.
-    pub(crate) fn drop_reservation(&self, id: &str) -> Result<(), Unsettled> {
+    pub(crate) async fn drop_reservation(&self, id: &str) -> Result<(), Unsettled> {
+        self.know(id).await?;
+        if let Some(gate) = self.shared() {
+            self.claim(gate, id).await?;
+        }
         self.reservations.drop_open(id)
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin;
+mod any_server;
 mod arrived;
 mod bad_requests;
 mod batches;

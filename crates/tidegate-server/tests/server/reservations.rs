@@ -117,17 +117,10 @@ async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted
 }
 
 #[tokio::test]
-async fn a_reservation_in_a_store_is_settled_at_its_server_and_only_there() {
+async fn a_reservation_in_a_store_is_settled_for_what_it_cost() {
     let store = Store::start();
     let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    let (server, other) = (granting(&rules), granting(&rules));
-    settled_for_what_it_cost(&server).await;
-    let reserve = json!({"descriptor": {"user": "bob"}, "cost": 5}).to_string();
-    let answer = Client::new(server.http).post("/v1/reserve", &reserve).await.json();
-    let body = settle(answer["reservation"].as_str().unwrap(), 1);
-    let detail = Client::new(other.http).post("/v1/settle", &body).await.problem(404);
-    assert!(detail.contains("another server gave it"), "{detail}");
-    assert_eq!(Client::new(server.http).post("/v1/settle", &body).await.json()["remaining"], 999);
+    settled_for_what_it_cost(&granting(&rules)).await;
 }
 
 /// Over HTTP and RESP, in memory and in a store.

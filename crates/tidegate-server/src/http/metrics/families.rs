@@ -103,6 +103,7 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let ended = [
         ("settled", counts.settled),
         ("unsettled", counts.unsettled),
+        ("left", counts.left),
         ("unknown", counts.unknown),
         ("given_up", counts.given_up),
         ("dropped", counts.dropped),

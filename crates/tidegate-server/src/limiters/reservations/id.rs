@@ -1,7 +1,7 @@
 //! The id of a reservation: 128 bits, which nobody can guess.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use rustls::crypto::{SecureRandom, ring};
@@ -23,22 +23,25 @@ pub(super) enum Nothing {
     Unlimited,
 }
 
-/// Recognizes the ids of reservations that hold nothing, and take no memory.
-#[derive(Debug, Default)]
-pub(super) struct Seal(RandomState);
-
-impl Seal {
-    /// A new id of a reservation that holds nothing; `None` if the system has no random numbers.
-    pub(super) fn id(&self, why: Nothing) -> Option<Id> {
+impl Nothing {
+    /// A new id of a reservation that holds nothing; `None` if the system has no random numbers. Every process knows it,
+    /// so that any server of a store settles it. An id that a caller makes up settles nothing either.
+    pub(super) fn id(self) -> Option<Id> {
         let Id([one, _]) = Id::random()?;
-        Some(Id([one, self.0.hash_one((one, why))]))
+        Some(Id([one, self.seal(one)]))
     }
 
-    /// Returns why the reservation of an id holds nothing; `None` if this process has not said so.
-    pub(super) fn read(&self, id: Id) -> Option<Nothing> {
+    /// Returns why the reservation of an id holds nothing; `None` if it may hold something.
+    pub(super) fn of(id: Id) -> Option<Self> {
         let Id([one, other]) = id;
-        let all = [Nothing::Free, Nothing::Unlimited];
-        all.into_iter().find(|why| self.0.hash_one((one, why)) == other)
+        [Self::Free, Self::Unlimited].into_iter().find(|why| why.seal(one) == other)
+    }
+
+    /// The second half of such an id.
+    fn seal(self, one: u64) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (one, self).hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -48,6 +51,22 @@ impl Id {
         let mut bytes = [0; 16];
         RANDOM.fill(&mut bytes).ok()?;
         Some(Self::of(u128::from_le_bytes(bytes)))
+    }
+
+    /// The id with these bytes.
+    pub(super) const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self::of(u128::from_be_bytes(bytes))
+    }
+
+    /// Its bytes, for [`Id::from_bytes`].
+    pub(super) const fn bytes(self) -> [u8; 16] {
+        let Self([one, other]) = self;
+        ((one as u128) << 64 | other as u128).to_be_bytes()
+    }
+
+    /// A part of it, as a number that no other id has.
+    pub(super) const fn number(self) -> u64 {
+        self.0[0]
     }
 
     const fn of(bits: u128) -> Self {
@@ -85,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_of_nothing_is_known_to_its_process_alone() {
-        let (seal, other) = (Seal::default(), Seal::default());
+    fn an_id_of_nothing_is_known_to_every_process() {
         for why in [Nothing::Free, Nothing::Unlimited] {
-            let id = seal.id(why).unwrap();
-            assert_eq!((seal.read(id), other.read(id)), (Some(why), None));
-            assert_ne!(seal.id(why), Some(id));
+            let id = why.id().unwrap();
+            assert_eq!(Nothing::of(id), Some(why));
+            assert_ne!(why.id(), Some(id));
+            assert_eq!(Id::from_bytes(id.bytes()), id);
         }
-        assert_eq!(seal.read(Id::random().unwrap()), None);
+        assert_eq!(Nothing::of(Id::random().unwrap()), None);
     }
 }

@@ -166,7 +166,7 @@ fn reservations_of_nothing_fill_no_table() {
     assert_eq!(table.renew(&free, async |_, _| Ok(false)).now_or_never(), Some(Ok(true)));
     let other = Reservations::with_clock(64 << 10, ManualClock::new());
     let settled = other.settle(&free, &[0], never).now_or_never().unwrap();
-    assert_eq!(settled.unwrap_err(), Unsettled::Unknown, "another process did not say so");
+    assert!(settled.unwrap().outcome.stand.is_ok(), "any process of a store settles it");
 }
 
 /// Settled reservations counted as whole for a minute, so that 2,180 pairs a second filled the table.

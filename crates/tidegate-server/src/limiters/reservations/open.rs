@@ -20,6 +20,8 @@ pub(super) struct Open {
     pub(super) outcome: OnceCell<std::sync::Arc<Outcome>>,
     pub(super) print: Option<RequestPrint>,
     pub(super) life: Duration,
+    /// The number by which this process claims the record in the store; `None` if there is none.
+    pub(super) claim: Option<u64>,
     /// All its bytes.
     pub(super) bytes: usize,
 }
@@ -32,7 +34,7 @@ impl Open {
         life: Duration,
     ) -> Self {
         let bytes = Self::bytes_of(&asked, print, taken.heap_bytes());
-        Self { asked, taken, outcome: OnceCell::new(), print, life, bytes }
+        Self { asked, taken, outcome: OnceCell::new(), print, life, claim: None, bytes }
     }
 
     /// The bytes of a reservation of which the limiters take so many.

@@ -185,7 +185,11 @@ pub(crate) enum Unsettled {
     Costs { descriptors: usize },
     /// It was settled already, for other costs.
     Otherwise,
-    /// The store was not asked; another call may settle.
+    /// Another server of the store has settled it, or does; or this one has, and does not remember how.
+    Elsewhere,
+    /// There is no room for a reservation of another server.
+    Full,
+    /// The store was not asked, or only for the record; another call may settle.
     Undone(StoreError),
     /// The store was not asked; it is, again and again, until the reservation ends at this time.
     Pending(Timestamp),
@@ -200,8 +204,8 @@ impl std::fmt::Display for Unsettled {
                 "the reservation is no id: expected the 32 hexadecimal digits of a reserve",
             ),
             Self::Unknown => f.write_str(
-                "this server has no such reservation: its life is over, or another server gave it, or this one has \
-                 started again since; what it took is left as it is",
+                "this server has no such reservation: its life is over, or a server gave it that had no store then and \
+                 may have started again since; what it took is left as it is",
             ),
             Self::Costs { descriptors } => write!(
                 f,
@@ -211,9 +215,17 @@ impl std::fmt::Display for Unsettled {
             Self::Otherwise => f.write_str(
                 "the reservation was settled already, for another cost: only the same settle may be repeated",
             ),
+            Self::Elsewhere => f.write_str(
+                "another server of the same store settles the reservation, or has settled it: a settle is repeated \
+                 where it was sent first",
+            ),
+            Self::Full => f.write_str(
+                "the reservations of this server have no room for a reservation of another server, and nothing was \
+                 settled: come back later, or ask another server",
+            ),
             Self::Undone(error) => write!(f, "{error}; nothing was settled"),
             Self::Pending(_) => f.write_str(
-                "the store does not answer, and was not asked; the reservation is settled as soon as it does, unless \
+                "the store does not answer, and nothing was settled; the reservation is settled as soon as it does, unless \
                  its life is over by then",
             ),
             Self::Unrenewed(error) => {

@@ -94,6 +94,8 @@ pub(crate) struct Counts {
     pub(crate) unsettled: u64,
     /// Those that ended so far while their settle waited for the store.
     pub(crate) given_up: u64,
+    /// Reservations that ended so far in this process alone: any server may have settled their records in the store.
+    pub(crate) left: u64,
     /// Those that operators dropped so far.
     pub(crate) dropped: u64,
     /// Renewals so far by which all permits of a reservation last longer.
@@ -260,9 +262,12 @@ impl Table {
                 ends.first().copied().filter(|(ends, _)| *ends <= now).map(|(_, id)| id)
             };
             if let Some(id) = first(&self.open) {
-                match self.pending.contains_key(&id) {
-                    true => self.counts.given_up += 1,
-                    false => self.counts.unsettled += 1,
+                if self.pending.contains_key(&id) {
+                    self.counts.given_up += 1;
+                } else if self.is_recorded(id) {
+                    self.counts.left += 1;
+                } else {
+                    self.counts.unsettled += 1;
                 }
                 self.remove(id);
             } else if let Some(id) = first(&self.settled) {
@@ -273,8 +278,21 @@ impl Table {
         }
     }
 
+    /// Forgets an open reservation of which the record in the store says more.
+    pub(super) fn leave(&mut self, id: Id) {
+        if self.is_open(id) {
+            self.counts.left += 1;
+            self.remove(id);
+        }
+    }
+
     fn is_open(&self, id: Id) -> bool {
         matches!(self.by_id.get(&id), Some(Kept { entry: Entry::Open(_), .. }))
+    }
+
+    fn is_recorded(&self, id: Id) -> bool {
+        let entry = self.by_id.get(&id).map(|kept| &kept.entry);
+        matches!(entry, Some(Entry::Open(open)) if open.claim.is_some())
     }
 
     fn remove(&mut self, id: Id) {

@@ -1,0 +1,91 @@
+//! Reservations that are records in a store: any server of the store settles them, once.
+//!
+//! A server that knows a reservation, because it made it or read its record, claims the record before it settles. So a
+//! reservation that another server has settled is known here until it ends, and can not be settled again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidegate::{Answer, Clock, RecordedReservation, StoreError};
+
+use super::asked::Asked;
+use super::table::Entry;
+use super::{Id, Nothing, Open, Reservations, Space, Unsettled};
+
+impl<C: Clock> Space<'_, C> {
+    /// The name and the life of the record to write; `None` if the request holds nothing of its own.
+    pub(crate) fn to_record(&self, answer: &Answer<'_>) -> Option<([u8; 16], Duration)> {
+        let holds = self.asked.is_some() && answer.is_allowed() && !answer.is_repeated();
+        holds.then(|| (self.id.bytes(), self.life))
+    }
+
+    /// Notes whether the record was written. If that is not known, another server may read it: then the reservation gets
+    /// another id, which this process alone knows.
+    pub(crate) const fn note_record(&mut self, written: &Result<bool, StoreError>) {
+        match written {
+            Ok(true) => self.claim = Some(self.spare.number()),
+            Ok(false) => {}
+            Err(_) => self.id = self.spare,
+        }
+    }
+}
+
+impl<C: Clock> Reservations<C> {
+    /// The name of the record to read, because this process does not know the reservation; `None` if it does.
+    ///
+    /// # Errors
+    /// The text is no id.
+    pub(crate) fn to_read(&self, id: &str) -> Result<Option<[u8; 16]>, Unsettled> {
+        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let is_known =
+            Nothing::of(id).is_some() || self.table().get(id, self.clock.now()).is_some();
+        Ok((!is_known).then(|| id.bytes()))
+    }
+
+    /// Adds a reservation whose record was read, and lasts `left`.
+    ///
+    /// # Errors
+    /// There is no room for the reservation.
+    pub(crate) fn add(
+        &self,
+        id: [u8; 16],
+        of: &RecordedReservation,
+        left: Duration,
+    ) -> Result<(), Unsettled> {
+        let asked = of.ask(async |request| Asked::of(request)).now_or_never().flatten();
+        let claim = Id::random().ok_or(Unsettled::Full)?.number();
+        let open = Open::new(asked.ok_or(Unsettled::Full)?, of.taken().clone(), None, of.life());
+        let id = Id::from_bytes(id);
+        let now = self.clock.now();
+        let mut table = self.table();
+        table.drop_ended(now);
+        // Another call may have read it as well.
+        if table.get(id, now).is_some() {
+            return Ok(());
+        }
+        table.leave(id);
+        if !table.claim(open.bytes, self.most_bytes) {
+            return Err(Unsettled::Full);
+        }
+        let claimed = open.bytes;
+        table.insert(id, Arc::new(Open { claim: Some(claim), ..open }), claimed, now.plus(left));
+        Ok(())
+    }
+
+    /// The name, the claim and the life of the record of an open reservation; `None` if it has none.
+    pub(crate) fn recorded(&self, id: &str) -> Option<([u8; 16], u64, Duration)> {
+        let id = Id::parse(id)?;
+        match self.table().get(id, self.clock.now())? {
+            Entry::Open(open) => Some((id.bytes(), open.claim?, open.life)),
+            Entry::Settled(_) => None,
+        }
+    }
+
+    /// Forgets a reservation that another server has settled, or whose record has ended.
+    pub(crate) fn leave(&self, id: &str) {
+        if let Some(id) = Id::parse(id) {
+            self.table().leave(id);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Reservations over a store: any of its servers settles, renews or drops them, once, over HTTP and RESP.
+
+use redis::{Value, cmd};
+use serde_json::json;
+
+use crate::client::{Answer, Client};
+use crate::process::Server;
+use crate::store::Store;
+
+const VERBS: &str = "check,peek,reserve,settle";
+
+fn rules(store: &Store, rule: &str) -> String {
+    let rule = format!("[[rule]]\nname = \"tokens\"\nkey = [\"user\"]\n{rule}");
+    format!("{rule}\n[store]\nurl = \"{}\"\ntimeout = \"5s\"\n", store.url())
+}
+
+const LOG: &str = "algorithm = \"sliding_log\"\nlimit = 1000\nwindow = \"1d\"";
+
+fn two(store: &Store, rule: &str) -> [Server; 2] {
+    [(); 2].map(|()| Server::granting(&rules(store, rule), VERBS))
+}
+
+async fn reserve(server: &Server, cost: u64) -> String {
+    let body = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
+    let answer = Client::new(server.http).post("/v1/reserve", &body).await.json();
+    assert_eq!(answer["degraded"], false, "{answer}");
+    answer["reservation"].as_str().unwrap().to_owned()
+}
+
+async fn settle(server: &Server, id: &str, actual: u64) -> Answer {
+    let body = json!({"reservation": id, "actual": actual}).to_string();
+    Client::new(server.http).post("/v1/settle", &body).await
+}
+
+fn connection(server: &Server) -> redis::Connection {
+    let url = format!("redis://{}/", server.resp);
+    redis::Client::open(url).unwrap().get_connection().unwrap()
+}
+
+async fn metrics(server: &Server) -> String {
+    Client::new(server.admin).get("/metrics").await.text
+}
+
+/// A balancer without a sticky route sent the settle elsewhere, and it was answered 404.
+#[tokio::test]
+async fn any_server_settles_and_of_all_one_does() {
+    let store = Store::start();
+    let [a, b] = two(&store, LOG);
+    let id = reserve(&a, 500).await;
+    for _ in 0..2 {
+        let settled = settle(&b, &id, 120).await;
+        assert_eq!((settled.status.as_u16(), &settled.json()["remaining"]), (200, &json!(880)));
+    }
+    assert!(settle(&b, &id, 121).await.problem(409).contains("for another cost"));
+    for _ in 0..2 {
+        assert!(settle(&a, &id, 120).await.problem(409).contains("another server"));
+    }
+    let [of_a, of_b] = [metrics(&a).await, metrics(&b).await];
+    assert!(of_a.contains("\ntidegate_reservations_ended_total{how=\"left\"} 1\n"), "{of_a}");
+    assert!(of_b.contains("\ntidegate_reservations_ended_total{how=\"settled\"} 1\n"), "{of_b}");
+    assert!([of_a, of_b].iter().all(|one| one.contains("\ntidegate_reservations 0\n")));
+
+    // Over RESP, and back.
+    let [mut at_a, mut at_b] = [&a, &b].map(connection);
+    let id = reserve(&a, 500).await;
+    let settled: Vec<Value> = cmd("TG.SETTLE").arg(&id).arg(20).query(&mut at_b).unwrap();
+    assert!(settled.contains(&Value::Int(860)), "{settled:?}");
+    let reserved: Vec<Value> = cmd("TG.RESERVE")
+        .arg("default")
+        .arg(&["COST", "60", "user", "ada"])
+        .query(&mut at_b)
+        .unwrap();
+    let Some(Value::BulkString(id)) = reserved.last() else { panic!("{reserved:?}") };
+    let id = String::from_utf8(id.clone()).unwrap();
+    let settled = settle(&a, &id, 0).await;
+    assert_eq!((settled.status.as_u16(), &settled.json()["remaining"]), (200, &json!(860)));
+    let again: Vec<Value> = cmd("TG.SETTLE").arg(&id).arg(0).query(&mut at_a).unwrap();
+    assert_eq!(again[7], Value::Int(860), "the server that settled it repeats its answer");
+    let elsewhere = cmd("TG.SETTLE").arg(&id).arg(0).query::<Value>(&mut at_b).unwrap_err();
+    assert!(elsewhere.to_string().contains("another server"), "{elsewhere}");
+
+    // Wrong numbers of costs claim nothing.
+    let id = reserve(&a, 10).await;
+    let body = json!({"reservation": id, "actual": [1, 2]}).to_string();
+    assert_eq!(Client::new(b.http).post("/v1/settle", &body).await.status, 400);
+    assert_eq!(settle(&a, &id, 10).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_reservation_outlives_its_server() {
+    let store = Store::start();
+    let [a, b] = two(&store, LOG);
+    let id = reserve(&a, 500).await;
+    drop(a);
+    assert_eq!(settle(&b, &id, 1).await.json()["remaining"], 999);
+}
+
+#[tokio::test]
+async fn a_permit_is_renewed_at_one_server_and_returned_at_the_other() {
+    let store = Store::start();
+    let [a, b] = two(&store, "algorithm = \"concurrency\"\nlimit = 2\nwindow = \"60s\"");
+    let id = reserve(&a, 1).await;
+    let body = json!({"reservation": id}).to_string();
+    for server in [&b, &a] {
+        let renewed = Client::new(server.http).post("/v1/renew", &body).await;
+        assert_eq!(renewed.json()["renewed"], true, "{}", renewed.text);
+    }
+    assert_eq!(settle(&b, &id, 0).await.json()["remaining"], 2);
+    let late = Client::new(a.http).post("/v1/renew", &body).await;
+    assert_eq!(late.json()["renewed"], false);
+    assert_eq!(settle(&a, &id, 0).await.status, 409);
+}
+
+#[tokio::test]
+async fn an_operator_drops_a_reservation_of_another_server() {
+    let store = Store::start();
+    let [a, b] = two(&store, LOG);
+    let id = reserve(&a, 500).await;
+    let body = json!({"reservation": id}).to_string();
+    let admin = Client::new(b.admin);
+    assert_eq!(admin.post("/v1/drop", &body).await.json()["dropped"], true);
+    assert_eq!(settle(&a, &id, 0).await.status, 409);
+    assert_eq!(admin.post("/v1/drop", &body).await.status, 409);
+}
+
+#[tokio::test]
+async fn an_id_of_nothing_is_settled_at_any_server() {
+    let store = Store::start();
+    let [a, b] = two(&store, LOG);
+    let id = reserve(&a, 0).await;
+    assert_eq!(settle(&b, &id, 0).await.status, 200);
+}
+
+/// Units that a server took alone come back to it alone, and it alone knows their reservation.
+#[tokio::test]
+async fn what_was_reserved_without_the_store_stays_with_its_server() {
+    let mut store = Store::start();
+    let short = rules(&store, LOG).replace("\"5s\"", "\"100ms\"");
+    let [a, b] = [(); 2].map(|()| Server::granting(&short, VERBS));
+    store.kill();
+    let client = Client::new(a.http);
+    let body = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
+    let reserved = client.post("/v1/reserve", &body).await.json();
+    assert_eq!(reserved["degraded"], true, "{reserved}");
+    let id = reserved["reservation"].as_str().unwrap();
+    assert_eq!(settle(&a, id, 1).await.status, 200);
+    // Without the store the other server does not know whether there is such a reservation.
+    let elsewhere = settle(&b, id, 1).await;
+    assert!(elsewhere.header("retry-after").is_some(), "{}", elsewhere.text);
+    assert!(elsewhere.problem(503).contains("nothing was settled"));
+}
+
+/// A server without room claims nothing, so that another one can settle.
+#[tokio::test]
+async fn a_server_without_room_leaves_a_reservation_to_the_others() {
+    let store = Store::start();
+    let a = Server::granting(&rules(&store, LOG), VERBS);
+    let small = ["--public-verbs", VERBS, "--reservation-memory", "64KiB"];
+    let b = Server::with_rules_and(&rules(&store, LOG), &small);
+    let id = reserve(&a, 5).await;
+    let client = Client::new(b.http);
+    let body = json!({"descriptor": {"user": "bob"}, "cost": 1}).to_string();
+    while client.post("/v1/reserve", &body).await.status == 200 {}
+    let full = settle(&b, &id, 1).await;
+    assert!(full.header("retry-after").is_some(), "{}", full.text);
+    assert!(full.problem(503).contains("no room for a reservation of another server"));
+    assert_eq!(settle(&a, &id, 1).await.json()["remaining"], 999);
+}
