@@ -97,6 +97,34 @@ impl Decision {
         reset_after: Micros::ZERO,
     };
 
+    /// The decision that these values describe, as another process returned them: [`verdict`](Self::verdict), and for an
+    /// admitted request its [`delay`](Self::delay), for a denied request the wait
+    /// [`retry_after`](Self::retry_after).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_core::{Decision, Verdict};
+    ///
+    /// let (wait, reset_after) = (Duration::from_secs(3), Duration::from_secs(60));
+    /// let denied = Decision::of_values(Verdict::Deny, wait, 10, 0, reset_after);
+    /// assert_eq!((denied.retry_after(), denied.reset_after()), (Some(wait), reset_after));
+    /// ```
+    #[must_use]
+    pub fn of_values(
+        verdict: Verdict,
+        wait: Duration,
+        limit: u64,
+        remaining: u64,
+        reset_after: Duration,
+    ) -> Self {
+        let outcome = match verdict {
+            Verdict::Allow => Outcome::Allow { delay: wait.into() },
+            Verdict::Deny => Outcome::Deny { retry_after: wait.into() },
+            Verdict::Never => Outcome::Never,
+        };
+        Self { outcome, limit, remaining, reset_after: reset_after.into() }
+    }
+
     /// True if the rule is unlimited: it admits everything and counts nothing.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {

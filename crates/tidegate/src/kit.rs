@@ -1,7 +1,7 @@
 //! Checks of what a store must promise.
 //!
-//! Each check makes gates with the function that it is given, each over limiters of their own, and panics with the
-//! promise that is broken. [`check_all`] runs every check.
+//! Each check makes gates with the function that it is given, and panics with the promise that is broken. Each gate must
+//! have limiters of its own: an empty store, or keys that begin in another way. [`check_all`] runs every check.
 #![allow(clippy::expect_used, clippy::panic, reason = "a check fails by panicking")]
 
 use std::sync::Arc;

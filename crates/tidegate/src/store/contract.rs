@@ -68,9 +68,11 @@ impl fmt::Debug for Hooks {
 pub trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
+    /// The future may be dropped at any time: then the store itself gives back what the step takes.
+    ///
     /// # Errors
-    /// The store did not decide by the deadline. It is not known if units were taken, unless nothing was sent. If
-    /// the error is dropped, units of a late reply are given back.
+    /// The store did not decide by the deadline. It is not known if units were taken, unless nothing was sent
+    /// ([`StoreError::Away`]). If the error is dropped, units of a late reply are given back.
     fn step(
         &self,
         asks: &[KeyAsk],
@@ -78,7 +80,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<StepReply, GaveUp>> + Send;
 
     /// Gives back what the step with these `args` took, where it was taken. The reply has those limiters that got units
-    /// back.
+    /// back. The deadline of `args` may have passed. If the store cannot be reached for some time, the units stay taken:
+    /// no caller tries again.
     fn undo(
         &self,
         asks: &[KeyAsk],
@@ -90,7 +93,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     #[must_use]
     fn under(&self, generation: &Arc<Generation>) -> Self;
 
-    /// Returns the process around the store.
+    /// Returns the process around the store. Its clock times what this process remembers; the time of a decision is the
+    /// time in its reply, which another clock may give.
     fn host(&self) -> &Host;
 
     /// Takes units of a limiter ahead, with a record in the store. A store that keeps no such records grants nothing:
@@ -130,7 +134,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         std::future::ready(Err(none))
     }
 
-    /// Resolves when the store can be asked; immediately, while it can.
+    /// Resolves when the store can be asked; immediately, while it can. Only leases that are given back, and
+    /// `SharedGate::recovered`, wait for it: a request asks in any case, and a store that knows that it is away should
+    /// return [`StoreError::Away`] at once.
     fn fit(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -237,7 +243,7 @@ impl GaveUp {
 pub struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
 
 impl Late {
-    /// Units of which `decided` is told, once, whether they are kept.
+    /// Units of which `decided` is told, once, whether they are kept: true if the request is admitted without the store.
     pub fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
         Self(vec![Box::new(decided)])
     }

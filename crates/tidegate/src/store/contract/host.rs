@@ -79,6 +79,13 @@ impl Clock for Host {
             Time::Of(clock) => clock.now(),
         }
     }
+
+    fn never_steps_back(&self) -> bool {
+        match &self.time {
+            Time::System(clock, _) => clock.never_steps_back(),
+            Time::Of(clock) => clock.never_steps_back(),
+        }
+    }
 }
 
 impl fmt::Debug for Host {

@@ -68,6 +68,13 @@ impl LimiterStep {
         }
     }
 
+    /// The step that gives back what [`StepReply::to_undo`](super::StepReply::to_undo) returned of this limiter.
+    #[must_use]
+    pub fn undoing(ask: &KeyAsk) -> Self {
+        let (reserves, token, since) = (ask.reserves, ask.token, ask.since);
+        Self { reserves, token, since, ..Self::new(Verb::Settle, ask.cost) }
+    }
+
     /// The same step, which takes nothing.
     #[must_use]
     pub const fn looking(self) -> Self {

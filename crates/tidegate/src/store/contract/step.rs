@@ -189,6 +189,12 @@ impl LimiterReply {
         Self::of_store(decided)
     }
 
+    /// The reply under an unlimited rule, which admits everything.
+    #[must_use]
+    pub const fn unlimited() -> Self {
+        Self::of_store(Decided::of(Decision::UNLIMITED, false, false))
+    }
+
     /// Adds the token of the permit that was taken.
     #[must_use]
     pub fn with_token(mut self, token: Token) -> Self {
