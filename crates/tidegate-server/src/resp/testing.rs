@@ -20,47 +20,13 @@ const TOP_KEYS: usize = 256;
 
 /// One rule with a single limiter, two that let requests wait, and one that hardly refills.
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 3
-window = "365d"
-
-[[rule]]
-name = "shaped"
-domain = "waits"
-key = ["user"]
-algorithm = "token_bucket"
-limit = 1
-window = "50ms"
-on_excess = { wait = "10s", max_waiters = 100 }
-
-[[rule]]
-name = "shaped-too"
-domain = "panics"
-key = ["user"]
-algorithm = "token_bucket"
-limit = 1
-window = "50ms"
-on_excess = { wait = "10s", max_waiters = 100 }
-
-[[rule]]
-name = "once"
-domain = "once"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 3
-window = "365d"
-dedupe = "1d"
-
-[[rule]]
-name = "hopeless"
-domain = "stands"
-algorithm = "token_bucket"
-limit = 1
-window = "365d"
-on_excess = { wait = "365d", max_waiters = 100 }
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
+    { name = "shaped", domain = "waits", key = ["user"], algorithm = "token_bucket", rate = "1/50ms", on_excess = { wait = "10s", max_waiters = 100 } },
+    { name = "shaped-too", domain = "panics", key = ["user"], algorithm = "token_bucket", rate = "1/50ms", on_excess = { wait = "10s", max_waiters = 100 } },
+    { name = "once", domain = "once", key = ["user"], algorithm = "fixed_window", rate = "3/365d", dedupe = "1d" },
+    { name = "hopeless", domain = "stands", algorithm = "token_bucket", rate = "1/365d", on_excess = { wait = "365d", max_waiters = 100 } },
+]
 "#;
 
 /// The shared state of connections, without a secret.

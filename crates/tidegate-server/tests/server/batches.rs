@@ -7,21 +7,10 @@ use crate::process::Server;
 
 /// One hour is longer than any test: nothing comes back while one runs.
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "token_bucket"
-limit = 2
-window = "1h"
-on_excess = { wait = "2h", max_waiters = 10 }
-
-[[rule]]
-name = "jobs"
-domain = "jobs"
-key = []
-algorithm = "token_bucket"
-limit = 5
-window = "1h"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "token_bucket", rate = "2/1h", on_excess = { wait = "2h", max_waiters = 10 } },
+    { name = "jobs", domain = "jobs", key = [], algorithm = "token_bucket", rate = "5/1h" },
+]
 "#;
 
 fn server() -> (Server, Client) {

@@ -9,41 +9,13 @@ use crate::process::Server;
 
 /// One hour is longer than any test: nothing comes back while one runs.
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-anchor = "first_request"
-limit = 3
-window = "1h"
-
-[[rule]]
-name = "per-tenant"
-key = ["tenant"]
-algorithm = "token_bucket"
-limit = 2
-window = "1h"
-
-[[rule]]
-name = "candidate"
-key = ["tenant"]
-algorithm = "sliding_log"
-limit = 1
-window = "1h"
-mode = "shadow"
-
-[[rule]]
-name = "queue"
-domain = "jobs"
-algorithm = "leaky_queue"
-limit = 4
-window = "1h"
-
-[[rule]]
-name = "free"
-domain = "free"
-algorithm = "fixed_window"
-limit = -1
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", anchor = "first_request", rate = "3/1h" },
+    { name = "per-tenant", key = ["tenant"], algorithm = "token_bucket", rate = "2/1h" },
+    { name = "candidate", key = ["tenant"], algorithm = "sliding_log", rate = "1/1h", mode = "shadow" },
+    { name = "queue", domain = "jobs", algorithm = "leaky_queue", rate = "4/1h" },
+    { name = "free", domain = "free", algorithm = "fixed_window", limit = -1 },
+]
 "#;
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -237,11 +209,9 @@ async fn a_queue_tells_how_long_to_hold_the_request() {
 }
 
 const CLOSED: &str = r#"
-[[rule]]
-name = "closed"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 0
+rule = [
+    { name = "closed", key = ["user"], algorithm = "sliding_log", limit = 0 },
+]
 "#;
 
 /// Over HTTP with the fast path and by hyper, and over gRPC; one unit was used before the limit became 0.

@@ -4,12 +4,9 @@ use crate::client::Client;
 use crate::process::Server;
 
 const RULES: &str = r#"
-[[rule]]
-name = "hundred"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 100
-window = "1h"
+rule = [
+    { name = "hundred", key = ["user"], algorithm = "sliding_log", rate = "100/1h" },
+]
 "#;
 const BODY: &str = r#"{"descriptor": {"user": "a"}}"#;
 const TASKS: usize = 8;

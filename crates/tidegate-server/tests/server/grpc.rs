@@ -18,64 +18,15 @@ use tonic::{Code as Failure, Status};
 use crate::process::Server;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-domain = "edge"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 3
-window = "1d"
-
-[[rule]]
-name = "per-path"
-domain = "edge"
-key = ["path"]
-algorithm = "token_bucket"
-limit = 10
-window = "2h"
-capacity = 20
-
-[[rule]]
-name = "login"
-domain = "edge"
-when = { path = "/login" }
-algorithm = "fixed_window"
-limit = 2
-window = "90s"
-anchor = "first_request"
-
-[[rule]]
-name = "watched"
-domain = "edge"
-mode = "shadow"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 1
-window = "1d"
-
-[[rule]]
-name = "per-route"
-domain = "edge"
-key = ["tenant", "route"]
-algorithm = "sliding_log"
-limit = 2
-window = "1d"
-
-[[rule]]
-name = "brief"
-domain = "edge"
-key = ["brief"]
-algorithm = "fixed_window"
-limit = 7
-window = "300ms"
-
-[[rule]]
-name = "free"
-domain = "edge"
-key = ["free"]
-algorithm = "sliding_log"
-limit = -1
-window = "1s"
+rule = [
+    { name = "per-user", domain = "edge", key = ["user"], algorithm = "sliding_log", rate = "3/1d" },
+    { name = "per-path", domain = "edge", key = ["path"], algorithm = "token_bucket", rate = "10/2h", capacity = 20 },
+    { name = "login", domain = "edge", when = { path = "/login" }, algorithm = "fixed_window", rate = "2/90s", anchor = "first_request" },
+    { name = "watched", domain = "edge", mode = "shadow", key = ["user"], algorithm = "sliding_log", rate = "1/1d" },
+    { name = "per-route", domain = "edge", key = ["tenant", "route"], algorithm = "sliding_log", rate = "2/1d" },
+    { name = "brief", domain = "edge", key = ["brief"], algorithm = "fixed_window", rate = "7/300ms" },
+    { name = "free", domain = "edge", key = ["free"], algorithm = "sliding_log", limit = -1, window = "1s" },
+]
 "#;
 
 /// A connection to the gRPC listener.

@@ -13,20 +13,10 @@ use crate::process::Server;
 use crate::raw;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 2
-window = "365d"
-
-[[rule]]
-name = "tried"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 1
-window = "365d"
-mode = "shadow"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", limit = 2, window = "365d" },
+    { name = "tried", key = ["user"], algorithm = "fixed_window", limit = 1, window = "365d", mode = "shadow" },
+]
 "#;
 
 /// The value of a series, by its name and labels as they are written.
@@ -78,7 +68,7 @@ async fn each_way_over_http_counts_once() {
 /// A check, a reply and a count; a rule without `near` has none of them.
 #[tokio::test]
 async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
-    let server = Server::with_rules(&RULES.replace("limit = 2", "limit = 4\nnear = 0.75"));
+    let server = Server::with_rules(&RULES.replace("limit = 2", "limit = 4, near = 0.75"));
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
     let client = Client::new(server.http);
     let mut near = Vec::new();

@@ -7,20 +7,10 @@ use crate::process::Server;
 use crate::store::Store;
 
 const RULES: &str = r#"
-[[rule]]
-name = "ten"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 10
-window = "1d"
-
-[[rule]]
-name = "two"
-domain = "narrow"
-key = ["user"]
-algorithm = "token_bucket"
-limit = 2
-window = "1d"
+rule = [
+    { name = "ten", key = ["user"], algorithm = "sliding_log", rate = "10/1d" },
+    { name = "two", domain = "narrow", key = ["user"], algorithm = "token_bucket", rate = "2/1d" },
+]
 "#;
 
 /// Units that a server admits of one key in thirty requests, all of them without the store.

@@ -7,22 +7,10 @@ use crate::process::Server;
 
 /// The rules hold one key each; one hour is longer than any test.
 const RULES: &str = r#"
-[[rule]]
-name = "shares"
-key = ["user"]
-algorithm = "fixed_window"
-anchor = "first_request"
-rate = "2/1h"
-max_keys = 1
-
-[[rule]]
-name = "refuses"
-domain = "strict"
-key = ["user"]
-algorithm = "sliding_log"
-rate = "2/1h"
-max_keys = 1
-on_full = "refuse"
+rule = [
+    { name = "shares", key = ["user"], algorithm = "fixed_window", anchor = "first_request", rate = "2/1h", max_keys = 1 },
+    { name = "refuses", domain = "strict", key = ["user"], algorithm = "sliding_log", rate = "2/1h", max_keys = 1, on_full = "refuse" },
+]
 "#;
 
 const HOUR_US: u64 = 3_600_000_000;

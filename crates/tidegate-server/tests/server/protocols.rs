@@ -118,13 +118,9 @@ async fn what_is_refused_over_http_2_is_read_to_its_end_before_it_is_answered() 
 }
 
 const ONE_RULE: &str = r#"
-[[rule]]
-name = "per-user"
-domain = "edge"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 3
-window = "365d"
+rule = [
+    { name = "per-user", domain = "edge", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
+]
 "#;
 
 #[derive(Clone, Copy, Debug)]

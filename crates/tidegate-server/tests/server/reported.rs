@@ -8,28 +8,11 @@ use crate::grpc::{client, costing, descriptor, giving_back, request};
 use crate::process::Server;
 
 const RULES: &str = r#"
-[[rule]]
-name = "tokens"
-domain = "edge"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 100
-window = "1h"
-usage = "reported"
-
-[[rule]]
-name = "requests"
-domain = "edge"
-key = ["path"]
-algorithm = "fixed_window"
-limit = 2
-window = "1d"
-
-[[rule]]
-name = "all"
-algorithm = "fixed_window"
-limit = 0
-usage = "reported"
+rule = [
+    { name = "tokens", domain = "edge", key = ["user"], algorithm = "sliding_log", rate = "100/1h", usage = "reported" },
+    { name = "requests", domain = "edge", key = ["path"], algorithm = "fixed_window", rate = "2/1d" },
+    { name = "all", algorithm = "fixed_window", limit = 0, usage = "reported" },
+]
 "#;
 
 #[tokio::test]

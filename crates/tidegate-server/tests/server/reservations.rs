@@ -8,21 +8,10 @@ use crate::process::Server;
 use crate::store::Store;
 
 const RULES: &str = r#"
-[[rule]]
-name = "tokens"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 1000
-window = "1d"
-dedupe = "10s"
-
-[[rule]]
-name = "calls"
-when = { kind = "call" }
-key = ["user"]
-algorithm = "sliding_log"
-limit = 10
-window = "1d"
+rule = [
+    { name = "tokens", key = ["user"], algorithm = "sliding_log", rate = "1000/1d", dedupe = "10s" },
+    { name = "calls", when = { kind = "call" }, key = ["user"], algorithm = "sliding_log", rate = "10/1d" },
+]
 "#;
 
 /// The verbs of a client that reserves.

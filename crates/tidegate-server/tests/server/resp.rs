@@ -12,20 +12,10 @@ use crate::client::Client;
 use crate::process::{Server, run};
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 3
-window = "365d"
-
-[[rule]]
-name = "many"
-domain = "load"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 10_000
-window = "1d"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
+    { name = "many", domain = "load", key = ["user"], algorithm = "sliding_log", rate = "10000/1d" },
+]
 "#;
 
 /// Runs `redis-cli`, which prints bare replies if its output is not a terminal.

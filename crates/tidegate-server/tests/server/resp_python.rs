@@ -6,12 +6,9 @@ use std::process::Command;
 use crate::process::Server;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-limit = 3
-window = "365d"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
+]
 "#;
 
 /// Uses the library for a decision in both versions, pipelines, and an error.

@@ -12,12 +12,9 @@ use crate::process::{ANY_PORTS, BINARY, Server};
 use crate::raw;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 5
-window = "1d"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "sliding_log", rate = "5/1d" },
+]
 "#;
 
 const ADA: &str = r#"{"descriptor": {"user": "ada-s3cret"}}"#;

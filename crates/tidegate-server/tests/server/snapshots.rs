@@ -20,18 +20,10 @@ use crate::client::Client;
 use crate::process::{ANY_PORTS, BINARY, Server, check, config as file_of};
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 2
-window = "365d"
-
-[[rule]]
-name = "all"
-algorithm = "token_bucket"
-limit = 1_000_000
-window = "365d"
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "sliding_log", limit = 2, window = "365d" },
+    { name = "all", algorithm = "token_bucket", limit = 1_000_000, window = "365d" },
+]
 "#;
 
 /// A folder for the file.
@@ -275,7 +267,7 @@ fn asked_once(at: SocketAddr) -> Option<bool> {
 fn while_a_server_is_replaced_nobody_is_refused_a_connection_and_the_limit_holds() {
     const LIMIT: usize = 4_000;
     let place = Place::new();
-    let rules = file_of(&RULES.replace("limit = 2\n", &format!("limit = {LIMIT}\n")));
+    let rules = file_of(&RULES.replace("limit = 2,", &format!("limit = {LIMIT},")));
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
     let arguments = place.with(&["-c", rules.path().to_str().unwrap()]);

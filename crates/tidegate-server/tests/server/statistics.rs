@@ -12,24 +12,11 @@ use crate::process::{BINARY, Server};
 use crate::raw;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user"]
-algorithm = "fixed_window"
-rate = "5/1d"
-
-[[rule]]
-name = "tried"
-algorithm = "fixed_window"
-rate = "3/1d"
-mode = "shadow"
-
-[[rule]]
-name = "per-card"
-key = ["card"]
-algorithm = "fixed_window"
-rate = "1/1d"
-hide_keys = true
+rule = [
+    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "5/1d" },
+    { name = "tried", algorithm = "fixed_window", rate = "3/1d", mode = "shadow" },
+    { name = "per-card", key = ["card"], algorithm = "fixed_window", rate = "1/1d", hide_keys = true },
+]
 "#;
 
 async fn stats(server: &Server, query: &str) -> Value {

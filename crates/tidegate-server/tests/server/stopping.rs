@@ -85,13 +85,9 @@ fn sighup_without_certificates_ends_nothing() {
 
 /// One unit; the next request would wait for a year.
 const HOPELESS: &str = r#"
-[[rule]]
-name = "hopeless"
-key = ["key"]
-algorithm = "token_bucket"
-limit = 1
-window = "365d"
-on_excess = { wait = "365d", max_waiters = 100 }
+rule = [
+    { name = "hopeless", key = ["key"], algorithm = "token_bucket", rate = "1/365d", on_excess = { wait = "365d", max_waiters = 100 } },
+]
 "#;
 
 /// A command that waits; the one before it is answered.

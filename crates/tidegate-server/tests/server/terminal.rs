@@ -7,11 +7,9 @@ use crate::client::Client;
 use crate::process::{BINARY, Server};
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user-and-path-of-the-service"
-key = ["user"]
-algorithm = "fixed_window"
-rate = "100/1d"
+rule = [
+    { name = "per-user-and-path-of-the-service", key = ["user"], algorithm = "fixed_window", rate = "100/1d" },
+]
 "#;
 
 /// Shows a live view on a terminal of so many columns until it has the text, and returns the last screen.

@@ -7,24 +7,11 @@ use crate::process::Server;
 use crate::raw;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-key = ["user", "path"]
-algorithm = "fixed_window"
-rate = "100/1d"
-
-[[rule]]
-name = "per-card"
-key = ["card"]
-algorithm = "fixed_window"
-rate = "0/1d"
-mode = "shadow"
-hide_keys = true
-
-[[rule]]
-name = "all"
-algorithm = "fixed_window"
-rate = "1000000/1d"
+rule = [
+    { name = "per-user", key = ["user", "path"], algorithm = "fixed_window", rate = "100/1d" },
+    { name = "per-card", key = ["card"], algorithm = "fixed_window", rate = "0/1d", mode = "shadow", hide_keys = true },
+    { name = "all", algorithm = "fixed_window", rate = "1000000/1d" },
+]
 "#;
 
 /// Asks so often for an entry, in batches of 1,000.

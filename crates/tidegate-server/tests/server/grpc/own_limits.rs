@@ -11,23 +11,10 @@ use super::{ADA, answered, client, descriptor, request};
 use crate::process::Server;
 
 const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-domain = "edge"
-key = ["user"]
-algorithm = "fixed_window"
-anchor = "first_request"
-limit = 3
-window = "1d"
-limit_from_request = true
-
-[[rule]]
-name = "per-path"
-domain = "edge"
-key = ["path"]
-algorithm = "sliding_window"
-limit = 3
-window = "1d"
+rule = [
+    { name = "per-user", domain = "edge", key = ["user"], algorithm = "fixed_window", anchor = "first_request", rate = "3/1d", limit_from_request = true },
+    { name = "per-path", domain = "edge", key = ["path"], algorithm = "sliding_window", rate = "3/1d" },
+]
 "#;
 
 const HOUR: i32 = 3;
