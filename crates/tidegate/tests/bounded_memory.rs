@@ -167,9 +167,7 @@ fn two_thousand_overrides_with_a_key_each_take_four_kilobytes_each() {
         let gate = Gate::new(Policy::new(vec![rule]).unwrap());
         for number in 0..OVERRIDES {
             let user = number.to_string();
-            let entries = [("user", user.as_str())];
-            let descriptors = [Descriptor::new(&entries)];
-            assert!(gate.admits(&Request::new(Request::DEFAULT_DOMAIN, &descriptors)));
+            assert!(gate.admits(Descriptor::new(&[("user", user.as_str())])));
         }
         assert_eq!(gate.keys(), OVERRIDES);
         let of_one = HEAP.current_usage().saturating_sub(before) / OVERRIDES;
@@ -207,8 +205,7 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
             for number in 0..1_000 {
                 let user = number.to_string();
                 let entries = [("user", user.as_str())];
-                let descriptors = [Descriptor::new(&entries)];
-                let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+                let request = Request::from(Descriptor::new(&entries));
                 assert_eq!(gate.reset(&request), 1);
                 assert!(gate.admits(&request) && !gate.admits(&request), "{algorithm}");
             }
@@ -241,8 +238,7 @@ fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u6
                     for key in (thread..keys).step_by(4) {
                         let user = key.to_string();
                         let entries = [("user", user.as_str())];
-                        let descriptors = [Descriptor::new(&entries)];
-                        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+                        let request = Request::from(Descriptor::new(&entries));
                         if turn % 16 == 0 {
                             let _ = gate.peek(&request);
                         }
@@ -307,9 +303,7 @@ fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
         for _ in 0..LIMIT + 500 {
             for (key, admitted) in admitted.iter_mut().enumerate() {
                 let user = key.to_string();
-                let entries = [("user", user.as_str())];
-                let descriptors = [Descriptor::new(&entries)];
-                let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
+                let answer = gate.check(Descriptor::new(&[("user", user.as_str())]));
                 *admitted += u64::from(answer.is_allowed());
                 overflow += u64::from(answer.is_overflow());
             }

@@ -39,8 +39,7 @@ async fn a_thousand_reloads_leave_nothing_behind() {
     let (limiters, configuration) = of(&file);
     let mut policies: Vec<Weak<_>> = vec![Arc::downgrade(&limiters.policy())];
     for number in 1..=1_000 {
-        let descriptors = [Descriptor::new(&[("user", "ada")])];
-        let _ = limiters.check(&Request::new("default", &descriptors)).await;
+        let _ = limiters.check(&Request::from(Descriptor::new(&[("user", "ada")]))).await;
         fs::write(file.path(), rules(number)).unwrap();
         configuration.reload(Cause::Signal);
         policies.push(Arc::downgrade(&limiters.policy()));

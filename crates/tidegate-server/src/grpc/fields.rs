@@ -79,8 +79,7 @@ mod tests {
     fn a_refusal_has_the_families_that_were_asked_for() {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
-        let descriptors = [Descriptor::new(&[])];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&[]));
         let _ = gate.check(&request);
         let refused = gate.check(&request);
         let names = |families: &[Family]| {

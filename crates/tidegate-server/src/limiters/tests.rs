@@ -37,8 +37,7 @@ async fn a_request_that_waits_when_the_process_ends_is_refused_and_takes_nothing
     let (stop, stopping) = Stop::by_hand();
     let limiters = Limiters::of(config::parse("test", HOPELESS).unwrap()).unwrap();
     let limiters = limiters.until(stopping);
-    let descriptors = [Descriptor::new(&[])];
-    let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+    let request = Request::from(Descriptor::new(&[]));
     assert!(limiters.check(&request).await.is_allowed());
     let ends = async {
         stop.drain();

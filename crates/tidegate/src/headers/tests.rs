@@ -52,10 +52,9 @@ fn a_limit_of_nothing_is_403_and_has_neither_a_reset_nor_a_wait() {
             ]
         );
         // A cost that is too large is something else.
-        let descriptors = [Descriptor::new(&[]).cost(51)];
         let policy = Policy::new(vec![for_all()]).unwrap();
         let gate = Gate::new(policy);
-        assert_eq!(status(&gate.check(Request::new("default", &descriptors))), 422);
+        assert_eq!(status(&gate.check(Request::from(Descriptor::new(&[]).cost(51)))), 422);
     }
 }
 

@@ -1,5 +1,4 @@
 //! Files of rules, right and wrong: what each becomes, or every mistake told with its place.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};

@@ -1,6 +1,5 @@
 //! Rules in the pages of the project: each block of TOML is a valid configuration, or a part of one.
 #![cfg(feature = "redis")]
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

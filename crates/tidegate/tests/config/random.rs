@@ -1,5 +1,4 @@
 //! Files nobody would write: whatever the text, a policy or mistakes with places inside the text.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Files with a password on a line that is wrong: no error shows it.
-#![allow(clippy::unwrap_used)]
 
 use tidegate::config::{self, Section, SectionKind};
 

@@ -85,8 +85,7 @@ impl<'k> Gate<'k> {
 
     fn ask(&mut self, question: &Question) -> Answered {
         let entries = [("user", question.user)];
-        let descriptors = [Descriptor::new(&entries).cost(question.cost)];
-        let mut request = Request::new("default", &descriptors);
+        let mut request = Request::from(Descriptor::new(&entries).cost(question.cost));
         if let Some(id) = &question.id {
             request = request.with_id(id).unwrap();
         }

@@ -84,8 +84,7 @@ fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where
 ) {
     let gate = case.gate(vec![case.tokens(100).dedupe(Duration::from_secs(60))]);
     for (id, cost, allowed, remaining) in [("a", 60, true, 40), ("b", 60, false, 0)] {
-        let descriptors = [Descriptor::new(ADA).cost(cost)];
-        let request = Request::new("default", &descriptors).with_id(id).unwrap();
+        let request = Request::from(Descriptor::new(ADA).cost(cost)).with_id(id).unwrap();
         let [first, again] = [gate.check(&request), gate.check(&request)];
         assert_eq!((first.is_allowed(), again.is_allowed()), (allowed, allowed));
         assert!(!first.is_repeated() && again.is_repeated());
@@ -94,8 +93,7 @@ fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where
     let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(20)]));
     assert_eq!(left_of(gate.as_ref(), "tokens"), 0, "120 were taken, and 20 given back");
     // A peek reports the limiter as it is now, with any id.
-    let descriptors = [Descriptor::new(ADA).cost(0)];
-    let look = Request::new("default", &descriptors).with_id("a").unwrap();
+    let look = Request::from(Descriptor::new(ADA).cost(0)).with_id("a").unwrap();
     assert!(!gate.check(&look).is_allowed() && !gate.check(&look).is_repeated());
 }
 
@@ -127,8 +125,7 @@ fn keys_without_space_report_to_the_limiter_they_share(case: &Case<'_, dyn Store
 
 fn work_that_is_held_for_a_look_is_settled_with_what_it_used(case: &Case<'_, dyn Store>) {
     let gate = case.gate(vec![case.tokens(100)]);
-    let descriptors = [Descriptor::new(ADA).cost(0)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(ADA).cost(0));
     assert!(gate.hold(&request, Ending::Settled(130)).is_ok());
     assert_eq!(left_of(gate.as_ref(), "tokens"), 0);
     assert!(gate.hold(&request, Ending::Kept).is_err());

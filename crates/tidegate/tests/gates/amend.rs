@@ -1,5 +1,4 @@
 //! Rules of a gate that are changed while it is in use: every verb uses the new rule, and no unit is admitted twice.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -38,9 +37,7 @@ fn ask<C, T>(
     cost: u64,
     ask: impl FnOnce(&Gate<C>, &Request<'_>) -> T,
 ) -> T {
-    let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries).cost(cost)];
-    ask(gate, &Request::new("default", &descriptors))
+    ask(gate, &Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
 }
 
 fn admits(gate: &Still, user: &str, cost: u64) -> bool {
@@ -158,9 +155,8 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let gate = gate(vec![rule.with_override(vip)]);
     let used = |kind: &str, user: u64, cost: u64| {
         let user = user.to_string();
-        let entries = [("kind", kind), ("user", user.as_str())];
-        let descriptors = [Descriptor::new(&entries).cost(cost)];
-        let answer = gate.check(&Request::new("default", &descriptors));
+        let answer =
+            gate.check(Descriptor::new(&[("kind", kind), ("user", user.as_str())]).cost(cost));
         assert!(answer.is_allowed());
         let one = answer.matched()[0].decision();
         one.limit - one.remaining
@@ -231,8 +227,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let gate = all_and_each(per_day(algorithm, 100), per_day(algorithm, 10));
         let entries = [("user", "ada")];
-        let descriptors = [Descriptor::new(&entries).cost(6)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&entries).cost(6));
         let held = [gate.hold(&request).unwrap()];
         amend(&gate, "each", per_day(AlgorithmKind::SlidingLog, 20));
         amend(&gate, "all", Spec::unlimited(algorithm));
@@ -261,8 +256,7 @@ fn a_remembered_answer_is_repeated_only_under_the_same_values() {
     let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Duration::from_secs(60));
     let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors).with_id("an id").unwrap();
+    let request = Request::from(Descriptor::new(&entries)).with_id("an id").unwrap();
     let repeated = || gate.check(&request).is_repeated();
     assert_eq!([repeated(), repeated()], [false, true]);
     amend(&gate, "all", spec(900));
@@ -304,8 +298,7 @@ fn eight_threads(algorithms: impl Fn(u64) -> AlgorithmKind + Sync) {
     let take = |rng: &mut Rng| {
         let (user, cost) = (rng.below(3) as usize, rng.between(1, 3));
         let entries = [("user", users[user])];
-        let descriptors = [Descriptor::new(&entries).cost(cost)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&entries).cost(cost));
         if rng.chance(20) {
             if let Ok(charge) = gate.hold(&request) {
                 if algorithms(0) == algorithms(1) {

@@ -2,7 +2,6 @@
 //!
 //! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are packed if
 //! the clock never steps back, else in shards. `TIDEGATE_LONG=1` walks twenty times as many.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,9 +138,7 @@ impl<C: Clock> Walk<C> {
     }
 
     fn ask<T>(&self, user: &str, cost: u64, ask: impl FnOnce(&Gate<C>, &Request<'_>) -> T) -> T {
-        let entries = [("user", user)];
-        let descriptors = [Descriptor::new(&entries).cost(cost)];
-        ask(&self.gate, &Request::new("default", &descriptors))
+        ask(&self.gate, &Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
     }
 
     /// Returns whether the request is allowed, and the decision of each rule that limits it.
@@ -315,8 +312,7 @@ fn a_change_comes_at_the_time_that_the_clock_reads() {
     let policy = Policy::new(vec![RuleSpec::new("all", per_hour(60))]).unwrap();
     let clock = ManualClock::new();
     let gate = Gate::with_clock(policy, clock.clone());
-    let descriptors = [Descriptor::new(&[]).cost(60)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[]).cost(60));
     assert!(gate.check(&request).is_allowed());
     // Ten flowed in at one a minute; from now on it is one a second.
     clock.advance(Duration::from_secs(600));

@@ -1,5 +1,4 @@
 //! Bans after a number of refusals, without a gate and at a gate.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -1,5 +1,4 @@
 //! Counts of each rule's decisions by outcome, and of the limiters that a gate keeps for it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -7,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy, Request,
+    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy,
     RuleOutcome, RuleSpec, RuleStatistics, Spec, Timestamp, Usage,
 };
 
@@ -32,9 +31,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<Ru
 }
 
 fn ask<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {
-    let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries).cost(cost)];
-    gate.check(&Request::new("default", &descriptors)).is_allowed()
+    gate.check(Descriptor::new(&[("user", user)]).cost(cost)).is_allowed()
 }
 
 /// The outcomes of each rule in force that were counted at least once, by the name of the rule.
@@ -65,9 +62,9 @@ fn each_rule_counts_its_own_part_in_a_decision() {
     ]);
     assert!(ask(&gate, "ada", 1) && ask(&gate, "ada", 1) && !ask(&gate, "ada", 1));
     assert!(!ask(&gate, "ada", 3), "it can never fit");
-    let entries = [("kind", "report"), ("user", "bob")];
-    let descriptors = [Descriptor::new(&entries).cost(1)];
-    assert!(gate.check(&Request::new("default", &descriptors)).is_allowed());
+    assert!(
+        gate.check(Descriptor::new(&[("kind", "report"), ("user", "bob")]).cost(1)).is_allowed()
+    );
     let expected = [
         ("tight", vec![(Allowed, 2), (Refused, 1), (Never, 1), (Reported, 1)]),
         ("wide", vec![(Allowed, 2), (RefusedByOther, 2), (Reported, 1)]),

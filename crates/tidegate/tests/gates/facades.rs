@@ -1,6 +1,5 @@
 //! The observers for the facade crates: what they count and write, and that neither names a caller.
 #![cfg(all(feature = "metrics", feature = "tracing"))]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -25,8 +24,7 @@ fn observed(observer: impl Observer + 'static) {
         || Policy::new(vec![window("tight", 1), window("tried", 1).mode(Mode::Shadow)]).unwrap();
     let gate = Gate::with_clock(policy(), ManualClock::new()).with_observer(Arc::new(observer));
     let entries = [("user", "a-caller")];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&entries));
     assert!(gate.check(&request).is_allowed());
     gate.replace(policy()).unwrap();
     assert!(!gate.check(&request).is_allowed());

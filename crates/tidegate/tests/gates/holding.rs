@@ -1,10 +1,4 @@
 //! Charges that are waited for, charges where memory is short, and work that panics while it is charged.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
@@ -41,8 +35,7 @@ fn a_charge_is_waited_for_in_turn_and_what_is_released_lets_the_next_go_on() {
     let hold_and_release = |cost, actual| {
         let (gate, clock) = (&gate, &clock);
         let work = async move {
-            let descriptors = [Descriptor::new(&[]).cost(cost)];
-            let request = Request::new("default", &descriptors);
+            let request = Request::from(Descriptor::new(&[]).cost(cost));
             let charge = gate.hold_in_turn(&request).await.expect("within its time");
             charge.settle(actual);
             gate.now()

@@ -1,5 +1,4 @@
 //! The cap on answers remembered in memory.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp};
@@ -68,8 +67,8 @@ fn memory_keeps_no_more_answers_than_was_said_however_many_ask_at_once() {
             scope.spawn(move || {
                 for number in 0..2_000 {
                     let id = format!("{thread} {number}");
-                    let descriptors = [Descriptor::new(&[("user", "ada")])];
-                    let request = Request::new("default", &descriptors).with_id(&id).unwrap();
+                    let request =
+                        Request::from(Descriptor::new(&[("user", "ada")])).with_id(&id).unwrap();
                     assert!(!gate.check(&request).is_repeated());
                     assert!(gate.remembered_answers() <= 64 + 4);
                 }

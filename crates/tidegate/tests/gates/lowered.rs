@@ -1,5 +1,4 @@
 //! Limits that fall and rise again: no caller waits longer than one new window, and nothing is forgotten.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Values of one key that fall because its plan, an override or a request says so: no caller waits longer than one new
 //! window, and a caller who changes between values by turns is admitted no more than the larger ones allow.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

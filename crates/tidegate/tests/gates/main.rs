@@ -1,4 +1,10 @@
 //! Gates in memory: which rules a request matches, changed rules, plans, observers, bans and reported usage.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod amend;
 mod amend_walk;

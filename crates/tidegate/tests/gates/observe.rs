@@ -1,5 +1,4 @@
 //! Observers: notified of each decision once, after it and outside of all locks, and of nothing else.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -78,13 +77,10 @@ fn a_request_that_waits_is_observed_when_it_is_decided_and_one_that_leaves_is_no
     assert!(ask(10, |request| gate.check(request).is_allowed()));
     journal.take();
     let gate = &gate;
-    let acquire = async |cost: u64| {
-        let descriptors = [Descriptor::new(&[]).cost(cost)];
-        gate.acquire(&Request::new("default", &descriptors)).await.is_allowed()
-    };
+    let acquire =
+        async |cost: u64| gate.acquire(Descriptor::new(&[]).cost(cost)).await.is_allowed();
     let in_turn = async {
-        let descriptors = [Descriptor::new(&[]).cost(2)];
-        gate.check_in_turn(&Request::new("default", &descriptors)).await.is_allowed()
+        gate.check_in_turn(&Request::from(Descriptor::new(&[]).cost(2))).await.is_allowed()
     };
     let mut gone = Task::begun(acquire(5), &clock);
     let mut tasks = [Task::begun(acquire(3), &clock), Task::begun(in_turn, &clock)];

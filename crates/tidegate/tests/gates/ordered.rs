@@ -1,5 +1,4 @@
 //! Descriptors as ordered lists: several entries of one name, named by value or by place; and values of any bytes.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{Descriptor, Gate, Limit, OnNoRule, OverrideSpec, Policy, RuleSpec, key_text};
 

@@ -1,6 +1,5 @@
 //! Permits of rules in memory: many threads never have more out than the limit, each returns its own, and who renews
 //! too late is told.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -137,8 +136,7 @@ fn a_repeated_answer_holds_no_permit_to_renew() {
     let rule = RuleSpec::new("jobs", spec(2)).key(["user"]).dedupe(LIFE);
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors).with_id("job-1").unwrap();
+    let request = Request::from(Descriptor::new(&entries)).with_id("job-1").unwrap();
     let first = gate.hold(request).unwrap();
     let again = gate.hold(request).unwrap();
     assert!(again.answer().is_repeated());

@@ -1,11 +1,5 @@
 //! Mistakes found in released limiters that need several keys, limits or threads to show: each is a test with its
 //! name, which describes what must not happen here.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -85,8 +79,7 @@ fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 50))]);
         let first = eight_threads(&gate, 100);
         let later = NOW.plus(Duration::from_secs(180));
-        let descriptor = [Descriptor::new(&[])];
-        let request = Request::new("default", &descriptor);
+        let request = Request::from(Descriptor::new(&[]));
         let again = (0..100).filter(|_| gate.check_at(&request, later).is_allowed()).count();
         assert_eq!(again as u64, first, "{algorithm}");
     }
@@ -140,8 +133,7 @@ fn one_command_kills_the_task_that_decides() {
     for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 10))]);
         for cost in [2_000_000_000, 9_000_000_000_000_000_000, u64::MAX] {
-            let descriptor = [Descriptor::new(&[]).cost(cost)];
-            let request = Request::new("default", &descriptor);
+            let request = Request::from(Descriptor::new(&[]).cost(cost));
             for at in [Timestamp::EPOCH, NOW, Timestamp::MAX] {
                 assert!(gate.check_at(&request, at).is_never(), "{algorithm}");
                 let _ = (gate.refund(&request), gate.peek(&request));

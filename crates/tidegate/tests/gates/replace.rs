@@ -1,6 +1,5 @@
 //! Policies of a gate in memory that are replaced while it is in use: caps, memory, removed rules, and what belongs
 //! to a rule by its name. Behaviours of every gate are in `tests/conformance/replaced.rs`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

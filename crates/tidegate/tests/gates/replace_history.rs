@@ -1,6 +1,5 @@
 //! Histories of threads that take while policies are replaced one after another, by the system's clock: no fewer and
 //! no more units are admitted than the policies promise.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,10 +1,7 @@
 //! Policies that are replaced while requests wait at a gate: waiters ask again, in their order.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{
-    Answer, Clock as _, Descriptor, Gate, ManualClock, OnExcess, Policy, Request, RuleSpec,
-};
+use tidegate::{Answer, Clock as _, Descriptor, Gate, ManualClock, OnExcess, Policy, RuleSpec};
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
 
@@ -21,16 +18,12 @@ fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
 fn empty(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     let gate = Gate::with_clock(policy(rules), clock.clone());
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(10)];
-    assert!(gate.admits(&Request::new("default", &descriptors)));
+    assert!(gate.admits(Descriptor::new(&[("user", "ada")]).cost(10)));
     (gate, clock)
 }
 
 fn begun<'g>(gate: &'g Gate<ManualClock>, cost: u64, clock: &ManualClock) -> Task<'g, Answer<'g>> {
-    let acquire = async move {
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-        gate.acquire(&Request::new("default", &descriptors)).await
-    };
+    let acquire = async move { gate.acquire(Descriptor::new(&[("user", "ada")]).cost(cost)).await };
     Task::begun(acquire, clock)
 }
 
@@ -52,8 +45,7 @@ fn who_waits_for_a_rule_that_is_removed_goes_on() {
         let names: Vec<_> = answer.matched().iter().map(|one| one.rule().name()).collect();
         assert!(answer.is_allowed() && names == ["large"], "{names:?}");
     }
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    assert_eq!(gate.available(&Request::new("default", &descriptors)), 100 - 10 - 16);
+    assert_eq!(gate.available(Descriptor::new(&[("user", "ada")])), 100 - 10 - 16);
 }
 
 #[test]

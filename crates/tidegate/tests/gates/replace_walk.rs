@@ -2,7 +2,6 @@
 //! added, removed, added back, moved and given other values, and overrides come and go.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as many.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 
@@ -118,9 +117,7 @@ impl Walk {
         cost: u64,
         ask: impl FnOnce(&Gate<TestClock>, &Request<'_>) -> T,
     ) -> T {
-        let entries = [("user", user)];
-        let descriptors = [Descriptor::new(&entries).cost(cost)];
-        ask(&self.gate, &Request::new("default", &descriptors))
+        ask(&self.gate, &Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
     }
 
     /// Changes one rule, and replaces the whole policy.

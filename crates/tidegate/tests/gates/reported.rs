@@ -1,5 +1,4 @@
 //! Rules whose usage is reported afterwards: what they take, and their answers, also next to other rules.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,4 @@
 //! The reported one of several limits, and the longest waits.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::time::Duration;
 use tidegate::{

@@ -1,10 +1,4 @@
 //! Requests at a gate: the rules that match, their keys and values, and the answer.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::time::Duration;
 use tidegate::{

@@ -1,5 +1,4 @@
 //! Snapshots of gates: what is refused, what is dropped, and what holds while one is written.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;

@@ -1,7 +1,6 @@
 //! Gates that are written and loaded again and again, on random walks: each decides as its twin that never stopped.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as many.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -181,8 +180,7 @@ impl<C: Clock + Clone> Walk<C> {
         if let Some(own) = &own {
             descriptor = descriptor.limit(own);
         }
-        let descriptors = [descriptor];
-        let mut request = Request::new("default", &descriptors);
+        let mut request = Request::from(descriptor);
         if let Some(id) = &id {
             request = request.with_id(id).unwrap();
         }

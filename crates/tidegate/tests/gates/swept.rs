@@ -1,6 +1,5 @@
 //! Reservations that are settled after the state of their key was dropped as idle, in tables that have a rule for each
 //! key. Such a state forgets under which rules units were taken, and all of them have drained or left by then.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

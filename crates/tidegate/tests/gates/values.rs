@@ -1,5 +1,4 @@
 //! Plans and request-supplied values at a gate: all or nothing, exact under threads, in bounded memory.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

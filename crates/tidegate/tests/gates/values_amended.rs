@@ -1,5 +1,4 @@
 //! Rules that are changed, at a gate with another rule whose values come with each request.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -81,9 +80,7 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     amend(&gate, EACH, 12);
     assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
     let own = RequestLimit::new(Rule::new(log(20)).unwrap());
-    let entries = [("user", "bob")];
-    let supplied = [Descriptor::new(&entries).limit(&own)];
-    let answer = gate.peek(&Request::new("default", &supplied));
+    let answer = gate.peek(Descriptor::new(&[("user", "bob")]).limit(&own));
     assert_eq!(answer.matched()[1].values().spec().limit, Limit::Units(20));
     ask("bob", 1, |request| {
         let answer = gate.check(request);

@@ -2,7 +2,6 @@
 //!
 //! Each request matches three rules: one with plans, which requests may overrule, one with its own values, and one
 //! with request-supplied values. `TIDEGATE_LONG=1` goes ten times as far.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

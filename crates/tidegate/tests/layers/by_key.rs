@@ -1,5 +1,4 @@
 //! The layers by a header field, by a function of the request, and for all requests together.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! Requests of any bytes: whatever a caller puts into a request, it is admitted at most as often as its limit says.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

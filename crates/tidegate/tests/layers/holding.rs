@@ -1,5 +1,4 @@
 //! What a shaping rule admits is held for its delay, by every form of the layer.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
 //! The layer in a real axum server, over loopback.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! The layer in a real hyper server, over loopback.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

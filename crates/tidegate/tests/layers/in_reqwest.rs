@@ -1,5 +1,4 @@
 //! The layer as a middleware of a reqwest client.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

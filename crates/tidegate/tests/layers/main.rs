@@ -1,5 +1,11 @@
 //! The layer in front of a service: real servers over loopback, waiting, outcomes, outgoing.
 #![cfg(feature = "tower")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod by_key;
 mod bytes;

@@ -1,5 +1,4 @@
 //! The layer behind a client: pacing to someone else's limit, and leaving alone who asks for it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -139,8 +138,7 @@ fn held_behind_the_gate(
 }
 
 fn left(gate: &Gate<ManualClock>) -> u64 {
-    let descriptors = [Descriptor::new(&[])];
-    let answer = gate.peek(&tidegate::Request::new("default", &descriptors));
+    let answer = gate.peek(&tidegate::Request::from(Descriptor::new(&[])));
     answer.reported().unwrap().decision().remaining
 }
 

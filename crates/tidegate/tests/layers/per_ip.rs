@@ -1,5 +1,4 @@
 //! The layer by the caller's address: whom it limits together, and what it answers without an address.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

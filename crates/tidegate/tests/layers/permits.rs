@@ -1,6 +1,5 @@
 //! The permits of a rule of `concurrency` in a gate or a limiter behind the layer: they are returned when the body of
 //! the response has ended, or the request is dropped at any stage before.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -1,5 +1,4 @@
 //! The layer over limiters by plan: each caller is held to their own, and told its figures.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

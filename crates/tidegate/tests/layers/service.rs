@@ -1,5 +1,4 @@
 //! The layer around plain services: what is counted, what is passed on, what is given up.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::Arc;

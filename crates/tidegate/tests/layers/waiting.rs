@@ -1,5 +1,4 @@
 //! The layer where requests wait: for units, for their slot, for a place in flight.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,8 +35,7 @@ fn waiting<C>(gate: &Gate<C>) -> usize
 where
     C: tidegate::Clock,
 {
-    let descriptors = [Descriptor::new(&[])];
-    gate.waiting(&tidegate::Request::new("default", &descriptors))
+    gate.waiting(&tidegate::Request::from(Descriptor::new(&[])))
 }
 
 #[test]

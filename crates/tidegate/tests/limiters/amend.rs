@@ -1,5 +1,4 @@
 //! Rules that change while limiters are in use: what was used stays used, and nobody slips between.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

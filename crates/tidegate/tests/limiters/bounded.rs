@@ -1,5 +1,4 @@
 //! The cap on keys: hard under any concurrency, and felt by nobody who has a limiter.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -8,9 +7,7 @@ use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
 use std::time::Duration;
 use testkit::model::{self, Model};
 use testkit::traffic::Rng;
-use tidegate::{
-    AlgorithmKind, Decision, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec,
-};
+use tidegate::{AlgorithmKind, Decision, Descriptor, Gate, OnFull, Policy, RuleSpec, Spec};
 
 const SECOND_US: u64 = 1_000_000;
 /// Kept in a word each, in two or in none: tables of both kinds.
@@ -40,9 +37,7 @@ struct Answered {
 
 /// One request of a user.
 fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Answered {
-    let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries).cost(cost)];
-    let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
+    let answer = gate.check(Descriptor::new(&[("user", user)]).cost(cost));
     Answered {
         allowed: answer.is_allowed(),
         overflow: answer.is_overflow(),
@@ -146,11 +141,7 @@ fn a_place_that_is_free_is_found_within_a_round() {
         let rule = RuleSpec::new("r", per_minute(algorithm, 1)).key(["user"]);
         let rule = rule.max_keys(KEYS as usize, OnFull::Refuse);
         let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
-        let is_admitted = |user: &str| {
-            let entries = [("user", user)];
-            let descriptors = [Descriptor::new(&entries)];
-            gate.admits(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
-        };
+        let is_admitted = |user: &str| gate.admits(Descriptor::new(&[("user", user)]));
         // The first is idle a second before all others.
         assert!(is_admitted("first"));
         clock.pass(SECOND_US);

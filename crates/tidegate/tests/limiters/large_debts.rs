@@ -1,6 +1,5 @@
 //! Debts that a packed state has no room for: nothing of them is cut off, for it would come back as a
 //! credit when the limiter is refunded or its rule is changed.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -254,16 +253,14 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
         let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
         for user in ["ada", "bob", "eve"] {
             let entries = [("user", user)];
-            let descriptors = [Descriptor::new(&entries).cost(1)];
-            let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+            let request = Request::from(Descriptor::new(&entries).cost(1));
             assert!(gate.check(&request).is_allowed(), "{algorithm}: {user} finds room");
             assert!(!gate.settle(&request, 1 << 45).is_allowed());
             assert_eq!(gate.keys(), 1);
             clock.pass(2 * Micros::from(day).as_micros());
         }
         let entries = [("user", "eve")];
-        let descriptors = [Descriptor::new(&entries).cost(10)];
-        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+        let request = Request::from(Descriptor::new(&entries).cost(10));
         assert!(gate.check(&request).is_allowed(), "{algorithm}: the debt has left");
         assert_eq!(gate.reset(&request), 1);
         assert!(gate.check(&request).is_allowed() && !gate.check(&request).is_allowed());

@@ -1,5 +1,4 @@
 //! A thread that is held up between reading the clock and holding the limiter.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,10 @@
 //! Limiters in memory, alone and by key: changed rules, plans, caps, growth, large debts, clocks that run.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod amend;
 mod bounded;

@@ -1,5 +1,4 @@
 //! Plans and supplied rules as options of a keyed limiter, next to its other options and verbs.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 

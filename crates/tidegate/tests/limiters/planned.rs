@@ -1,5 +1,4 @@
 //! Limiters under figures that come with each call: what was used stays used, whoever brings which.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,5 +1,4 @@
 //! Limiters under plans where there is no room, and calls that are denied under figures they brought.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::planned::{DAY, limiter, per_day};

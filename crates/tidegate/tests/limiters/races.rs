@@ -1,5 +1,4 @@
 //! Eight threads at once, by clocks that run: what is admitted is held to what the definitions allow over the whole time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,7 +8,7 @@ use std::time::Duration;
 use testkit::model;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Policy, RuleSpec, Spec,
     Timestamp,
 };
 
@@ -130,8 +129,7 @@ fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     let times = Mutex::new(Vec::new());
     together(8, |_, _| {
         for _ in 0..1_600 {
-            let descriptor = [Descriptor::new(&[])];
-            let answer = gate.check(&Request::new("default", &descriptor));
+            let answer = gate.check(Descriptor::new(&[]));
             if answer.is_allowed() {
                 times.lock().unwrap().push(answer.at());
             }

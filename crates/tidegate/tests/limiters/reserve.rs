@@ -1,5 +1,4 @@
 //! Reservations of an unlimited rule, reservations while others wait, and keys that are reset.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

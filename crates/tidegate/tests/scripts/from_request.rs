@@ -1,5 +1,4 @@
 //! Figures that requests bring, by examples: what they refuse leaves what is stored as it was.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

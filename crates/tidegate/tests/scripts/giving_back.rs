@@ -2,7 +2,6 @@
 //! undoing, refunding, changing, resetting and time holds every script equal to the naive model, in every value.
 //!
 //! `TIDEGATE_LONG=1` walks 100,000 steps of each algorithm.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fmt;
 

@@ -1,6 +1,5 @@
 //! A random walk holds the scripts that take leases and give them back equal to the core, among requests and under
 //! clocks that step back.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::policies::rule_of;
 use crate::server::{Client, Server, held, long};

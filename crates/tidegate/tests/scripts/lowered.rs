@@ -1,5 +1,4 @@
 //! Plans that fall and rise again, by examples: no caller waits longer than one new window, and the store forgets nothing.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

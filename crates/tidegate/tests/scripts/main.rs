@@ -1,5 +1,11 @@
 //! The scripts inside a real Redis, held to the core.
 #![cfg(all(feature = "redis", not(loom)))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod batch;
 mod from_request;

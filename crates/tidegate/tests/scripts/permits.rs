@@ -1,6 +1,5 @@
 //! Permits in a store: the script takes, returns and renews them by their tokens as the core does, and a changed rule
 //! keeps them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 //! algorithm, in both orders, is that of docs/faults.md:
 //!
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,5 @@
 //! What scripts promise next to their decisions: the server's clock, expiry to the millisecond, nothing
 //! kept that is idle, recovery from a lost script, little memory, and nothing of others touched.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Client, Server};
 use std::time::Duration;

@@ -2,7 +2,6 @@
 //! count and never refuse. A random walk holds it equal to the core's own step over several.
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::policies::rule_of;
 use crate::server::{Server, held, long};

@@ -1,6 +1,5 @@
 //! What is taken and undone again leaves a limiter that never admits more than one that nothing was taken
 //! from, however much time passed and whatever others took between.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::policies::rule_of;
 use crate::server::{Client, Server, held, long};

@@ -1,5 +1,4 @@
 //! A stored state of another version than today's: it is named by its number, and left alone.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 //!
 //! The time is an argument here, so that both are told the same. `TIDEGATE_LONG=1` walks 200,000 steps
 //! of each algorithm.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::policies::{checked, rule_of};
 use crate::server::{Client, Server, held, long};

@@ -3,7 +3,6 @@
 //! too much, repeats, ids, shadow rules, rules that changed, and keys that hold what no limiter wrote.
 //!
 //! `TIDEGATE_LONG=1` goes ten times as far.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use redis::Value;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Logs with many entries, in rings that wrap, grow and go back to being few, held equal to the core.
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Client, Server, held, long};
 use std::time::Duration;

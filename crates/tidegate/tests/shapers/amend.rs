@@ -1,5 +1,4 @@
 //! A pace that changes while items wait for their slots.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::task::Poll;
 

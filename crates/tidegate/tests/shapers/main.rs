@@ -1,4 +1,10 @@
 //! Shapers: the queue, who receives, workers, tokio, walks next to a model.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod amend;
 #[cfg(feature = "tokio")]

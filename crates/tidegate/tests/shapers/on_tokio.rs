@@ -1,5 +1,4 @@
 //! A shaper on tokio, whose own clock is paused: slots are exact and nothing takes real time.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
 use std::time::Duration;

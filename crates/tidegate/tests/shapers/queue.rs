@@ -1,5 +1,4 @@
 //! The shaping queue, told the time: slots, refusals, late receivers, clocks, closing.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use tidegate::{

@@ -1,5 +1,4 @@
 //! Receiving from a shaper under a clock that is moved by hand: slots, waking, cancelling, ending.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
 use std::pin::Pin;

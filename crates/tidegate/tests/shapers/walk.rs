@@ -1,7 +1,6 @@
 //! The shaping queue against the naive model of the limiter and a list of slots, on random walks.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as many.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use testkit::model::{self, Model, Policy};

@@ -1,5 +1,4 @@
 //! Handlers, threads and streams that take from a shaper.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
 use std::future::ready;

@@ -1,5 +1,4 @@
 //! What limiters count of what they decide: the same decisions as without, at the time they were taken.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future as _;
 use std::pin::pin;

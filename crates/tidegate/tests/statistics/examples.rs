@@ -1,10 +1,4 @@
 //! Statistics by example: windows, late writers, steps of the clock, guards, names, borrowed places.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

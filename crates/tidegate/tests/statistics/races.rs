@@ -1,10 +1,4 @@
 //! Statistics under eight threads, with a clock that runs on or stands still: exact to the unit.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

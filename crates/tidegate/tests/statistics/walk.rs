@@ -1,12 +1,6 @@
 //! Statistics next to the naive model: random traffic, a clock that steps both ways.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as often.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::time::Duration;
 use testkit::model::statistics::{Counts, Statistics as Model, What};

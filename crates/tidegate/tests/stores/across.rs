@@ -1,5 +1,4 @@
 //! Rules whose keys live in different slots of a cluster: taken one after the other, all or nothing.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -32,13 +31,11 @@ const PAYS: Entries<'_> = &[("user", "ada"), ("pays", "yes")];
 const LOOKS: Entries<'_> = &[("user", "ada")];
 
 async fn ask<'g>(gate: &'g SharedGate, entries: Entries<'_>) -> Answer<'g> {
-    let descriptors = [Descriptor::new(entries)];
-    gate.check(&Request::new("default", &descriptors)).await
+    gate.check(Descriptor::new(entries)).await
 }
 
 async fn look<'g>(gate: &'g SharedGate, entries: Entries<'_>) -> Answer<'g> {
-    let descriptors = [Descriptor::new(entries)];
-    gate.peek(&Request::new("default", &descriptors)).await
+    gate.peek(Descriptor::new(entries)).await
 }
 
 async fn remaining(gate: &SharedGate, entries: Entries<'_>) -> Vec<u64> {
@@ -74,8 +71,7 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
             assert_eq!(reported.decision().remaining, 0);
         }
         assert_eq!(remaining(&gate, PAYS).await, [user - least, all - least]);
-        let descriptors = [Descriptor::new(PAYS)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(PAYS));
         assert!(gate.refund(&request).await.is_ok());
         assert_eq!(remaining(&gate, PAYS).await, [user - least + 1, all - least + 1]);
         assert_eq!(gate.reset(&request).await, Ok(2));
@@ -237,8 +233,7 @@ async fn under_admission_passes() {
         let mut early = 0;
         for _ in 0..rounds {
             if ask(&gate, LOOKS).await.is_allowed() {
-                let descriptors = [Descriptor::new(LOOKS)];
-                assert!(gate.refund(&Request::new("default", &descriptors)).await.is_ok());
+                assert!(gate.refund(Descriptor::new(LOOKS)).await.is_ok());
             } else {
                 early += 1;
             }
@@ -264,8 +259,7 @@ async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
         let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| Arc::clone(&none));
         gate = gate.with_plans("default", rule, plan).unwrap();
     }
-    let descriptors = [Descriptor::new(PAYS).cost(5)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(PAYS).cost(5));
     assert!(gate.check(&request).await.is_allowed());
     unlimited.store(true, Relaxed);
     assert!(gate.settle(&request, 2).await.unwrap().matched().is_empty());

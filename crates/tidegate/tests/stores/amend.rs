@@ -1,5 +1,4 @@
 //! Rules of a gate over a store that are changed while it decides.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -24,9 +23,7 @@ fn named(name: &str, mut rule: RuleSpec) -> RuleSpec {
 
 /// Returns the units left of each rule that limits the user, with its limit.
 async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {
-    let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries)];
-    let answer = gate.peek(&Request::new("default", &descriptors)).await;
+    let answer = gate.peek(Descriptor::new(&[("user", user)])).await;
     assert!(!answer.is_degraded());
     let matched = answer.matched().into_iter();
     matched.map(|one| (one.values().spec().limit, one.decision().remaining)).collect()
@@ -86,8 +83,7 @@ async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
     gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 10)).unwrap();
     // The store keeps usage for as long as it counts: a change is never a reset.
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3), (Limit::Units(10), 4)]);
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(3)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(3));
     assert!(gate.check(&request).await.is_allowed());
     let _ = gate.settle(&request, 1).await.unwrap();
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 2), (Limit::Units(10), 3)]);
@@ -193,14 +189,11 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
 }
 
 async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(bool, u64)> {
-    let waiting = |gate: &SharedGate| {
-        let descriptors = [Descriptor::new(&[("user", "ada")])];
-        gate.waiting(&Request::new("default", &descriptors))
-    };
+    let waiting = |gate: &SharedGate| gate.waiting(Descriptor::new(&[("user", "ada")]));
     let (own, before) = (Arc::clone(gate), waiting(gate));
     let task = tokio::spawn(async move {
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-        let answer = own.acquire(&Request::new("default", &descriptors)).await;
+        let answer =
+            own.acquire(&Request::from(Descriptor::new(&[("user", "ada")]).cost(cost))).await;
         (answer.is_allowed(), answer.matched().len() as u64)
     });
     while waiting(gate) == before {
@@ -267,8 +260,7 @@ async fn an_id_is_answered_the_same_only_under_the_values_of_then() {
     let own = rule(AlgorithmKind::SlidingLog, 10).dedupe(DAY);
     let name = own.name.clone();
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("an id").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("an id").unwrap();
     let repeated = async || gate.check(&request).await.is_repeated();
     assert_eq!([repeated().await, repeated().await], [false, true]);
     gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 20)).unwrap();

@@ -1,5 +1,4 @@
 //! Requests that are asked again under their id, of a gate over a store.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use tidegate::{
@@ -24,8 +23,7 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
     let (gate, _) = gate_over(&server.url(), rules).await;
     let (changed, _) =
         gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 30)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
     let remaining = |answer: &Answer<'_>| answer.matched()[0].decision().remaining;
     assert_eq!(remaining(&gate.check(&request).await), 19);
     assert!(gate.check(&request).await.is_repeated());
@@ -38,8 +36,7 @@ async fn what_is_remembered_expires_by_itself() {
     let server = Server::start(&[]);
     let (gate, _) =
         gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 10)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
     let _ = gate.check(&request).await;
     let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}[?]*"]);
     let [key] = keys.as_slice() else { panic!("{keys:?}") };
@@ -58,8 +55,7 @@ async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
     let (gate, events) = gate_over(&server.url(), rules).await;
     server.kill();
     until_lost(&gate, &events).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
+    let plain = Request::from(Descriptor::new(&[("user", "ada")]));
     let request = plain.with_id("a").unwrap();
     for repeated in [false, true, true] {
         let answer = gate.check(&request).await;
@@ -74,8 +70,7 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
     let second = Duration::from_secs(1);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, second)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
-    let descriptors = [Descriptor::new(&[])];
-    let plain = Request::new("default", &descriptors);
+    let plain = Request::from(Descriptor::new(&[]));
     let request = plain.with_id("a").unwrap();
     assert!(gate.check(&plain).await.is_allowed());
     let first = gate.acquire(&request).await;
@@ -99,8 +94,7 @@ async fn one_that_asks_again_is_held_until_its_slot() {
     let window = Duration::from_millis(100);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, window)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
-    let descriptors = [Descriptor::new(&[])];
-    let plain = Request::new("default", &descriptors);
+    let plain = Request::from(Descriptor::new(&[]));
     let request = plain.with_id("a").unwrap();
     assert!(gate.check(&plain).await.is_allowed());
     let answer = gate.check(&request).await;

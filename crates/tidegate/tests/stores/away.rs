@@ -1,5 +1,4 @@
 //! A slow or unavailable store: how each rule decides meanwhile, and that the store decides exactly afterwards.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,5 +1,4 @@
 //! Bans over a store: counted in each process, and applied before the store is asked.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -42,8 +41,7 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
         assert!(!refused.is_allowed() && !is_banned(&refused));
     }
     server.run::<()>(&["CONFIG", "RESETSTAT"]);
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]));
     let denied = gate.check(&request).await;
     assert!(is_banned(&denied) && !denied.is_degraded());
     let answers: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();

@@ -1,6 +1,5 @@
 //! Rules that keep a bounded number of keys, and a store without memory: existing limiters stay, and new keys
 //! share an overflow limiter or are refused.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -107,8 +106,7 @@ async fn what_ends_before_its_time_makes_space() {
     let rules = vec![capped(AlgorithmKind::FixedWindow, 1, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let ada = Request::new("default", &descriptors);
+    let ada = Request::from(Descriptor::new(&entries));
     assert!(!ask(&gate, "ada").await.is_overflow());
     assert!(ask(&gate, "bob").await.is_overflow());
     assert!(gate.refund(&ada).await.unwrap().is_allowed());

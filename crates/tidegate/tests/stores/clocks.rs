@@ -1,5 +1,4 @@
 //! Clocks that differ: those of clients do not matter, and those of a cluster's nodes are reported.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Child, Command};

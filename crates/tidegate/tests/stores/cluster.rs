@@ -1,5 +1,4 @@
 //! A store that is a cluster: rules whose keys share a slot, and slots that move while they are asked.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Events, Server, check, gate_over, rule, settings};
 use std::time::Duration;
@@ -89,8 +88,7 @@ fn bucket(name: &str) -> RuleSpec {
 /// Asks twice under one id: the second time returns the first answer, wherever its keys live.
 async fn asks_again(gate: &SharedGate, user: &str) {
     let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let request = Request::from(Descriptor::new(&entries)).with_id("a").unwrap();
     for repeated in [false, true] {
         let answer = gate.check(&request).await;
         assert!(answer.is_repeated() == repeated && !answer.is_degraded(), "{answer:?}");

@@ -1,5 +1,4 @@
 //! Requests that a node denies again without asking the store, and what ends that.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
@@ -43,8 +42,7 @@ async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back
     let server = Server::start(&[]);
     let gate = remembering(&server, vec![own()]).await;
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let ada = Request::new("default", &descriptors);
+    let ada = Request::from(Descriptor::new(&entries));
     assert!(check(&gate, "ada", LIMIT).await.is_allowed());
     let first = *check(&gate, "ada", 1).await.reported().unwrap().decision();
     let again = *denied_again(&gate, "ada").await.reported().unwrap().decision();
@@ -115,9 +113,7 @@ async fn units_that_another_node_gives_back_are_noticed() {
     let (other, _) = gate_over(&server.url(), vec![own()]).await;
     assert!(check(&gate, "ada", LIMIT).await.is_allowed());
     drop(denied_again(&gate, "ada").await);
-    let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    drop(other.refund(Request::new("default", &descriptors)).await.unwrap());
+    drop(other.refund(Request::from(Descriptor::new(&[("user", "ada")]))).await.unwrap());
     let admitted = async {
         while !check(&gate, "ada", 1).await.is_allowed() {
             tokio::task::yield_now().await;

@@ -2,7 +2,6 @@
 //!
 //! A primary that dies loses the writes that its replicas do not have yet. The documented bound is one limit's
 //! worth for each key.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 //! Each test causes one fault and prints a row of values; times are printed and never asserted. With
 //! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`; with `TIDEGATE_MODE=leased` or
 //! `split` nodes take units ahead.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

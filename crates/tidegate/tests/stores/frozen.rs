@@ -3,7 +3,6 @@
 //!
 //! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are those of `docs/faults.md`. By
 //! default the deadline is so long that no machine misses it, so no request for a healthy primary may be late.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! A store that is full, `maxmemory` with `noeviction`, under each word of `on_store_error`.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Charging by outcome over a store: which units are kept, which come back, and from where.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::server::moved_clock::Stepped;
 use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
@@ -49,8 +48,7 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     assert!(check(&gate, "ada", 1).await.is_allowed());
     server.kill();
     until_lost(&gate, &events).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     let charge = gate.hold(&request).await.unwrap();
     assert!(charge.answer().is_degraded());
     assert_eq!(gate.available(&request).await, 2);
@@ -65,8 +63,7 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
 async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 5)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     assert!(gate.check(&request).await.is_allowed());
     server.kill();
     until_lost(&gate, &events).await;
@@ -104,8 +101,7 @@ async fn without_the_store_each_rule_decides_by_its_own() {
         let mut server = Server::start(&[]);
         let spec = rule(AlgorithmKind::SlidingLog, 5).on_store_error(on_store_error);
         let (gate, events) = gate_over(&server.url(), vec![spec]).await;
-        let descriptors = [Descriptor::new(&[("user", "ada")])];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&[("user", "ada")]));
         let before = gate.hold(&request).await.unwrap();
         server.kill();
         until_lost(&gate, &events).await;
@@ -165,9 +161,10 @@ async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
     let server = Server::start_in(&clock.environment(), &[]);
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
     let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
-    let of_50 = [Descriptor::new(&[]).cost(50)];
-    let of_10 = [Descriptor::new(&[]).cost(10)];
-    let (fifty, ten) = (Request::new("default", &of_50), Request::new("default", &of_10));
+    let (fifty, ten) = (
+        Request::from(Descriptor::new(&[]).cost(50)),
+        Request::from(Descriptor::new(&[]).cost(10)),
+    );
     assert!(gate.check(&fifty).await.is_allowed());
     let charge = gate.hold(&fifty).await.unwrap();
     for hours in 1..=6 {

@@ -5,7 +5,6 @@
 //! store together; among these the order is that in which the first of their limiters was used up. So the
 //! serial order is known, and naive models that are asked in it must return the same values for each request.
 //! `TIDEGATE_LONG=1` runs three times as long.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod late;
 

@@ -1,5 +1,4 @@
 //! Waiting over a store: each process has a queue, and its head asks again.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -29,15 +28,13 @@ async fn gate(server: &Server, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
 
 /// Returns the answer to a request that waits for `cost` units.
 async fn acquire(gate: &SharedGate, cost: u64) -> (bool, Option<Duration>, u64) {
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-    let answer = gate.acquire(&Request::new("default", &descriptors)).await;
+    let answer = gate.acquire(Descriptor::new(&[("user", "ada")]).cost(cost)).await;
     assert!(!answer.is_degraded());
     (answer.is_allowed(), answer.retry_after(), answer.at().as_micros())
 }
 
 fn waiting(gate: &SharedGate) -> usize {
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    gate.waiting(&Request::new("default", &descriptors))
+    gate.waiting(Descriptor::new(&[("user", "ada")]))
 }
 
 /// Starts one more waiter, and returns when it is in the queue.
@@ -65,8 +62,7 @@ async fn waiter_for(
 }
 
 async fn give_back(gate: &SharedGate, units: u64) {
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(units)];
-    let _ = gate.refund(&Request::new("default", &descriptors)).await.unwrap();
+    let _ = gate.refund(Descriptor::new(&[("user", "ada")]).cost(units)).await.unwrap();
 }
 
 #[tokio::test]
@@ -189,8 +185,7 @@ async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
         AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::LeakyQueue);
     for algorithm in all {
         let gate = gate(&server, vec![rule(*algorithm, 5).on_excess(patient(9, 9))]).await;
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
         let limit = gate.peek(&request).await.matched()[0].decision().remaining;
         for times in 0.. {
             let ended = polled(times, gate.check_in_turn(&request)).await;
@@ -212,8 +207,7 @@ async fn a_waiter_that_is_dropped_after_any_poll_leaves_its_place_to_the_next() 
     let gate =
         gate(&server, vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(patient(99, 9))]).await;
     assert!(acquire(&gate, 1).await.0);
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]));
     for times in 0..4 {
         let own = Arc::clone(&gate);
         let leaves = async move { acquire(&own, 1).await };
@@ -249,8 +243,9 @@ async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
             let own = Arc::clone(&gate);
             let reported = |answer: Answer<'_>| (answer.is_degraded(), answer.is_unavailable());
             let acquire = async move {
-                let descriptors = [Descriptor::new(&[("user", "ada")])];
-                reported(own.check_in_turn(&Request::new("default", &descriptors)).await)
+                reported(
+                    own.check_in_turn(&Request::from(Descriptor::new(&[("user", "ada")]))).await,
+                )
             };
             waiters.push(waiter(&gate, acquire).await);
         }
@@ -267,8 +262,7 @@ async fn a_repeated_id_is_answered_though_others_wait() {
     let server = Server::start(&[]);
     let own = rule(AlgorithmKind::SlidingLog, 1).on_excess(patient(9, 9)).dedupe(DAY);
     let gate = gate(&server, vec![own]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
     assert!(gate.acquire(&request).await.is_allowed());
     let waits = waiter_for(&gate, 1).await;
     assert!(gate.acquire(&request).await.is_repeated());
@@ -290,8 +284,7 @@ async fn an_observer_learns_of_every_decision_and_which_were_degraded() {
     own.spec.limit = Limit::Units(5);
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
     let gate = gate.with_observer(Arc::new(observer));
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]));
     let counted = || (decided.load(SeqCst), degraded.load(SeqCst));
     let _ = gate.check(&request).await;
     let _ = gate.check_in_turn(&request).await;

@@ -1,6 +1,5 @@
 //! A primary that falls silent, is replaced and goes on: units that its late replies took are given back to it, and
 //! not to its successor, which never took them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

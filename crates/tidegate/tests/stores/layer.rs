@@ -1,5 +1,4 @@
 //! The layer over a store: one limit for the services of all nodes, outages, charging by outcome.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Leases over a real store: several nodes spend units that they took ahead, and all together never pass a bound.
 //!
 //! `TIDEGATE_LONG=1` sends requests ten times as long.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
 mod outages;

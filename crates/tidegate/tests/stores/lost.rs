@@ -1,5 +1,4 @@
 //! Replies that are lost or late after the store has decided: which requests are asked again, and what is undone.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZero;
 use std::pin::pin;
@@ -102,8 +101,7 @@ async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (Shar
     while events.seen().is_empty() {
         yield_now().await;
     }
-    let descriptors = [Descriptor::new(&[("user", "nobody")])];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "nobody")]));
     assert!(!gate.check(&request.with_id("first").unwrap()).await.is_degraded());
     assert!(!gate.check(&request).await.is_degraded());
     (gate, events)
@@ -141,8 +139,7 @@ async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice
         let (gate, _) =
             behind(&proxy, Duration::from_secs(30), vec![remembering(*algorithm)]).await;
         let entries = [("user", algorithm.name())];
-        let descriptors = [Descriptor::new(&entries)];
-        let request = Request::new("default", &descriptors).with_id("a").unwrap();
+        let request = Request::from(Descriptor::new(&entries)).with_id("a").unwrap();
         let before = proxy.scripts();
         proxy.replies.send_replace(Replies::Lose);
         let answer = gate.check(&request).await;
@@ -169,8 +166,7 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
         let (gate, _) = behind(&proxy, Duration::from_secs(30), rules).await;
         let user = number.to_string();
         let entries = [("user", user.as_str())];
-        let descriptors = [Descriptor::new(&entries)];
-        let mut request = Request::new("default", &descriptors);
+        let mut request = Request::from(Descriptor::new(&entries));
         if with_id {
             request = request.with_id("a").unwrap();
         }
@@ -188,8 +184,7 @@ async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     let proxy = Proxy::before(&server).await;
     let rules = vec![remembering(AlgorithmKind::TokenBucket)];
     let (gate, _) = behind(&proxy, Duration::from_secs(6), rules).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
     let before = proxy.scripts();
     proxy.replies.send_replace(Replies::Hold);
     let asked = async {
@@ -231,8 +226,7 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
         let (gate, _) = behind(&proxy, Duration::from_secs(2), rules).await;
         let (other, _) = gate_with(settings(&server.url()), later).await;
         let entries = [("user", user.as_str())];
-        let descriptors = [Descriptor::new(&entries)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&entries));
         let before = proxy.scripts();
         proxy.replies.send_replace(Replies::Hold);
         assert!(gate.check(&request).await.is_unavailable());

@@ -1,5 +1,11 @@
 //! The gate over real stores: reached in every form, shared, slow or unavailable, in a cluster.
 #![cfg(all(feature = "redis", not(loom)))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod across;
 mod amend;

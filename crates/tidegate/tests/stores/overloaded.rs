@@ -1,11 +1,10 @@
 //! More load than the store decides in time: no limit opens, and the `retry_after` of shed requests differ.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Answer, Descriptor, OnStoreError, Request, SharedGate};
+use tidegate::{AlgorithmKind, Answer, Descriptor, OnStoreError, SharedGate};
 
 use tokio::task::{JoinSet, yield_now};
 
@@ -50,8 +49,7 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
 }
 
 async fn look(gate: &SharedGate) -> bool {
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    gate.peek(&Request::new("default", &descriptors)).await.is_overloaded()
+    gate.peek(Descriptor::new(&[("user", "ada")])).await.is_overloaded()
 }
 
 #[tokio::test]

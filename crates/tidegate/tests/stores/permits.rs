@@ -1,5 +1,4 @@
 //! Permits over a store: several gates never have more out than the limit, whichever takes, returns or renews.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -136,8 +135,7 @@ async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_reported
 async fn a_charge_is_returned_by_whichever_cost_and_a_changed_limit_keeps_it_out() {
     let server = Server::start(&[]);
     let (gate, _) = gate_over(&server.url(), vec![jobs(3, LIFE)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     let charge = gate.hold(&request).await.unwrap();
     assert!(charge.answer().matched()[0].token().is_some());
     assert_eq!(left(&gate).await, 1);
@@ -159,8 +157,7 @@ async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_
     assert!(answer.is_allowed() && answer.is_degraded());
     let taken = Taken::from(&answer);
     assert!(!check(&gate, "ada", 1).await.is_allowed());
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     assert!(gate.renew_taken(&request, &taken).await.unwrap());
     let _ = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
     assert!(!gate.renew_taken(&request, &taken).await.unwrap());

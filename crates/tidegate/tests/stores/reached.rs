@@ -1,5 +1,4 @@
 //! The ways to reach a store: Sentinel, a socket; and finding a new primary.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use crate::server::{Folder, Server, check, gate_over, path, rule, until_lost};
 use tidegate::{AlgorithmKind, SharedGate};

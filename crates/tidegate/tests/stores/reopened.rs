@@ -1,5 +1,4 @@
 //! Connections that the store, or a middle, closes: they are opened again within the request that finds it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,5 +1,4 @@
 //! Policies that are replaced on nodes of one store, one node after another: which values decide meanwhile.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -168,8 +167,7 @@ async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_bac
     let server = Server::start(&[]);
     let closed = || log("r", 10).on_store_error(OnStoreError::Closed);
     let (gate, _) = gate_over(&server.url(), vec![closed()]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(6)];
-    let charge = gate.hold(&Request::new("default", &descriptors)).await.unwrap();
+    let charge = gate.hold(Descriptor::new(&[("user", "ada")]).cost(6)).await.unwrap();
     for rules in [vec![], vec![log("other", 10)], vec![], vec![closed()]] {
         replace(&gate, rules);
     }
@@ -182,9 +180,7 @@ async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_bac
 async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
     let server = Server::start(&[]);
     let [gate, _] = nodes(&server, &[log("x", 10)]).await;
-    let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries).cost(6)];
-    let charge = gate.hold(&Request::new("default", &descriptors)).await.unwrap();
+    let charge = gate.hold(Descriptor::new(&[("user", "ada")]).cost(6)).await.unwrap();
     replace(&gate, vec![log("x", 10).hash_tag("user")]);
     assert_eq!(asked(&gate, "ada", 8).await, (true, vec![10]), "its limiter has another key now");
     charge.release().await.unwrap();
@@ -219,8 +215,7 @@ async fn who_waits_is_decided_across_slots_where_its_rules_live_there_by_now() {
         let descriptors = [Descriptor::new(&[("user", "ada")])];
         gate.reset(&Request::new("default", &descriptors)).await.unwrap();
         assert!(asked(&gate, "ada", 10).await.0);
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
         let mut waits = Box::pin(gate.acquire(&request));
         while gate.waiting(&request) == 0 {
             assert!(timeout(Duration::from_millis(1), waits.as_mut()).await.is_err());

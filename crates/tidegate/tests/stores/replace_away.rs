@@ -1,5 +1,4 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
 use tidegate::{AlgorithmKind, OnFull, OnStoreError, Policy, RuleSpec, SharedGate};

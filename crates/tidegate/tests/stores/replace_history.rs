@@ -1,5 +1,4 @@
 //! Histories of tasks that ask a store while the limit rises and falls all the time, on one node and on two.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,5 +1,4 @@
 //! A rule whose usage is reported afterwards, while its store is unavailable.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, Spec, Usage};

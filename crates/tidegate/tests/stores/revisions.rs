@@ -2,7 +2,6 @@
 //! asks.
 //! Windows are of days, so that the time of a test does not count; `tests/scripts/revisions.rs` covers the
 //! order of values over time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -181,8 +180,7 @@ async fn an_id_is_answered_the_same_by_an_old_node_and_a_new_one() {
     let server = Server::start(&[]);
     let old = node(&server, 1, vec![log(10).dedupe(DAY)]).await;
     let new = node(&server, 2, vec![log(5).dedupe(DAY)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("an id").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("an id").unwrap();
     assert!(!new.check(&request).await.is_repeated());
     assert!(old.check(&request).await.is_repeated(), "the limiter is of the newer values");
     assert!(new.check(&request).await.is_repeated());
@@ -222,14 +220,10 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     let wait = OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     let old = Arc::new(node(&server, 1, vec![log(10).on_excess(wait)]).await);
     assert_eq!(asked(&old, "ada", 10).await, by(true, 10));
-    let waits = |gate: &SharedGate| {
-        let descriptors = [Descriptor::new(&[("user", "ada")])];
-        gate.waiting(&Request::new("default", &descriptors))
-    };
+    let waits = |gate: &SharedGate| gate.waiting(Descriptor::new(&[("user", "ada")]));
     let own = Arc::clone(&old);
     let waiter = tokio::spawn(async move {
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(4)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(4));
         own.acquire(&request).await.matched()[0].values().spec().limit
     });
     while waits(&old) == 0 {
@@ -239,8 +233,7 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     let new = node(&server, 2, vec![log(20)]).await;
     assert_eq!(asked(&new, "ada", 1).await, by(true, 20));
     // A refund on its node wakes the waiter, which asks again.
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(1)];
-    let _ = old.refund(&Request::new("default", &descriptors)).await.unwrap();
+    let _ = old.refund(&Request::from(Descriptor::new(&[("user", "ada")]).cost(1))).await.unwrap();
     assert_eq!(waiter.await.unwrap(), Limit::Units(20));
     assert_eq!(check(&new, "ada", 0).await.matched()[0].decision().remaining, 6);
 }

@@ -1,5 +1,4 @@
 //! The rights that a user of the store needs.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use tidegate::{

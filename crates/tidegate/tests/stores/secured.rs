@@ -1,5 +1,4 @@
 //! Stores that ask who it is: TLS, client certificates, and passwords of Sentinel and of the servers.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! One limit for many nodes: decisions of several gates over one real server.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -54,8 +53,7 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
         replay.gate().connected().await.unwrap();
         let mut answers = Vec::new();
         for at_s in [100, 50_000, 86_499, 86_500] {
-            let descriptors = [Descriptor::new(&[("user", "ada")])];
-            let request = Request::new("default", &descriptors);
+            let request = Request::from(Descriptor::new(&[("user", "ada")]));
             let at = Timestamp::from_micros(at_s * 1_000_000);
             let answer = replay.decide(&request, at).await.unwrap();
             assert_eq!(answer.at(), at);

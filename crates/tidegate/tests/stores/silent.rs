@@ -1,5 +1,4 @@
 //! A server that falls silent for one deadline, which opens no limit, and one that stays silent, which is an outage.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -3,7 +3,6 @@
 //! fault is run in every mode: exact, with leases, and with a split limit.
 //!
 //! `TIDEGATE_LONG=1` makes faults last longer than any share.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

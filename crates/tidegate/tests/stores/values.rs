@@ -1,5 +1,4 @@
 //! Plans, and values supplied by requests, over a real server: the same decisions as in memory.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -118,9 +117,7 @@ async fn walk(brings: bool) {
             assert!(!one.is_degraded());
         }
         for user in USERS {
-            let entries = [("user", user)];
-            let descriptors = [Descriptor::new(&entries)];
-            shared.reset(&Request::new("default", &descriptors)).await.unwrap();
+            shared.reset(Descriptor::new(&[("user", user)])).await.unwrap();
         }
     }
 }
@@ -174,8 +171,7 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let own = RequestLimit::new((*checked(huge)).clone());
     let answer = check(&gate, Some(&own), None).await;
     assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
-    let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
-    let refunded = gate.refund(&Request::new("default", &descriptors)).await;
+    let refunded = gate.refund(Descriptor::new(&[("user", "ada")]).limit(&own)).await;
     assert!(matches!(refunded, Err(StoreError::Refused(_))), "{refunded:?}");
     assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
     let reported = events.seen();
@@ -214,8 +210,7 @@ async fn who_waits_does_so_under_the_values_it_came_with() {
         Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_millis(1))).unwrap();
     let own = RequestLimit::new(fast);
     assert!(check(&gate, Some(&own), None).await.is_allowed());
-    let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
-    let answer = gate.acquire(&Request::new("default", &descriptors)).await;
+    let answer = gate.acquire(Descriptor::new(&[("user", "ada")]).limit(&own)).await;
     assert!(answer.is_allowed());
     assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(1));
     assert_eq!(answer.matched()[0].values().spec().window, Some(Duration::from_millis(1)));

@@ -1,10 +1,4 @@
 //! Rules of a gate that change while requests wait for their limiters.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use std::time::Duration;
@@ -33,15 +27,11 @@ fn ask<T>(
     cost: u64,
     ask: impl FnOnce(&Gate<ManualClock>, &Request<'_>) -> T,
 ) -> T {
-    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-    ask(gate, &Request::new("default", &descriptors))
+    ask(gate, &Request::from(Descriptor::new(&[("user", "ada")]).cost(cost)))
 }
 
 fn begun<'g>(gate: &'g Gate<ManualClock>, cost: u64, clock: &ManualClock) -> Task<'g, Answer<'g>> {
-    let acquire = async move {
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-        gate.acquire(&Request::new("default", &descriptors)).await
-    };
+    let acquire = async move { gate.acquire(Descriptor::new(&[("user", "ada")]).cost(cost)).await };
     Task::begun(acquire, clock)
 }
 

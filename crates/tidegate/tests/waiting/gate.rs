@@ -1,10 +1,4 @@
 //! Waiting at a gate: several limiters on one request, one line each, and nobody passed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 use std::time::Duration;
@@ -44,8 +38,7 @@ impl<'a> Wish<'a> {
     }
 
     fn ask<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-        let descriptors = [Descriptor::new(&self.entries).cost(self.units)];
-        ask(&Request::new("default", &descriptors))
+        ask(&Request::from(Descriptor::new(&self.entries).cost(self.units)))
     }
 }
 
@@ -55,10 +48,8 @@ fn begun<'g>(
     wish: &'g Wish<'_>,
     clock: &ManualClock,
 ) -> Task<'g, Answer<'g>> {
-    let acquire = async move {
-        let descriptors = [Descriptor::new(&wish.entries).cost(wish.units)];
-        gate.acquire(&Request::new("default", &descriptors)).await
-    };
+    let acquire =
+        async move { gate.acquire(Descriptor::new(&wish.entries).cost(wish.units)).await };
     Task::begun(acquire, clock)
 }
 
@@ -102,8 +93,7 @@ fn a_request_may_want_to_wait_less_than_its_rule_lets_it_and_never_more() {
     let ask = |units, longest| {
         let (gate, clock) = (&gate, &clock);
         let acquire = async move {
-            let descriptors = [Descriptor::new(&[]).cost(units)];
-            gate.acquire(&Request::new("default", &descriptors).max_wait(longest)).await
+            gate.acquire(&Request::from(Descriptor::new(&[]).cost(units)).max_wait(longest)).await
         };
         Task::begun(acquire, clock)
     };

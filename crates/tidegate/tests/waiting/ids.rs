@@ -1,5 +1,4 @@
 //! Waiting at a gate under an id: who asks again is held as the first was, and takes no turn.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;
@@ -16,8 +15,7 @@ fn gate(rule: RuleSpec) -> (Gate<ManualClock>, ManualClock) {
 
 /// Asks for one unit, under an id if there is one to say.
 fn ask<T>(id: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    let descriptors = [Descriptor::new(&[])];
-    let plain = Request::new("default", &descriptors);
+    let plain = Request::from(Descriptor::new(&[]));
     ask(&plain.with_id(id).unwrap_or(plain))
 }
 
@@ -28,8 +26,7 @@ fn begun<'g>(
     clock: &ManualClock,
 ) -> Task<'g, Answer<'g>> {
     let acquire = async move {
-        let descriptors = [Descriptor::new(&[])];
-        let plain = Request::new("default", &descriptors);
+        let plain = Request::from(Descriptor::new(&[]));
         gate.acquire(&plain.with_id(id).unwrap_or(plain)).await
     };
     Task::begun(acquire, clock)

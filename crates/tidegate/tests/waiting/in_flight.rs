@@ -1,10 +1,4 @@
 //! Limits on work in flight: permits, their order, and how they come back.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

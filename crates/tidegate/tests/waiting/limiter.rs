@@ -1,10 +1,4 @@
 //! Waiting for a limiter whose limit changes, that has none, or that is one of many keys.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use std::time::Duration;

@@ -1,10 +1,4 @@
 //! Waiting inside tokio: its paused clock, its real one, and tasks that are aborted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::sync::Arc;
 use std::time::Duration;

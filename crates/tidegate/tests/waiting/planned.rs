@@ -1,5 +1,4 @@
 //! Waiting under plans: in turn, and a plan that changes meanwhile.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -1,10 +1,4 @@
 //! Threads that wait: all get what is theirs, whoever wakes whom, and nobody sleeps for ever.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -100,8 +94,7 @@ fn threads_wait_for_keys_and_at_a_gate() {
     all(|thread, _| {
         let user = (thread % 3).to_string();
         let entries = [("user", user.as_str())];
-        let descriptors = [Descriptor::new(&entries)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&entries));
         assert!(gate.acquire_blocking(&request).is_allowed());
     });
 }

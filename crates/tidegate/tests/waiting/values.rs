@@ -1,5 +1,4 @@
 //! Waiting at a gate under plans, and under figures that requests bring.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 

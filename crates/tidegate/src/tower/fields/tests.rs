@@ -1,15 +1,14 @@
 //! Tests of the fields of an answer, in responses that have fields of their own.
 
 use super::*;
-use crate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+use crate::{AlgorithmKind, Descriptor, Gate, Policy, RuleSpec, Spec};
 use std::time::Duration;
 
 /// The fields of the first and of the second answer of a gate of one an hour.
 fn of_an_admission_and_a_refusal() -> [Fields; 2] {
     let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(3_600));
     let gate = Gate::new(Policy::new(vec![RuleSpec::new("one", spec)]).unwrap());
-    let descriptors = [Descriptor::new(&[])];
-    let check = || gate.check(&Request::new("default", &descriptors));
+    let check = || gate.check(Descriptor::new(&[]));
     [(); 2].map(|()| Fields::of(&check(), true.into(), None))
 }
 

@@ -1,11 +1,5 @@
 //! Histories of requests for one limiter while its limit changes, and what they must be.
-#![allow(
-    unreachable_pub,
-    dead_code,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "each test uses its part"
-)]
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

@@ -1,11 +1,5 @@
 //! A clock that a test moves, and never back, so that states are packed; and the models next to it.
-#![allow(
-    unreachable_pub,
-    dead_code,
-    unused_imports,
-    clippy::expect_used,
-    reason = "each test uses its part"
-)]
+#![allow(unreachable_pub, dead_code, unused_imports, reason = "each test uses its part")]
 
 mod policies;
 

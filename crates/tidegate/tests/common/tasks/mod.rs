@@ -1,5 +1,5 @@
 //! Tasks that are polled by hand, and only when they were woken, under a clock that is moved by hand.
-#![allow(unreachable_pub, dead_code, clippy::panic, reason = "each test uses its part")]
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -214,8 +214,7 @@ impl Waiting for OneRule<'_> {
     fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
         Box::pin(async move {
             let entries = [("user", key)];
-            let descriptors = [Descriptor::new(&entries).cost(cost)];
-            let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors).max_wait(max_wait);
+            let request = Request::from(Descriptor::new(&entries).cost(cost)).max_wait(max_wait);
             only(&self.0.acquire(request).await)
         })
     }

@@ -1,9 +1,5 @@
 //! What the tests of the layer share: gates whose clock stands still, and clients over real sockets.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test uses its part, and fails by panicking"
-)]
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::net::SocketAddr;
 use std::pin::Pin;

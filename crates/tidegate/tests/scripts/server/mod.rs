@@ -1,11 +1,5 @@
 //! A Redis of the test's own, and a small client that asks the scripts.
-#![allow(
-    unreachable_pub,
-    dead_code,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "each test uses its part, and fails by panicking"
-)]
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 pub mod held;
 pub mod policies;

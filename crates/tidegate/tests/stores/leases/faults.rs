@@ -1,5 +1,4 @@
 //! Leases while the network or the store fails, and of a node that ends without giving them back.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

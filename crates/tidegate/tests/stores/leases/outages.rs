@@ -1,5 +1,4 @@
 //! Leases and shares lose no unit while the store is away longer than they live, nor while another rule refuses.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

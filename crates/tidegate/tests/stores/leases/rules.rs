@@ -1,5 +1,4 @@
 //! What leases mean for several rules, ids, looks, refunds, resets and changed rules.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
@@ -50,8 +49,7 @@ async fn ids_and_looks_and_what_may_wait_are_the_stores() {
     let gate = node(&server.url(), 1, rules).await;
     let _ = until_leased(&gate, "ada").await;
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&entries));
     let spent = gate.counts().leased_spent;
     assert!(gate.check(request.with_id("1").unwrap()).await.is_allowed());
     assert!(gate.check(request.with_id("1").unwrap()).await.is_repeated());
@@ -68,8 +66,7 @@ async fn what_leases_cover_is_decided_without_waiting_and_nothing_else() {
     let server = Server::start(&[]);
     let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow), beside(9_000)]).await;
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let ada = Request::new("default", &descriptors);
+    let ada = Request::from(Descriptor::new(&entries));
     let began = Instant::now();
     while held(&gate) == 0 {
         let _ = until_leased(&gate, "ada").await;
@@ -99,8 +96,7 @@ async fn a_refund_gives_back_to_the_rules_without_leases_alone() {
         let user = algorithm.name();
         let gate = node(&server.url(), 1, vec![own(algorithm), beside(1_000)]).await;
         let entries = [("user", user)];
-        let descriptors = [Descriptor::new(&entries).cost(40)];
-        let request = Request::new("default", &descriptors);
+        let request = Request::from(Descriptor::new(&entries).cost(40));
         assert!(gate.check(&request).await.is_allowed());
         let answer = gate.refund(&request).await.unwrap();
         let left = answer.matched().into_iter().map(|one| one.decision().remaining);
@@ -218,8 +214,7 @@ async fn a_reset_ends_the_leases_of_this_node() {
     let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
     let _ = until_leased(&gate, "ada").await;
     let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&entries));
     let spent = gate.counts().leased_spent;
     assert_eq!(gate.reset(&request).await.unwrap(), 1);
     assert!(check(&gate, "ada", 1).await.is_allowed());

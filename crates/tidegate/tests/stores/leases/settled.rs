@@ -21,8 +21,7 @@ const COST: u64 = 10;
 /// how many were admitted.
 async fn settle_both_kinds(gate: &SharedGate) -> u64 {
     let user = [("user", "ada")];
-    let descriptors = [Descriptor::new(&user).cost(COST)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&user).cost(COST));
     let (mut admitted, mut of_store, began) = (0, 0, Instant::now());
     while gate.counts().leased_spent == 0 || of_store == 0 {
         assert!(began.elapsed() < LONG, "nothing is leased");
@@ -49,9 +48,7 @@ async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
             let admitted = settle_both_kinds(&gate).await;
             gate.leave().await.unwrap();
             let other = node(&server.url(), 1, vec![rule]).await;
-            let user = [("user", "ada")];
-            let descriptors = [Descriptor::new(&user)];
-            let left = other.available(&Request::new("default", &descriptors)).await;
+            let left = other.available(Descriptor::new(&[("user", "ada")])).await;
             let used = LIMIT - left;
             println!("{algorithm}: {used} used by {admitted} reservations");
             // A bucket keeps what could have drained, in a second and since then: two units or three of a reservation.
@@ -69,8 +66,7 @@ async fn what_drains_in_a_second_does_not_come_back_under_leases() {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 3_600_000, Duration::from_secs(3_600));
     let rule = with_leases(RuleSpec::new("all", spec));
     let gate = node(&server.url(), 1, vec![rule]).await;
-    let descriptors = [Descriptor::new(&[]).cost(1_000)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&[]).cost(1_000));
     let taken = Taken::from(&gate.check(&request).await);
     let settled = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
     assert_eq!(settled.matched()[0].settled(), Settled::Late(1_000));
@@ -89,8 +85,7 @@ async fn what_a_rule_with_leases_gave_closes_no_reservation_once_it_has_none() {
     let plain = rule(AlgorithmKind::TokenBucket, 100_000);
     let gate = node(&server.url(), 1, vec![plain.clone()]).await;
     let user = [("user", "ada")];
-    let descriptors = [Descriptor::new(&user).cost(COST)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&user).cost(COST));
     let open = gate.hold(&request).await.unwrap();
     gate.replace(Policy::new(vec![with_leases(plain.clone())]).unwrap()).unwrap();
     let leased = gate.hold(&request).await.unwrap();
@@ -110,9 +105,8 @@ async fn reserve_until(gate: Arc<SharedGate>, until: Instant, seed: u64) -> Vec<
     let user = [("user", "ada")];
     while Instant::now() < until {
         let cost = 1 + rng.below(4);
-        let descriptors = [Descriptor::new(&user).cost(cost)];
         let began = Instant::now();
-        if let Ok(charge) = gate.hold(&Request::new("default", &descriptors)).await {
+        if let Ok(charge) = gate.hold(Descriptor::new(&user).cost(cost)).await {
             let ended = Instant::now();
             let actual = rng.below(cost + 1);
             sleep(Duration::from_millis(rng.below(60))).await;

@@ -1,5 +1,4 @@
 //! Shares over a real store: nodes join, leave, end without a word and lose the store, and never pass a limit.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;

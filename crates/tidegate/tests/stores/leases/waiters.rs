@@ -1,5 +1,4 @@
 //! Whom a lease wakes when its units come back.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,9 +28,9 @@ fn asked_for(server: &Server, user: &str) -> usize {
 async fn waiter(gate: &Arc<SharedGate>, user: &str, cost: u64) -> JoinHandle<bool> {
     let (own, named) = (Arc::clone(gate), user.to_owned());
     let task = tokio::spawn(async move {
-        let entries = [("user", named.as_str())];
-        let descriptors = [Descriptor::new(&entries).cost(cost)];
-        let answer = own.acquire(&Request::new("default", &descriptors)).await;
+        let answer = own
+            .acquire(&Request::from(Descriptor::new(&[("user", named.as_str())]).cost(cost)))
+            .await;
         answer.is_allowed() && !answer.is_degraded()
     });
     while gate.waiting(("default", &[("user", user)])) == 0 && !task.is_finished() {

@@ -1,12 +1,5 @@
 //! Real servers of a test's own, and a gate over them that collects its events.
-#![allow(
-    unreachable_pub,
-    dead_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "each test uses its part, and fails by panicking"
-)]
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 pub mod load;
 pub mod moved_clock;
