@@ -22,7 +22,7 @@ const MOST: usize = 1_000;
 
 #[derive(Serialize)]
 struct List {
-    /// All that are open, and those of which the settle waits for the store.
+    /// All open reservations, and the reservations whose settle waits for the store.
     open: u64,
     pending: u64,
     /// The memory of all, settled ones included while they are remembered.
@@ -36,7 +36,7 @@ struct Dropped {
     dropped: bool,
 }
 
-/// The open reservations that end first. Whoever has an id may settle the reservation, so an operator who only reads
+/// The open reservations that end first. A caller that has an id may settle the reservation, so an operator who only reads
 /// sees no ids.
 pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<Response, Problem> {
     let expected = format!("`n` from 1 to {MOST}");

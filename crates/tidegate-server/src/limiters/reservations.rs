@@ -30,7 +30,7 @@ pub(crate) use settled::{Done, Outcome, Settled, Settling, Unreserved, Unsettled
 pub(crate) use table::Counts as ReservationCounts;
 use table::{Counts, Entry, RequestPrint, Table, Waits};
 
-/// How long a settled reservation is remembered, so that it can be settled again for the same cost.
+/// The time for which a settled reservation is remembered, so that it can be settled again for the same cost.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The reservations of this process, within a bound on their memory.
@@ -178,7 +178,7 @@ impl<C: Clock> Reservations<C> {
     }
 
     /// Remembers that an open reservation is settled for these costs as soon as the store answers. Returns when it ends,
-    /// and whether nobody settles such reservations yet, so that the caller has to; `None` if it is open no more.
+    /// and whether no caller settles such reservations yet, so that this caller has to; `None` if it is open no more.
     ///
     /// # Errors
     /// Returns an error if another settle waits for the store, or if there is no room for one more, with `error` as the

@@ -12,7 +12,7 @@ use super::reservations::{
 };
 use super::{Limiters, Store};
 
-/// How often reservations are settled that wait for the store.
+/// The time between two tries to settle the reservations that wait for the store.
 const RETRIED_EVERY: Duration = Duration::from_millis(250);
 
 /// The answer to a reserve, and the reservation of an admitted request. It has none if its answer is repeated and
@@ -98,7 +98,7 @@ impl Limiters {
             sleep(RETRIED_EVERY).await;
             let mut last = None;
             while let Some((id, actual)) = self.reservations.next_pending(last) {
-                // What is not settled waits for the next round: other shards may answer.
+                // A reservation that is not settled waits for the next round: other shards may answer.
                 let _ = self.settle_to_the_end(&id.to_string(), &actual).await;
                 last = Some(id);
                 tokio::task::yield_now().await;

@@ -1,7 +1,7 @@
 //! A simulator of the layers that ship, over one store that fails: nodes, callers and messages in virtual time.
 //!
 //! Each node is [`tower_over`](super::tower_over) a link to the store. One seed is one run, and the same run on every
-//! machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first one.
+//! machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first seed.
 
 mod check;
 mod history;

@@ -3,7 +3,7 @@
 //! themselves, and checks what happened.
 //!
 //! All times are microseconds of the store's clock since the beginning of a run. One seed is one run, and the same run
-//! on every machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first one.
+//! on every machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first seed.
 
 mod check;
 mod clock;

@@ -301,10 +301,10 @@ pub struct LeaseReply {
     pub result: LeaseResult,
 }
 
-/// What is known of a lease that was asked for.
+/// The state of a lease that was asked for, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub enum LeaseResult {
-    /// How the limiter stands, and, if the lease was granted, when it was taken and when it ends.
+    /// The state of the limiter, and, if the lease was granted, the times when it was taken and ends.
     Decided(Report, Option<[Timestamp; 2]>),
     /// It was not granted, because the limiter has other values or no room.
     Undecided,

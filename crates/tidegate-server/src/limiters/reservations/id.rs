@@ -1,4 +1,4 @@
-//! The id of a reservation: 128 bits, which nobody can guess.
+//! The id of a reservation: 128 bits, which no caller can guess.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

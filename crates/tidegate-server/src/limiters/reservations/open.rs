@@ -65,7 +65,7 @@ fn keys_of(policy: &Policy, request: &Request<'_>) -> Vec<KeyLabel> {
     keys
 }
 
-/// What the rules in force say about a request's reservation.
+/// The terms of the rules in force for a request's reservation.
 pub(super) struct Terms<'p> {
     /// The most limiters that the request takes from.
     limiters: usize,

@@ -1,4 +1,4 @@
-//! How a reservation was settled, or why it was not.
+//! The settlement of a reservation, or why there was none.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate::{Answer, StoreError, Timestamp};
 use super::table::{OF_ANY, allocated};
 use crate::flags;
 
-/// The end of a reservation, as it is remembered: in few bytes, whatever the request was.
+/// The end of a reservation, as it is remembered: in few bytes for any request.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The fingerprint of the costs that it was settled for.

@@ -12,7 +12,7 @@ use super::{Id, Open, Outcome};
 /// The most reservations that have ended and are dropped in one call.
 const DROPPED_AT_ONCE: usize = 64;
 
-/// What the request of a reservation is known by: the fingerprint of its id and all else.
+/// The identity of the request of a reservation: the fingerprint of its id and all else.
 pub(super) type RequestPrint = u128;
 
 /// The bytes of an allocation, with what the allocator adds to it.
@@ -107,7 +107,7 @@ pub(crate) struct Counts {
 /// Whether a settle waits for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// Until the reservation ends; `true` if nobody settles such reservations yet.
+    /// Until the reservation ends; `true` if no caller settles such reservations yet.
     Until(Timestamp, bool),
     /// Another settle, for other costs, does already.
     Otherwise,

@@ -90,7 +90,7 @@ impl RecordedReservation {
         self.life
     }
 
-    /// What the request took.
+    /// The units that the request took.
     #[must_use]
     pub const fn taken(&self) -> &Taken {
         &self.taken

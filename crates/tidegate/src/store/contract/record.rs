@@ -1,4 +1,4 @@
-//! Records of reservations: what a store keeps under a name until it is claimed, or ends.
+//! Records of reservations: bytes that a store keeps under a name until they are claimed, or end.
 
 use std::time::Duration;
 
