@@ -130,8 +130,8 @@ impl<C: Clock> Gate<C> {
         })
     }
 
-    /// Returns how many requests of one unit would be admitted now, one after another: what the tightest of the
-    /// request's limits has left, whatever the request's id; [`u64::MAX`] if no rule limits the request.
+    /// Returns how many requests of one unit would be admitted now, one after another. That is the `remaining` of the
+    /// tightest limit, regardless of the request's id, or [`u64::MAX`] if no rule limits the request.
     #[must_use]
     pub fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
         let request = &request.into();
@@ -246,7 +246,7 @@ impl<C: Clock> Gate<C> {
         let done = done.for_request(request, &generation.policy, asks);
         self.count_refusals(asks, &done);
         if self.front.observers.is_empty() {
-            // An answer that nobody else sees is constructed in the caller's own memory.
+            // Without observers the answer is constructed directly in the caller's memory.
             return answer(generation, asks, done);
         }
         let answer = answer(generation, asks, done);
@@ -254,7 +254,7 @@ impl<C: Clock> Gate<C> {
         answer
     }
 
-    /// Resolves a request: its limiters in the order of the rules, each one once.
+    /// Resolves a request: its limiters in the order of the rules, without duplicates.
     fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
         let mut asks = self.all_asks(generation, request);
         keep_limited(&mut asks);
@@ -268,8 +268,8 @@ impl<C: Clock> Gate<C> {
         asks
     }
 
-    /// Adds the limiters of a request to an empty list; those of an unlimited rule only if it `may_have_others` than its
-    /// own values.
+    /// Adds the limiters of a request to an empty list. Limiters of an unlimited rule are added only if the rule
+    /// `may_have_others` than its own values.
     #[inline]
     fn resolve<A: Array<Item = Ask>>(
         &self,

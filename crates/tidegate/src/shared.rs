@@ -45,8 +45,8 @@ use nodes::{Warned, on_nodes};
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 
-/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another one
-/// is put in force meanwhile.
+/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
+/// is put in force before it ends.
 #[derive(Debug)]
 struct InForce<S> {
     generation: Arc<Generation>,
@@ -104,7 +104,7 @@ pub struct SharedGate<S: Store = RedisStore> {
     key_prefix: String,
     /// The queues of requests that wait in this process.
     queues: Arc<GateQueues>,
-    /// The secret of the fingerprints by which queues are known.
+    /// The secret of the fingerprints that identify queues.
     seed: Seed,
     newest: Newest<InForce<S>>,
     /// The limiters of this process.

@@ -140,8 +140,8 @@ impl Taken {
         (!unreached.is_empty()).then(|| unreached.into_boxed_slice())
     }
 
-    /// Of `all` limiters of the request, keeps those of which it holds permits; `None` if an enforced one is not among
-    /// them any more, or shares its permits with other keys, or if the permits are those of another request.
+    /// Keeps the limiters of `all` whose permits the request holds. Returns `None` if an enforced limiter is not among
+    /// them any more or shares its permits with other keys, and if the permits belong to another request.
     pub(crate) fn permits_of<K>(
         &self,
         all: impl IntoIterator<Item = Ask<K>>,
@@ -231,8 +231,8 @@ fn of_each(actual: &[u64]) -> impl Iterator<Item = u64> {
     actual.iter().copied().chain(std::iter::repeat(last))
 }
 
-/// Pairs the limiters that a request matches now with those of its earlier answer, and drops limiters without a
-/// partner. `asks` are all limiters of the request, unlimited ones included.
+/// Pairs the limiters that a request matches now with the limiters of its earlier answer, and drops limiters without a
+/// partner. `asks` are all limiters of the request, including the unlimited.
 pub(crate) fn again<T, K, M>(
     asks: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Ask<K>,

@@ -11,14 +11,14 @@ use crate::rules::NoSuchRule;
 
 impl<C: Clock> Gate<C> {
     /// Looks up the values of the named rule for each key with `plans`: the plan of the caller that a descriptor is
-    /// about, with any algorithm. `None` stands for the rule's own values, or those of its override. Under an
-    /// unlimited plan the rule does not decide, and what was used stays used.
+    /// about, with any algorithm. `None` stands for the rule's own values, or for the values of its override. Under an
+    /// unlimited plan the rule does not decide, and its limiters keep their usage.
     ///
     /// A second call replaces the lookup. The request is decided with its other rules in one atomic step, and every
-    /// verb uses the plan. A key whose plan changes keeps what it has used: the request that finds the change settles
-    /// time under the old values, and puts the new ones in force even if it is refused. A peek, or a cost of 0,
-    /// reports the decision under the new values and puts nothing in force. Values that a request supplies
-    /// ([`RequestLimit`](crate::RequestLimit)) go before those of the plan.
+    /// verb uses the plan. A key whose plan changes keeps its usage: the request that finds the change settles time
+    /// under the old values and puts the new values in force, even if it is refused. A peek, or a cost of 0, reports
+    /// the decision under the new values and puts nothing in force. Values that a request supplies
+    /// ([`RequestLimit`](crate::RequestLimit)) take precedence over the plan.
     ///
     /// `plans` is called for each request, once for each limiter of the rule; for a waiting request it is called
     /// again whenever its turn may have come. It should return the same plan for all descriptors with the same key.

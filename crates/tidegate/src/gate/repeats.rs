@@ -10,7 +10,7 @@ use crate::store::memory::{Generation, Moved};
 impl<C: Clock> Gate<C> {
     /// Remembers at most `most` answers of requests that have an id (default one million, some 200 bytes each), for
     /// the `dedupe` time of their rules. Expired answers count until they are dropped. At the cap, each new answer
-    /// replaces one of those under the same lock, which are an arbitrary part of all: the one that expires first. The
+    /// replaces the answer under the same lock that expires first; a lock covers an arbitrary part of all answers. The
     /// request of the replaced answer is decided again if it is repeated.
     #[must_use]
     pub fn with_max_remembered_answers(mut self, most: usize) -> Self {
@@ -41,7 +41,7 @@ impl<C: Clock> Gate<C> {
         dedupe::of(&generation.policy, &self.seed, request.identity()?, asks)
     }
 
-    /// The answer that needs no limiter: a remembered one, or that of a ban.
+    /// The answer that needs no limiter: it is remembered, or comes from a ban.
     #[inline]
     pub(super) fn without_asking(
         &self,

@@ -41,8 +41,8 @@ impl<C: Clock> Gate<C> {
         self.settle_those(request, &[actual], chosen).answer()
     }
 
-    /// Settles a request with those of its limiters that took its cost, as [`Taken`] says, also if the rules have
-    /// changed since: a limiter of a rule that was added, or that the request matches no more, is left alone.
+    /// Settles a request with the limiters that took its cost, as [`Taken`] says, even if the rules have changed since:
+    /// a limiter of a rule that was added, or that the request matches no more, is left alone.
     ///
     /// `actual` is the final cost of each descriptor, in their order; the last holds for the rest.
     pub fn settle_taken<'r>(
@@ -90,8 +90,8 @@ impl<C: Clock> Gate<C> {
         are_out
     }
 
-    /// Settles, in one atomic step, with those of the request's limiters that `chosen` keeps, each for its own
-    /// `actual` units.
+    /// Settles, in one atomic step, with the limiters of the request that `chosen` keeps, each for its own `actual`
+    /// units.
     pub(crate) fn settle_those(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! Snapshots of a gate: what was used stays used after a restart.
+//! Snapshots of a gate, which keep usage over a restart.
 
 use std::io::{self, Read, Write};
 
@@ -21,9 +21,9 @@ impl<C: Clock> Gate<C> {
     /// Waiting requests, held permits, statistics, plans and observers are not in it, nor are the limiters of rules
     /// that were removed.
     ///
-    /// Decisions go on meanwhile: a few limiters are locked at a time, never while `to` is written, and a change of
-    /// the policy waits until all are written. So a snapshot is not of one instant. Each limiter is as it was at some
-    /// moment of the call: what is admitted after the call began may be missing, and nothing is in it that was not
+    /// Decisions go on during the call: a few limiters are locked at a time, never while `to` is written, and a change
+    /// of the policy waits until all are written. So a snapshot is not of one instant. Each limiter is as it was at
+    /// some moment of the call: units admitted after the call began may be missing, but no unit is in it that was not
     /// admitted.
     ///
     /// A reader of the snapshot knows the secret and can make keys whose limiters collide: keep it as you keep a
@@ -85,18 +85,18 @@ impl<C: Clock> Gate<C> {
     /// never stopped. Call it after [`Gate::with_plans`], [`Gate::with_ban`] and
     /// [`Gate::with_max_remembered_answers`], before the first request.
     ///
-    /// Time passes as the clocks say: units leave while no process runs. If this gate's clock is behind the writer's,
-    /// that is a step of the clock: nobody waits longer than a window because of it, and nobody is given more than
-    /// one fill. Rules are matched by domain and name, and what was used under other values is carried over as by
-    /// [`Gate::replace`]. The limiters of a rule that this gate does not have are dropped, and so are those of a rule
-    /// with another key. The caps of the rules hold: a limiter for which there is no room is not taken over, and its
-    /// key is treated like any other key without room. Answers to requests with an id are remembered as long as the
+    /// Time passes as the clocks say: units leave while no process runs. If this gate's clock is earlier than the
+    /// writer's, that counts as a step of the clock: it makes no caller wait longer than a window, and gives no caller
+    /// more than one fill. Rules are matched by domain and name, and usage under other values is carried over as by
+    /// [`Gate::replace`]. The limiters of a rule that this gate does not have are dropped, and so are the limiters of a
+    /// rule with another key. The caps of the rules hold: a limiter for which there is no room is not taken over, and
+    /// its key is treated like any other key without room. Answers to requests with an id are remembered as long as the
     /// values of their rules are the same and the program is of the same version.
     ///
     /// # Errors
     /// Returns an error if the snapshot is damaged, incomplete or of another version, and if this gate has limiters
-    /// already. Whatever the bytes are, memory is taken only as far as there are bytes. The gate is dropped then, for a
-    /// part may have been loaded: begin with a new one.
+    /// already. Even for damaged bytes, memory is taken only as far as there are bytes. The gate is dropped on an
+    /// error, because a part may have been loaded: begin with a new gate.
     pub fn with_snapshot(
         mut self,
         from: impl Read,
@@ -140,7 +140,7 @@ impl<C: Clock> Gate<C> {
         Ok((self, loaded))
     }
 
-    /// The limiters of a ban for those of a snapshot; none if the gate has no such ban.
+    /// The limiters of the ban that the snapshot names; `None` if the gate has no such ban.
     fn target_of_ban(
         &self,
         payload: &[u8],
@@ -220,7 +220,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// Numbers that no gate has written, behind right checksums.
+        /// Numbers that no gate has written, in blocks with correct checksums.
         #[test]
         fn no_forged_block_makes_a_gate_panic(block in 0..20_usize, at: prop::sample::Index, with: Vec<u8>) {
             let before = gate();

@@ -123,10 +123,10 @@ impl<C: Timer> Gate<C> {
     /// Decides a request like [`Gate::check`], but lets it wait if the rules that would refuse it allow that
     /// ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
     ///
-    /// A request waits for one limiter at a time, the one with the longest wait, so it delays no request that does
-    /// not need that limiter; then it asks all of them again. In every queue it goes before requests that came later
-    /// and after those that came earlier. From its arrival it may wait for the shortest time that the refusing rules
-    /// allow; it is refused immediately if one of them rejects, or if the wait cannot end in time.
+    /// A request waits for one limiter at a time, namely the limiter with the longest wait, so it delays no request
+    /// that does not need that limiter; then it asks all of them again. In every queue it goes before requests that
+    /// came later and after those that came earlier. From its arrival it may wait for the shortest time that the
+    /// refusing rules allow; it is refused immediately if one of them rejects, or if the wait cannot end in time.
     /// [`Request::max_wait`] shortens the time.
     ///
     /// The `retry_after` of a refusal includes the waiters of each limiter. A request with several limiters may have

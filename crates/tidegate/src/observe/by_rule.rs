@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::answer::{Answer, Matched};
 use crate::rules::PolicyRule;
 
-/// One `T` for each rule. Rules of the same domain and name share theirs, so it lasts when a policy is replaced. When a
-/// rule is first seen, those of others are dropped, unless an answer was seen of a policy that has them and is in use.
+/// One `T` for each rule. Rules of the same domain and name share their `T`, so it outlives the replacement of a
+/// policy. When a rule is first seen, the `T` of each other rule is dropped, unless an answer was seen of a policy that
+/// has the rule and is in use.
 pub(super) struct ByRule<T> {
     /// The number of this observer among all of the process.
     number: usize,

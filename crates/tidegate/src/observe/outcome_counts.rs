@@ -5,7 +5,7 @@ use crate::answer::{Answer, Matched};
 use crate::stats::Striped;
 
 const OUTCOMES: usize = RuleOutcome::ALL.len();
-/// The number of the counter of decisions without room, after those of the outcomes.
+/// The number of the counter of decisions without room; the counters of the outcomes come before it.
 const OVERFLOW: usize = OUTCOMES;
 const NEAR: usize = OUTCOMES + 1;
 const COUNTS: usize = OUTCOMES + 2;

@@ -15,9 +15,9 @@ use crate::stats::{Snapshot, Statistics};
 /// units that it passed and blocked over the last second and the last minute.
 ///
 /// A rule passes the cost of an allowed request, and blocks the cost of a request that it refuses itself. A rule that
-/// admits a request which another one refuses passes nothing, because nothing was taken from it. A rule in shadow
-/// mode counts the decision that it would have made. A rule that a request matches under several keys counts for each
-/// of them. Answers that are [repeated](Answer::is_repeated) count nothing.
+/// admits a request which another rule refuses passes nothing, because nothing was taken from it. A rule in shadow mode
+/// counts the decision that it would have made. A rule that a request matches under several keys counts for each of
+/// them. Answers that are [repeated](Answer::is_repeated) count nothing.
 ///
 /// A rule keeps its statistics when its policy is replaced by one with a rule of the same domain and name. Use one
 /// observer for each gate. Counting takes no lock, and allocates nothing but for the first decision of a rule, from

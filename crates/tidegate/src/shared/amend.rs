@@ -8,7 +8,7 @@ impl<S: Store> SharedGate<S> {
     /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
     /// for limiters in the store.
     ///
-    /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
+    /// Rules are matched by domain and name. Usage carries over, so no change is a credit or a reset:
     ///
     /// - An **unchanged** rule goes on, and its values stay as new as they were: nothing changes for other
     ///   nodes.

@@ -78,7 +78,7 @@ impl<S: Store> SharedGate<S> {
         Some(in_force.answer_with::<Option<Decided>>(asks, done, Standing::Exact))
     }
 
-    /// Returns the remembered answer to a request: that of the store or, without it, of this process.
+    /// Returns the remembered answer to a request, from the store or, without the store, from this process.
     async fn remembered(
         &self,
         in_force: &InForce<S>,

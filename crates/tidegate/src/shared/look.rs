@@ -6,7 +6,7 @@ use crate::request::{Origin, Request};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl<S: Store> SharedGate<S> {
-    /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing.
+    /// Returns the answer of [`SharedGate::check`] as if no request waited, and takes nothing.
     #[must_use]
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.peek_request(&request.into()).await
@@ -35,7 +35,7 @@ impl<S: Store> SharedGate<S> {
     }
 
     /// Returns how many requests of one unit would be admitted now, one after another: the `remaining` of the
-    /// tightest limit of the request, whatever its id, or `u64::MAX` if no limit matches. While the store is
+    /// tightest limit of the request, regardless of its id, or `u64::MAX` if no limit matches. While the store is
     /// unavailable it follows [`SharedGate::peek`]: a rule that is open limits nothing.
     ///
     /// ```no_run

@@ -41,8 +41,8 @@ impl fmt::Debug for Warned {
     }
 }
 
-/// Returns what is called with the number of nodes, and with the number before this one. Another policy may be put in
-/// force while the store is unavailable, and then the nodes that were last seen count.
+/// Returns the callback for the number of nodes and this node's rank among them. If another policy is put in force
+/// while the store is unavailable, the nodes that were last seen count.
 pub(super) fn on_nodes(
     local: &Arc<Local>,
     warned: &Arc<Warned>,

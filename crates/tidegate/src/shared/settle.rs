@@ -10,9 +10,9 @@ use crate::step::Values;
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb};
 
 impl<S: Store> InForce<S> {
-    /// Replaces the replies of keys without room by those of their overflow limiters. Giving back does not count
-    /// keys, and reports one without a limiter as idle; so idle limiters of rules with a cap are looked at. If
-    /// the store does not reply to that, the reply stays as it is.
+    /// Replaces the replies of keys without room by the replies of their overflow limiters. Giving back does not count
+    /// keys and reports a key without a limiter as idle, so idle limiters of rules with a cap are looked at. If the
+    /// store does not reply to that, the reply stays as it is.
     async fn with_overflow(
         &self,
         asks: &[KeyAsk],
@@ -52,7 +52,7 @@ impl<S: Store> SharedGate<S> {
     /// says when this was: it is [late](crate::Settled::Late).
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was given back is known only if nothing was sent.
+    /// The store did not reply. The units may have been given back, unless nothing was sent.
     pub async fn refund<'r>(
         &self,
         request: impl Into<Request<'r>>,
@@ -65,7 +65,7 @@ impl<S: Store> SharedGate<S> {
     /// `actual` is more; with [`SharedGate::settle_taken`] it gives back as well.
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent.
     pub async fn settle<'r>(
         &self,
         request: impl Into<Request<'r>>,
@@ -74,13 +74,13 @@ impl<S: Store> SharedGate<S> {
         self.settle_request(&request.into(), actual, true).await
     }
 
-    /// Settles a request with those of its limiters that took its cost, as [`Taken`] says: see
+    /// Settles a request with the limiters that took its cost, as [`Taken`] says: see
     /// [`Gate::settle_taken`](crate::Gate::settle_taken). A request that was admitted without the store is settled
     /// in this process, with the limiters that hold this node's share; the answer is then
     /// [degraded](Answer::is_degraded).
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent.
     pub async fn settle_taken<'r>(
         &self,
         request: impl Into<Request<'r>>,
@@ -199,7 +199,7 @@ impl<S: Store> SharedGate<S> {
     /// in this process are lifted first. Remembered answers stay: see [`Request::with_id`].
     ///
     /// # Errors
-    /// The store did not reply. Whether they were reset is known only if nothing was sent.
+    /// The store did not reply. The limiters may have been reset, unless nothing was sent.
     pub async fn reset<'r>(&self, request: impl Into<Request<'r>>) -> Result<usize, StoreError> {
         self.reset_request(&request.into()).await
     }

@@ -1,8 +1,8 @@
 //! Waits over a store, which needs time to reply.
 //!
-//! The waiters and their order are those of a gate in process. But no queue is locked while the store is asked:
-//! a waiter is overtaken by nobody meanwhile, because later requests queue behind it. Requests that find the
-//! queues empty ask side by side, and the store decides their order.
+//! Waiters and their order are the same as in a gate in process, but no queue is locked while the store is asked. No
+//! request overtakes a waiter during that time, because later requests queue after it. Requests that find the queues
+//! empty ask side by side, and the store decides their order.
 
 mod to_store;
 
@@ -25,7 +25,7 @@ use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 use crate::wait::{Progress, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
-/// Wakes one waiter. If nobody listens, the next listener is woken.
+/// Wakes one waiter. If no task listens, the next listener is woken.
 struct Bell(Notify);
 
 impl Wake for Bell {
@@ -35,7 +35,7 @@ impl Wake for Bell {
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Returns how many requests in this process wait in front of this one.
+    /// Returns how many requests in this process wait in front of it.
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         let (request, in_force) = (&request.into(), self.newest());
@@ -182,7 +182,7 @@ impl<S: Store> SharedGate<S> {
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Returns whether a request waits for a limiter that can refuse this one.
+    /// Returns whether another request already waits for a limiter that can refuse these asks.
     fn is_behind(&self, asks: &[KeyAsk]) -> bool {
         let waits = |ask: &KeyAsk| !self.queues.is_idle(&self.queue_of(ask));
         !self.queues.are_idle() && asks.iter().any(|ask| ask.can_refuse() && waits(ask))
@@ -222,7 +222,7 @@ struct InTurn<'a, 'g, S: Store> {
     bell: Arc<Bell>,
     waker: Waker,
     /// The number of times that the request may still ask again right after it joined another queue. Units that
-    /// came back between its refusal and that moment woke nobody.
+    /// came back between its refusal and that moment woke no waiter.
     retries: usize,
 }
 
@@ -267,7 +267,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             };
             match next {
                 Next::Ask => {}
-                // It asks again, whatever ended its sleep.
+                // A timeout and a wake both lead to another question.
                 Next::Sleep(pause) => drop(timeout(pause, self.woken()).await),
                 Next::Done(answer) => return answer,
             }

@@ -273,7 +273,7 @@ impl Generation {
     }
 }
 
-/// Turns the reply of one limiter into that of a step.
+/// Turns the reply of one limiter into the reply of a step.
 fn done_by(ask: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !ask.enforced, one.at);
     Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }

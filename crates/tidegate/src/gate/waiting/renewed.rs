@@ -27,7 +27,7 @@ impl Last {
         *self.stepped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stepped);
     }
 
-    /// Converts `done`, which has the limiters of the first step, to those of the last.
+    /// Converts `done` from the limiters of the first step to the limiters of the last step.
     pub(super) fn stepped(&self, done: Done) -> Stepped {
         let Self { first, generation, stepped } = self;
         let last = stepped.lock().unwrap_or_else(PoisonError::into_inner).take();

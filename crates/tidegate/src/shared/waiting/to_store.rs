@@ -26,8 +26,8 @@ pub(super) struct ToStore<'g, S: Store> {
     /// The last reply of each limiter, by place in `asks`.
     replies: InlineList<LimiterReply>,
     standing: Standing,
-    /// By place, for a limiter that was asked for more than its own cost: how many more times the window of its
-    /// log must pass than the look covers.
+    /// By place, for a limiter that was asked for more than its own cost: the number of windows of its log that must
+    /// pass in addition to the windows that the look covers.
     pub(super) laps: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl<'g, S: Store> ToStore<'g, S> {
         Self { gate, first, stops, in_force, asks, replies, standing, laps: Vec::new() }
     }
 
-    /// Goes on under the policy in force now: another one may have been put in force while the request waited.
+    /// Goes on under the policy in force now: it may have changed while the request waited.
     pub(super) fn follow_changes(&mut self, request: &Request<'_>) {
         let newest = self.gate.newest();
         if !Arc::ptr_eq(&newest, &self.in_force) {
@@ -61,8 +61,8 @@ impl<'g, S: Store> ToStore<'g, S> {
         self.asks.iter().position(|ask| ask.is_of(first))
     }
 
-    /// Returns the cost to look at each limiter with, behind waiters of these sums. Usually that is the request's
-    /// own cost. A limiter whose reply has not its whole state is looked at for what [`laps_behind`] returns.
+    /// Returns the cost to look at each limiter with, after waiters of these sums. Usually that is the request's own
+    /// cost. A limiter whose reply has not its whole state is looked at for what [`laps_behind`] returns.
     pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
         let mut costs: Vec<_> = self.asks.iter().map(|ask| ask.asks).collect();
         self.laps = vec![0; costs.len()];
@@ -93,7 +93,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     }
 
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
-    /// first. A limiter that no longer matches refuses nobody.
+    /// first. A limiter that no longer matches refuses no request.
     pub(super) fn see(&mut self, reply: StepReply, now: Timestamp) -> Done {
         let StepReply { allowed, repeated, replies, standing, .. } = reply;
         self.standing = standing;
@@ -167,10 +167,10 @@ impl<S: Store> Waitable for ToStore<'_, S> {
     }
 }
 
-/// Returns how many windows of a log pass before a request is admitted behind others, and then the cost for which
-/// it has to have room. That is the longer of two forecasts, neither of which is too long: each unit comes by
-/// itself; or each request has the least cost, and a window holds only as many whole ones. If all costs are
-/// equal, it is exact.
+/// Returns the number of windows of a log that pass before a request is admitted after others, and the cost for which
+/// the log must have room by then. It is the longer of two forecasts that are never too long. In the first, each unit
+/// comes by itself. In the second, each request has the smallest cost, and a window holds only whole requests. If all
+/// costs are equal, the result is exact.
 fn laps_behind(before: Sums, cost: u64, limit: u64) -> (u64, u64) {
     let units = before.costs.saturating_add(cost) - 1;
     let by_unit = (units / limit, units % limit + 1);

@@ -1,4 +1,4 @@
-//! The table of a rule that is alone: the first one, or the one that succeeds it after a change of the rule.
+//! The table of a rule that is alone: its first table, or the successor after a change of the rule.
 
 use std::sync::{Arc, PoisonError};
 

@@ -25,7 +25,7 @@ pub(crate) struct Budget {
     least_bytes: AtomicUsize,
     /// Idle limiters that were dropped so far; no step depends on it, so the model checker does not see it.
     dropped: AtomicU64,
-    /// The budget that this one is a part of.
+    /// The whole budget, if this is a part.
     whole: Option<Arc<Self>>,
 }
 
@@ -73,7 +73,7 @@ impl Budget {
         if self.shares.load(Relaxed) == 1 { OnFull::Share } else { OnFull::Refuse }
     }
 
-    /// Raises a cap below the bytes that one limiter needs to that number.
+    /// Raises the cap to the bytes that one limiter needs, if it is lower.
     pub(super) fn has_space_for_one_of(&self, bytes: usize) {
         self.least_bytes.fetch_max(bytes, Relaxed);
     }
@@ -101,7 +101,7 @@ impl Budget {
         self.has_space() && bytes <= self.newcomers_cap(need, 0)
     }
 
-    /// Counts bytes by which a state may grow, if there is room.
+    /// Claims bytes for the growth of a state, if there is room.
     pub(super) fn claim_bytes(&self, bytes: usize) -> bool {
         bytes == 0 || self.claim_up_to(self.bytes_cap(), bytes)
     }

@@ -1,9 +1,9 @@
 //! A limiter without a key.
 //!
 //! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
-//! a lock bit in the first, or an unpacked state behind a lock. All run the same verbs on a copy. A change of the
-//! rule closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that
-//! is too large for the words, as a debt or one with an open reservation, is spilled: it lies next to them until it fits.
+//! a lock bit in the first, or an unpacked state under a lock. All run the same verbs on a copy. A change of the rule
+//! closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that is
+//! too large for the words, as a debt or one with an open reservation, is spilled: it lies next to them until it fits.
 
 mod locked;
 mod pair;
@@ -68,7 +68,7 @@ impl Replacement<dyn Cell> {
         self.ask(|cell| cell.preview(reading))
     }
 
-    /// Puts `rule` in force in place of that of `first`, or of the cell that replaced it.
+    /// Puts `rule` in force in place of the rule of `first`, or of the cell that replaced it.
     pub(crate) fn amend(&self, first: &(dyn Cell + 'static), rule: &Rule, reading: Reading<'_>) {
         self.change(first, |last| last.close(rule, reading));
     }

@@ -93,8 +93,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         0
     }
 
-    /// Takes over a limiter that left another table for this one, whose limiters are under `rule` from `at` on; `None`
-    /// if it is idle by then.
+    /// Takes over a limiter that left another table. The limiters of this table are under `rule` from `at` on. Returns
+    /// `None` if the limiter is idle by then.
     fn adopt(
         rules: &Self::Rules,
         left: Box<dyn Leaving>,

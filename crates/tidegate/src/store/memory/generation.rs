@@ -93,7 +93,7 @@ impl Generation {
         self.policy.rules().get(number).map(PolicyRule::name)
     }
 
-    /// The identity of the rule of that name in a domain; that of no rule if it is not in force.
+    /// The identity of the rule of that name in a domain, or [`Lineage::NONE`] if no such rule is in force.
     #[cfg(feature = "redis")]
     pub(crate) fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
         let mut rules = self.policy.rules().iter();
@@ -155,7 +155,7 @@ impl Generation {
         Some(&**rule.tables.get(if rule.is_per_key { 0 } else { ask.variant })?)
     }
 
-    /// A number for the one order of tables through all generations: by lineage, then by variant.
+    /// A number that orders tables the same way in all generations: by lineage, then by variant.
     #[inline]
     pub(super) fn table_number(&self, ask: &Ask) -> (Lineage, usize) {
         (ask.lineage, if self.is_per_key(ask.rule) { 0 } else { ask.variant })
@@ -175,7 +175,7 @@ impl Generation {
         self.policy.rules().iter().zip(self.rules.iter().map(kept))
     }
 
-    /// All tables, those of removed rules included.
+    /// All tables, including the tables of removed rules.
     pub(super) fn tables(&self) -> impl Iterator<Item = &SharedTable> {
         self.rules.iter().flat_map(|rule| &rule.tables).chain(&self.removed)
     }

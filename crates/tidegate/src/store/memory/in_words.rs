@@ -54,7 +54,7 @@ impl Generation {
                 {
                     continue;
                 }
-                // It admits the request, which another one refuses: so it takes nothing.
+                // The limiter admits the request but another limiter refuses it, so nothing is taken.
                 let answer = one.table.step_words(&mut one.words, cost, Step::Peek, at);
                 let Some(answer) = answer else { return Ok(None) };
                 if let Some(decided) = decisions.get_mut(place) {

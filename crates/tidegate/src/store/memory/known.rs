@@ -101,7 +101,7 @@ impl Known {
         self.rule.variant(variant).spec() == rule.variant(variant).spec()
     }
 
-    /// Becomes `rule`: tables with the same values stay, others are succeeded by new ones.
+    /// Becomes `rule`: tables with the same values stay, other tables get successors.
     pub(super) fn follow(
         &mut self,
         store: &MemoryStore,

@@ -46,7 +46,7 @@ pub(crate) trait Leaving {
     fn as_it_is(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// A state and its algorithm, which is that of `rule`.
+/// A state and the algorithm of its `rule`.
 pub(super) struct Left<R: Algorithm> {
     pub(super) algorithm: R,
     pub(super) state: R::State,

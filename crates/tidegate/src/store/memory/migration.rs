@@ -6,7 +6,7 @@ use super::build::SharedTable;
 use super::table::Table;
 use crate::key::Fingerprint;
 
-/// Tables to be emptied, each with the one that succeeds it.
+/// Tables to be emptied, each with its successor.
 #[derive(Default)]
 pub(super) struct Migrations(pub(super) Vec<(SharedTable, SharedTable)>);
 
@@ -18,11 +18,11 @@ impl Migrations {
     }
 }
 
-/// Moves all limiters left in an old table into the one that succeeds it, one at a time.
+/// Moves all limiters left in an old table into its successor, one at a time.
 pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
     limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));
     new.adopt_overflow();
-    // If a table succeeds several, it adopts only the first one's overflow limiter.
+    // A table that succeeds several tables adopts only the first table's overflow limiter.
     drop(old.take_overflow());
 }
 

@@ -77,7 +77,7 @@ fn caps(limit: u64, most_keys: usize) -> RuleSpec {
     RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Share)
 }
 
-/// A fingerprint whose chain among two is that of its lowest bit.
+/// A fingerprint whose lowest bit chooses its chain among two.
 const fn fingerprint(number: u32) -> Fingerprint {
     Fingerprint::from_words([number, 1, 1]).expect("not an empty place")
 }

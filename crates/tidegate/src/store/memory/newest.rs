@@ -12,7 +12,7 @@ use super::sync::RwLock;
 #[derive(Debug)]
 pub(crate) struct Newest<T> {
     value: Value<T>,
-    /// Locked to publish another value, from before the tables of the old one are marked.
+    /// Locked to publish another value, from before the tables of the old value are marked.
     publishing: RwLock<()>,
 }
 

@@ -33,8 +33,8 @@ pub(super) struct Shared<E: Entry> {
 pub(super) type LockedOverflow<'a, E> = (MutexGuard<'a, Shared<E>>, usize);
 
 impl<E: Entry> Shared<E> {
-    /// Claims the bytes by which its state may grow in a step, once it is under its rule; `None` if there are none,
-    /// and then it is not created.
+    /// Claims the bytes that its state may grow by in a step, once it is under its rule. Returns `None` if there are
+    /// none; then the limiter is not created.
     fn claim(&mut self, rules: &E::Rules, budget: &Budget, step: Step, cost: u64) -> Option<usize> {
         let entry = self.entry.as_ref()?;
         let need = entry.need(rules);
@@ -158,7 +158,7 @@ impl<E: Entry> Overflow<E> {
         self.lock_as_it_is().entry.as_ref().is_none_or(|entry| entry.is_idle(rules, now))
     }
 
-    /// Locks the overflow limiter for a step, after moving that of an old table here.
+    /// Locks the overflow limiter for a step, after moving the overflow limiter of an old table here.
     fn lock(
         &self,
         rules: &E::Rules,
@@ -178,7 +178,7 @@ impl<E: Entry> Overflow<E> {
     }
 }
 
-/// Moves the overflow limiter of the first old table, that of keys without an override, into an empty slot.
+/// Moves the overflow limiter of the first old table, for keys without an override, into an empty slot.
 fn move_in<E: Entry>(
     slot: &mut Shared<E>,
     rules: &E::Rules,

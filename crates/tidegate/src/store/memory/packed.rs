@@ -38,8 +38,8 @@ use spilled::{Spilled, is_spilled};
 
 /// Chains that are swept for idle limiters before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
-/// Chains that are swept when there is no room. Each sweep starts where the one before ended, so all chains get their
-/// turn.
+/// Chains that are swept when there is no room. Each sweep starts where the previous sweep ended, so all chains get
+/// their turn.
 const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
@@ -167,7 +167,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         self.budget.release(limiters);
     }
 
-    /// The bytes of a limiter, and those that it needs `next`, of which some are kept from new limiters.
+    /// The bytes of a limiter, and the bytes that it needs `next`. Some of the latter are reserved: new limiters cannot
+    /// use them.
     const fn need(next: usize) -> Need {
         Need { first: Self::BYTES, next }
     }

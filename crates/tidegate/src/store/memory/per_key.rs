@@ -14,7 +14,7 @@ pub(crate) enum PerKey {
     /// All rules: each limiter is a node's share of one in a shared store.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no store is shared"))]
     Shares {
-        /// Makes the values of the overflow limiter from those of its rule.
+        /// Makes the values of the overflow limiter from the values of its rule.
         overflow: Box<dyn Fn(&Rule) -> Rule + Send + Sync>,
     },
 }

@@ -17,8 +17,8 @@ pub(super) struct Preset {
 }
 
 impl Preset {
-    /// The refusal of a key that has no room and may not share: it may come back a window later, when every limiter
-    /// that was not asked meanwhile is idle.
+    /// The refusal of a key that has no room and may not share. It may come back a window later, because every limiter
+    /// that was not asked for a window is idle.
     pub(super) fn refusal<R: Algorithm>(algorithm: &R, cost: u64, enforced: bool) -> Self {
         let outcome = match cost {
             0 => Outcome::Allow { delay: Default::default() },
@@ -190,7 +190,7 @@ impl StoreVerbs for Marked<'_> {
         self.verbs.open();
     }
 
-    /// The overflow limiter is that of other keys as well.
+    /// Other keys share the overflow limiter.
     fn reset(&mut self, now: Timestamp) {
         if !self.shared {
             self.verbs.reset(now);

@@ -23,8 +23,8 @@ pub(crate) trait Preview {
     /// nothing if it never fits.
     fn admit(&mut self, cost: u64) -> Option<Forecast>;
 
-    /// Returns when `cost` is admitted behind other requests of `units` in total, as if each unit came by itself. Do
-    /// not use the preview after this.
+    /// Returns when `cost` is admitted after other requests of `units` in total, as if each unit came by itself. Do not
+    /// use the preview after this.
     fn admit_behind(&mut self, _units: u64, cost: u64) -> Option<Forecast> {
         self.admit(cost)
     }
@@ -182,7 +182,7 @@ mod tests {
                         let least = (exact_us / 7 * 6).saturating_sub(1_000_000);
                         assert!((least..exact_us + 1_000_000).contains(&found_us), "{case}");
                     }
-                    // A wait is rounded up, and units that a full bucket gains meanwhile are lost.
+                    // Waits are rounded up, and a full bucket loses the units that it would gain during them.
                     _ => assert!(found_us <= exact_us && exact_us - found_us <= units, "{case}"),
                 }
                 assert!(

@@ -1,4 +1,4 @@
-//! Putting a policy in force in place of another: rules are matched by domain and name, what was used stays used.
+//! Puts a policy in force in place of another: rules are matched by domain and name, and usage carries over.
 //!
 //! Tables of changed rules are marked, then the new generation is published, and then the caller moves the limiters
 //! that no step has moved. A step only waits while empty tables are built.
@@ -76,7 +76,7 @@ impl MemoryStore {
         Ok(lineage)
     }
 
-    /// Puts the overflow limiters under values that are made again from those of their rules.
+    /// Puts the overflow limiters under values that are made again from the values of their rules.
     #[cfg(feature = "redis")]
     pub(crate) fn amend_overflow(&self) {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);

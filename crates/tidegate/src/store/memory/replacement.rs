@@ -41,7 +41,7 @@ impl<T: ?Sized> Replacement<T> {
     }
 
     /// Puts in force the cell that `next` makes of the current one, which is `first` before the first change. No
-    /// thread reads the replaced cell meanwhile.
+    /// thread reads the replaced cell during the change.
     pub(super) fn change(&self, first: &T, next: impl FnOnce(&T) -> Box<T>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Some(next(current.as_deref().unwrap_or(first)));

@@ -1,8 +1,8 @@
-//! An entry with a rule of its own: the one under which it was last asked.
+//! An entry with a rule of its own: the rule that last asked it.
 //!
-//! A step with another rule for a key carries the key's state over, so what was used stays used. A denied step
-//! changes nothing, unless the key's own rule has changed. Only limiters keep their rules (and each shard the last
-//! few): a caller with a new rule in each call has one limiter, like any other key.
+//! A step with another rule for a key carries the key's state over, so usage carries over. A denied step changes
+//! nothing, unless the key's own rule has changed. Only limiters keep their rules (and each shard the last few): a
+//! caller with a new rule in each call has one limiter, like any other key.
 
 mod held;
 mod own;
@@ -38,7 +38,7 @@ use supplied::{AfterChange, Seen, Supplied};
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
 
-/// Bytes of a limiter with a rule of its own, beyond those of its state in a table of one rule.
+/// Bytes of a limiter with a rule of its own, in addition to its state in a table of one rule.
 pub(super) const BYTES_OF_OWN_RULE: usize =
     bytes_beside_heap::<RuledEntry>() + Own::<TokenBucket>::BYTES;
 
@@ -50,7 +50,7 @@ impl RuledTable {
     }
 }
 
-/// The rule of keys without their own, which is that of the overflow limiter.
+/// The rule of keys without their own, and of the overflow limiter.
 #[derive(Debug)]
 pub(super) struct Usual(RwLock<Arc<Rule>>);
 

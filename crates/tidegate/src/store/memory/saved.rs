@@ -59,7 +59,7 @@ impl MemoryStore {
 }
 
 impl Limiters {
-    /// Writes all limiters as those of a table.
+    /// Writes all limiters like the limiters of a table.
     pub(crate) fn save_all(
         blocks: &mut Blocks<'_>,
         all: [&Self; 2],
@@ -171,8 +171,8 @@ pub(crate) struct Loading<'s> {
 }
 
 impl<'s> Loading<'s> {
-    /// Begins with a snapshot whose lineages have numbers below `first_free`: those of the store get higher ones. `None`
-    /// if there are not as many numbers.
+    /// Begins to load a snapshot. Its lineages have numbers below `first_free`, so the store's own lineages get higher
+    /// numbers. `None` if there are not enough numbers.
     pub(crate) fn begin(store: &'s MemoryStore, first_free: u64, at: Timestamp) -> Option<Self> {
         let first_free = u32::try_from(first_free).ok().filter(|number| *number <= u32::MAX / 2)?;
         let mut lineages = store.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,7 +273,7 @@ impl Target {
         let table = self.tables.get(if self.is_one { 0 } else { number }).map(Arc::clone);
         while !from.is_at_end() {
             let (fingerprint, own) = read_limiter(&mut from, self.has_own, &mut numbers)?;
-            // The overflow limiter is that of keys without an override.
+            // The overflow limiter serves keys without an override.
             let table =
                 table.as_ref().filter(|_| fingerprint.is_some() || !self.is_one || number == 0);
             let Some(table) = table else {

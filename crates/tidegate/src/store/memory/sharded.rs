@@ -1,8 +1,8 @@
-//! Limiters in shards, each behind a lock that is held briefly: limiters whose states do not fit a word, or that have
+//! Limiters in shards, each under a lock that is held briefly: limiters whose states do not fit a word, or that have
 //! rules of their own.
 //!
-//! Their bytes are claimed before they are used: first the most that a new or growing state may take is claimed, and
-//! afterwards the rest is given back. So the cap holds at every moment, with any concurrency.
+//! Their bytes are claimed before they are used: a new or growing state first claims as many bytes as it may take, and
+//! gives the rest back afterwards. So the cap holds at every moment, with any concurrency.
 
 mod locked;
 mod migrate;
@@ -30,7 +30,7 @@ use shard::{Kept, Shard};
 const SHARDS: usize = 64;
 /// Limiters that are swept whenever one is added.
 const SWEPT_PER_ADDED: usize = 2;
-/// Limiters that are swept when there is no room. Each sweep starts where the one before ended, so all limiters get
+/// Limiters that are swept when there is no room. Each sweep starts where the previous sweep ended, so all limiters get
 /// their turn.
 const SWEPT_WHEN_FULL: usize = 32;
 
@@ -134,7 +134,7 @@ impl<E: Entry> Sharded<E> {
         Need { first: bytes_beside_heap::<E>() + heap.first, ..heap }
     }
 
-    /// Bytes by which a step may grow a limiter.
+    /// Bytes that a step may grow a limiter by.
     #[inline]
     fn growth(&self, entry: &E, part: &Part<'_>) -> usize {
         let grows = !entry.has_place(&self.rules) && part.step.grows(part.cost);
@@ -227,8 +227,8 @@ impl<E: Entry> Sharded<E> {
         changed
     }
 
-    /// Runs a step on a limiter without memory to grow: sweeps idle limiters, this one included, and if there are
-    /// none goes on with the memory that the limiter has.
+    /// Runs a step on a limiter without memory to grow. Sweeps idle limiters, including this limiter; if there are
+    /// none, goes on with the memory that the limiter has.
     #[cold]
     fn without_growth(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let growth = self.growth(shard.get(part.fingerprint)?, part);
@@ -293,8 +293,8 @@ impl<E: Entry> Sharded<E> {
         self.overflow.one(&self.rules, &self.budget, &self.succession, part, reading)
     }
 
-    /// Runs a step under an unlimited rule. It leaves the limiter unchanged, except that a reservation gives back
-    /// what was taken before.
+    /// Runs a step under an unlimited rule. It leaves the limiter unchanged, except that a reservation gives back the
+    /// units that it took before.
     #[cold]
     fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(step) = part.unconditional_step(true)

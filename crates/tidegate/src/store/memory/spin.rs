@@ -13,7 +13,7 @@ const ROUNDS: u32 = 64;
 pub(super) struct Spin(u32);
 
 impl Spin {
-    /// Waits a moment: spins at first, then yields to another thread, which may be the one with the lock.
+    /// Waits a moment: spins at first, then yields to another thread, which may hold the lock.
     pub(super) fn wait(&mut self) {
         if self.0 < ROUNDS && !cfg!(loom) {
             self.0 += 1;

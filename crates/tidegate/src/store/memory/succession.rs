@@ -1,8 +1,8 @@
 //! The succession of a rule's tables: which generations may ask a table, and which tables it succeeds.
 //!
 //! A step asks a table only with a part of it locked, and then reads the table's mark. A change marks the tables of a
-//! rule before it publishes those that succeed them, so a step that saw no mark comes before any limiter is moved out
-//! of that part. The new table is locked before the old one.
+//! rule before it publishes their successors, so a step that saw no mark comes before any limiter is moved out of that
+//! part. The new table is locked before the old table.
 
 use std::sync::{Arc, PoisonError};
 
@@ -23,7 +23,7 @@ pub(super) const NEVER: GenerationNumber = GenerationNumber::MAX / 2;
 /// The generation in which the table of an unlimited rule asks the table whose limiters it keeps.
 pub(super) const KEPT: GenerationNumber = NEVER - 1;
 
-/// A newer generation is in force: nothing was taken, and the step must ask again in that one.
+/// A newer generation is in force: nothing was taken, and the step must ask the newer generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moved;
 

@@ -1,4 +1,4 @@
-//! Locks and atomics: the standard library's, or those of the model checker.
+//! Locks and atomics of the standard library or of the model checker.
 
 #[cfg(loom)]
 pub(super) use loom::sync::{

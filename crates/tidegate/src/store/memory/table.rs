@@ -163,7 +163,7 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     /// Runs one step on one limiter: finds it, decides, and stores it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Runs one step on the overflow limiter, for a reservation that was taken there, whatever the key of `part`.
+    /// Runs one step on the overflow limiter, for a reservation that was taken there under any key.
     fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
     /// Locks several limiters, each once, until the result is dropped or released.
@@ -236,7 +236,7 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     }
 }
 
-/// The migration of limiters between a table and the one that succeeds it.
+/// The migration of limiters between a table and its successor.
 pub(crate) trait Migrate {
     /// The limiters in one of its parts, numbered from 0; `None` after the last part.
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
@@ -247,7 +247,7 @@ pub(crate) trait Migrate {
     /// Takes the overflow limiter out.
     fn take_overflow(&self) -> Option<Box<dyn Leaving>>;
 
-    /// Moves a limiter here from a table that this one succeeds, unless that was done.
+    /// Moves a limiter here from a table that this table succeeds, unless that was done.
     fn adopt(&self, fingerprint: Fingerprint);
 
     /// Moves the overflow limiter here, unless that was done.
@@ -262,8 +262,8 @@ pub(crate) trait Migrate {
 
 /// The limiters of a table in a snapshot.
 pub(crate) trait Save {
-    /// Adds all limiters to a snapshot, a few under a lock at a time. Limiters that are created meanwhile may be
-    /// missing; one that is in it twice is newer the second time. No policy may be put in force meanwhile.
+    /// Adds all limiters to a snapshot, a few under a lock at a time. Limiters that are created during the call may be
+    /// missing; a limiter that is in it twice is newer the second time. No policy may be put in force during the call.
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()>;
 
     /// Takes over a limiter of a snapshot, the overflow limiter without a fingerprint.
@@ -351,8 +351,8 @@ pub(crate) trait StoreVerbs: Verbs {
     /// Returns whether the overflow limiter decided instead of the key's own.
     fn is_elsewhere(&self) -> bool;
 
-    /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below. What was taken at `since`
-    /// comes back as far as it still counts.
+    /// Settles: gives back the units that `reserved` exceeds `actual` by, or takes the units that it falls short of it.
+    /// Units taken at `since` come back as far as they still count.
     fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled;
 
     /// Notes that the cost that was taken is reserved.

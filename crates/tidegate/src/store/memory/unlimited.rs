@@ -1,7 +1,7 @@
 //! The table of an unlimited rule: it admits everything and counts nothing.
 //!
-//! If the rule had a limit before, the limiters stay in the table of that time. Nothing is taken from them; what was
-//! reserved comes back to them, and the table of the next limit succeeds theirs.
+//! If the rule had a limit before, the limiters stay in the table of that time. Nothing is taken from them, reserved
+//! units come back to them, and the table of the next limit succeeds theirs.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A limiter with an unpacked state, behind a lock.
+//! A limiter with an unpacked state, under a lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::step::{One, Step};
 use crate::store::memory::preview::{Preview, preview};
 use crate::store::memory::replacement::Replacement;
 
-/// An unpacked state behind a lock.
+/// An unpacked state under a lock.
 #[derive(Debug)]
 pub(super) struct Locked<R: Algorithm> {
     algorithm: R,

@@ -53,7 +53,8 @@ impl<R: Algorithm> Word<R> {
         }
     }
 
-    /// Spills the state that a step leaves in place of `word`; returns another word that is there meanwhile.
+    /// Spills the state that a step leaves in place of `word`. If the word has changed, the error returns the current
+    /// word.
     #[cold]
     fn spill(&self, word: u64, state: R::State) -> Result<(), u64> {
         let mut spilled = self.spilled.lock();
@@ -79,7 +80,7 @@ impl<R: Algorithm> Word<R> {
         if let Fits::Words([word]) = fits
             && self.word.compare_exchange(SPILLED, word, AcqRel, Acquire).is_err()
         {
-            // The cell was closed, and whoever did that waits for the state.
+            // The cell was closed, and the thread that closed it waits for the state.
             *spilled = Some(algorithm.unpack(self.base, [word]));
         }
         Some(one)

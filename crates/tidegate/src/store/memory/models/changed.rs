@@ -84,7 +84,7 @@ fn two_threads_that_ask_for_a_moving_key_take_from_one_limiter() {
     });
 }
 
-/// One key exists and another is new, in the same chain or in a new one: both end up in the new table, each with its
+/// One key exists and another is new, in the same chain or in a new chain: both end up in the new table, each with its
 /// units.
 #[test]
 fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
@@ -101,7 +101,7 @@ fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
     }
 }
 
-/// Two concurrent changes, one of which is swept first: what was used passes through both.
+/// Two concurrent changes, swept one after the other: usage carries over both.
 #[test]
 fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     explore(2, || {
@@ -114,7 +114,7 @@ fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
     });
 }
 
-/// A key without room takes from the overflow limiter: what it takes is moved with that limiter.
+/// A key without room takes from the overflow limiter, and the units move with that limiter.
 #[test]
 fn what_is_taken_without_space_while_the_rule_changes_is_counted_once() {
     explore(2, || {
@@ -199,7 +199,7 @@ fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     });
 }
 
-/// One rule becomes unlimited: the other one still limits the request.
+/// One rule becomes unlimited: the other rule still limits the request.
 #[test]
 fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
     explore(2, || {

@@ -90,8 +90,8 @@ fn keys_added_while_the_table_grows_are_all_there() {
     });
 }
 
-/// A full table has an idle limiter and one in use: a new key gets the place of the first, whatever is asked of the
-/// second meanwhile.
+/// A full table has an idle limiter and a limiter in use. A new key gets the place of the idle limiter, even while
+/// requests ask the other.
 #[test]
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {

@@ -154,8 +154,8 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         }
     }
 
-    /// Returns whether a locked chain is that of a fingerprint: it may have been split before it was locked; the lock
-    /// makes the new count visible.
+    /// Returns whether a locked chain belongs to a fingerprint. The chain may have been split before it was locked; the
+    /// lock makes the new count visible.
     fn is_of(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) -> bool {
         self.number_of(fingerprint) == chain.number
     }
@@ -257,7 +257,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
         self.place(|place| place.line.holds(place.index, words))
     }
 
-    /// Returns the lock alone, whatever lines it covers.
+    /// Returns the lock without the lines it covers.
     #[inline]
     pub(super) fn into_lock(self) -> Lock<'a> {
         ManuallyDrop::new(self).home.held_lock()
@@ -320,7 +320,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
         self.place(|place| place.fingerprint().is_none())
     }
 
-    /// Adds a spare line behind the home line; returns its first place.
+    /// Adds a spare line after the home line; returns its first place.
     fn extend_with(&self, number: u32) -> Option<Place<'a, PLACES, WORDS>> {
         let line = self.chains.spares.get(number)?;
         line.set_next(self.home.next());

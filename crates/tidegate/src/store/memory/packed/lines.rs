@@ -24,7 +24,7 @@ type Segment<L> = OnceLock<Box<[L]>>;
 /// Where a line is among the growing segments.
 struct Growing {
     segment: usize,
-    /// Lines before those of its segment.
+    /// Lines in all earlier segments.
     before: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The migration of packed limiters out of a table, and into the one that succeeds it.
+//! The migration of packed limiters from a table into its successor.
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 

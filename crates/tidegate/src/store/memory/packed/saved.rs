@@ -14,7 +14,7 @@ use crate::store::memory::leaving::Leaving;
 use crate::store::memory::table::{Restored, Save};
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Save for Packed<R, PLACES, WORDS> {
-    /// One chain at a time. If a chain is split meanwhile, the limiters that leave it go to one that comes later.
+    /// One chain at a time. If a chain is split during the save, the limiters that leave it go to a later chain.
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
         let has_any = self.budget.keys() > 0;
         for number in (0..).take_while(|number| has_any && *number < self.chains.count()) {
@@ -45,7 +45,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Save for Packed<R, P
         };
         let adopted = FixedEntry::<R>::adopt(&self.rules, left, rule, at);
         let Some(mut state) = adopted.and_then(|entry| entry.0) else { return Restored::Idle };
-        // From now on the state has no last unit by which a clock gone back would be recognised.
+        // From now on the state has no last unit that would reveal a clock gone back.
         algorithm.advance(&mut state, at);
         if algorithm.is_idle(&state, at) {
             return Restored::Idle;

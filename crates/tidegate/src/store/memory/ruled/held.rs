@@ -22,12 +22,12 @@ use crate::store::memory::table::StoreVerbs;
 pub(in crate::store::memory) struct Own<R: Algorithm> {
     pub(super) parameters: Arc<Parameters<R>>,
     /// When the state began; the epoch if it came from a table that knew its rules. A state that is dropped as idle
-    /// forgets under which rules its units were taken: those of before are used no more.
+    /// forgets the rules that its units were taken under, because none of these units is in use any more.
     pub(super) began: Timestamp,
     pub(super) entry: FixedEntry<R>,
 }
 
-/// A limiter with any algorithm. Methods named like those of an entry do the same.
+/// A limiter with any algorithm. Methods named like the methods of an entry do the same.
 pub(in crate::store::memory) trait AnyOwn:
     Any + fmt::Debug + Send
 {
@@ -64,7 +64,7 @@ pub(in crate::store::memory) trait AnyOwn:
     /// The wait until no more than `units` are used; `None` if its parameters cannot say.
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
 
-    /// Returns the limiter under `rule` from `now` on: what was used stays used. `None` if `rule` is unlimited.
+    /// Returns the limiter under `rule` from `now` on, with its usage. `None` if `rule` is unlimited.
     fn carried_to(
         &mut self,
         rule: &Rule,
@@ -135,7 +135,7 @@ impl RuledEntry {
         }
     }
 
-    /// Returns its state under an algorithm, which is that of `rule`.
+    /// Returns its state under the algorithm of `rule`.
     pub(super) fn state_under<R: Algorithm>(
         mut self,
         algorithm: &R,

@@ -46,14 +46,15 @@ impl<R: Algorithm> Supplied<'_, R> {
         Seen { one, slot, has_to_begin }
     }
 
-    /// Returns the denial with this wait. Until the new rule comes in force, the old one says when the limiter is idle.
+    /// Returns the denial with this wait. Until the new rule comes in force, the old rule says when the limiter is
+    /// idle.
     fn denied(&self, decision: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
         let outcome = Outcome::Deny { retry_after: wait };
         tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
     }
 
-    /// Returns the shortest wait after which `cost` is admitted, if the limiter is not asked meanwhile; `None` if it
-    /// is not admitted even when nothing is used any more. Without requests, what is used only falls.
+    /// Returns the shortest wait after which `cost` is admitted if no request comes before; `None` if it is not
+    /// admitted even when nothing is used any more. Without requests, usage only falls.
     fn least_wait(&self, cost: u64) -> Option<Micros> {
         let (mut least, mut most) = (0, self.reset_after().as_micros());
         if !self.admits_after(self.reset_after(), cost) {
@@ -81,7 +82,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         Some(Micros::from_micros(most))
     }
 
-    /// Guesses the wait: until, under the old rule, what is used fits next to `cost`.
+    /// Guesses the wait: the time until usage leaves room for `cost` under the old rule.
     fn guess(&self, cost: u64) -> Option<Micros> {
         let fresh = self.algorithm.fresh(self.now);
         let may_be_used = self.algorithm.remaining(&fresh, self.now).checked_sub(cost)?;

@@ -1,4 +1,4 @@
-//! The migration of limiters in shards out of a table, and into the one that succeeds it.
+//! The migration of limiters in shards from a table into its successor.
 
 use tidegate_core::{Rule, Timestamp};
 
