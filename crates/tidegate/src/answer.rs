@@ -1,4 +1,4 @@
-//! The gate's answer: the decision of every rule that matched, and the one that is reported.
+//! The gate's answer: the decision of every rule that matched, and the reported decision.
 
 mod no_rule;
 mod unreached;
@@ -146,8 +146,8 @@ impl<'a> Matched<'a> {
         self.reply.asks > self.reply.cost
     }
 
-    /// Returns whether the actual cost of the work can be settled with the limiter: it took the cost, or takes only
-    /// what is reported.
+    /// Returns whether the actual cost of the work can be settled with the limiter. It can if the limiter took the
+    /// cost, or if its rule counts only reported usage.
     pub(crate) fn can_settle(&self) -> bool {
         self.reply.decision.is_allowed()
             || self.reply.report
@@ -180,14 +180,14 @@ impl<'a> Matched<'a> {
         &self.reply.decision
     }
 
-    /// The token of the permit that was taken, if the rule's algorithm is `concurrency`: larger than those of all
-    /// permits before it of this limiter, so that what the permit is for can refuse an earlier one.
+    /// The token of the permit that was taken, if the rule's algorithm is `concurrency`: tokens of a limiter increase,
+    /// so the protected resource can refuse an older token.
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
         self.reply.token
     }
 
-    /// What came of a settlement: whether units came back too late, or were cut off because they would pass `max_debt`.
+    /// The result of a settlement: units that came back too late, or were cut off because they would pass `max_debt`.
     #[must_use]
     pub const fn settled(&self) -> Settled {
         self.reply.settled
@@ -222,7 +222,7 @@ impl<'a> Matched<'a> {
 
 /// The answer to one request. A refusal is an answer, not an error.
 ///
-/// It keeps the policy that decided, which may be replaced meanwhile ([`Gate::replace`](crate::Gate::replace)), and
+/// It keeps the policy that decided, even if that policy is replaced ([`Gate::replace`](crate::Gate::replace)), and
 /// lends parts of it. A caller that collects many answers keeps old policies in memory.
 ///
 /// ```
@@ -266,13 +266,13 @@ impl Answer<'_> {
     }
 
     /// True if this is the remembered answer to the same request, under the same id: nothing was taken this time, and
-    /// the values are those of the first time. See [`Request::with_id`](crate::Request::with_id).
+    /// the values are the values of the first time. See [`Request::with_id`](crate::Request::with_id).
     #[must_use]
     pub const fn is_repeated(&self) -> bool {
         self.repeated
     }
 
-    /// True if no rule with a limit was enforced: the answer has no values, except those of shadow rules.
+    /// True if no rule with a limit was enforced: the answer has no values, except from shadow rules.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         !self.replies.iter().any(|reply| reply.enforced)

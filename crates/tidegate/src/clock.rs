@@ -134,7 +134,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A clock that always returns the same time, that of a recorded request.
+/// A clock that always returns the same time, such as the time of a recorded request.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
@@ -155,7 +155,7 @@ impl Clock for Timestamp {
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
-    /// The microseconds to add, wrapping, to those of the counter.
+    /// The microseconds to add, wrapping, to the counter's microseconds.
     counter_to_wall_us: u64,
     /// Microseconds per tick of the counter, times 2^64.
     us_per_tick: u64,

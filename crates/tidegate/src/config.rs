@@ -123,8 +123,7 @@ use source::{Report, Source};
 /// Reads the rules of a text; errors name it `file_name`.
 ///
 /// # Errors
-/// Every error of the text, in its order: invalid TOML, invalid rules, and those of
-/// [`Policy::new`].
+/// Every error of the text, in its order: invalid TOML, invalid rules, and the errors of [`Policy::new`].
 ///
 /// ```
 /// let policy = tidegate::config::parse(

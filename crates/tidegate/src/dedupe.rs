@@ -1,4 +1,4 @@
-//! Requests with an id: what identifies a request, and how long its answer is remembered.
+//! Requests with an id: their identity, and the time for which their answers are remembered.
 
 mod cache;
 mod saved;

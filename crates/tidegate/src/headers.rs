@@ -83,7 +83,7 @@ pub fn each(answer: &Answer<'_>, mut emit: impl FnMut(&'static str, &str)) {
     });
 }
 
-/// Adds the values of the `wanted` fields of an answer to `text`, one behind the other; calls `ended` with each field
+/// Adds the values of the `wanted` fields of an answer to `text`, one after the other; calls `ended` with each field
 /// and the text up to the end of its value.
 pub(crate) fn write(
     answer: &Answer<'_>,
@@ -181,7 +181,7 @@ fn reset(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 
 /// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is its capacity and w the
 /// time it takes to fill, so that q/w is its rate. Each name occurs once; if overrides give several
-/// keys of a rule different values, those of the smallest capacity are shown.
+/// keys of a rule different values, the values with the smallest capacity are shown.
 fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     let begins = list.len();
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {

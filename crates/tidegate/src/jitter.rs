@@ -34,11 +34,11 @@ impl Jitter {
         Self { most }
     }
 
-    /// Returns `wait` and a random time from zero to the bound, another one for each call; at most [`Duration::MAX`].
+    /// Returns `wait` plus a random time from zero to the bound, drawn again for each call; at most [`Duration::MAX`].
     #[must_use]
     pub fn after(self, wait: Duration) -> Duration {
         let most = u64::try_from(self.most.as_micros()).unwrap_or(u64::MAX);
-        // A state of its own for each call, with keys that nobody outside can choose.
+        // A state of its own for each call, with keys that no client can choose.
         let random = RandomState::new().hash_one(0_u8);
         let extra = (u128::from(random) * (u128::from(most) + 1)) >> 64;
         wait.saturating_add(Duration::from_micros(extra as u64))

@@ -43,8 +43,8 @@ impl Fingerprint {
     }
 }
 
-/// The secrets of fingerprints, different for each store and independent for each kind of key, so that nobody outside
-/// can choose keys that collide.
+/// The secrets of fingerprints, different for each store and independent for each kind of key, so that no client can
+/// choose keys that collide.
 ///
 /// Numbers are hashed as well, although a permutation would need fewer rounds and let no two of them collide: all bits
 /// of a fingerprint are then as good as random, which the chains, the shards and the maps rely on.

@@ -48,7 +48,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `address` | `ClientAddress`, how a caller's address is found and written; `tower` turns it on |
+//! | `address` | `ClientAddress`, to find and write a caller's address; `tower` turns it on |
 //! | `config` | `config`, rules from TOML |
 //! | `headers` | `headers`, the header fields of a decision |
 //! | `json` | `json`, decisions as JSON |

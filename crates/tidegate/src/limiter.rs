@@ -92,7 +92,7 @@ impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now and no caller waits for them, and returns the decision. An
     /// unlimited limiter returns the largest possible values.
     ///
-    /// A decision that nobody looks at limits nothing, so the compiler warns of it:
+    /// A decision that is not looked at limits nothing, so the compiler warns of it:
     ///
     /// ```compile_fail
     /// #![deny(unused_must_use)]
@@ -123,7 +123,7 @@ impl<C: Clock> Limiter<C> {
         self.queues.wake(&());
     }
 
-    /// [`Limiter::admits`] with a reading of `clock`; `None` if somebody waits.
+    /// [`Limiter::admits`] with a reading of `clock`; `None` if a caller waits.
     #[inline]
     fn admits_fast<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
         if !self.queues.are_idle() {

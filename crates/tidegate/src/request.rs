@@ -104,7 +104,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Splits a name such as `user#2` into the name of entries and the place among those of that name, counted from 1.
+/// Splits a name such as `user#2` into the name of entries and the place among entries of that name, counted from 1.
 pub(crate) fn place_of(name: &str) -> Option<(&str, usize)> {
     let (name, place) = name.rsplit_once('#').filter(|(name, _)| !name.is_empty())?;
     let is_number = !place.starts_with('0') && place.bytes().all(|byte| byte.is_ascii_digit());

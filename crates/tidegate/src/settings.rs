@@ -51,9 +51,9 @@ const PREFIX_EXPECTED: &str =
 pub struct StoreSettings {
     /// The address.
     pub url: StoreUrl,
-    /// The user, in place of the one in the URL.
+    /// The user, in place of the user in the URL.
     pub username: Option<String>,
-    /// The password, in place of the one in the URL; it is read again for each connection.
+    /// The password, in place of the password in the URL; it is read again for each connection.
     pub password: Option<Secret>,
     /// The user at Sentinel, which has users and passwords of its own; only with Sentinel.
     pub sentinel_username: Option<String>,

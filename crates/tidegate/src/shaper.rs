@@ -37,8 +37,8 @@ pub use refused::{Refusal, Refused};
 /// ([`run`](Shaper::run)), each never before its slot.
 ///
 /// It is a handle: clones share one queue, and each can push and receive. Several receivers share
-/// the items, each of which goes to one of them. Each item wakes all of them, so use a few, not
-/// thousands. A receiver that is dropped while it waits loses no item.
+/// the items, and each item goes to one receiver. Each item wakes all receivers, so use a few, not thousands. A
+/// receiver that is dropped while it waits loses no item.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,7 +91,8 @@ impl<T, C: Clock> Shaper<T, C> {
     /// Takes in an item of one unit; returns how long it waits for its slot.
     ///
     /// # Errors
-    /// Returns the item when the queue is full, has too many due items that nobody took, or is closed: see [`Refusal`].
+    /// Returns the item when the queue is full, has too many due items that no receiver took, or is closed: see
+    /// [`Refusal`].
     pub fn push(&self, item: T) -> Result<Duration, Refused<T>> {
         self.push_cost(item, 1)
     }

@@ -20,10 +20,10 @@
 //! parameters as in the Redis store, and `max_debt` plus one, or 0 for none (numbers). The limiters of a rule or a ban follow its block; their tables are the
 //! variants of the rule, or 0 for refusals and 1 for bans. A *limiter* is a fingerprint (12 bytes, all 0 for the
 //! overflow limiter), its values if it has its own, and the list of numbers that its algorithm writes
-//! ([`Persist`](tidegate_core::Persist)). An *answer* is a fingerprint, whether it was allowed (1 byte), since when,
-//! until when and of when it is (three numbers), and a list of decisions: of each the flags (1 byte: the outcome in the
-//! two low bits, then whether it was decided without room, and elsewhere), the wait, the limit, what remains, and the
-//! time until the reset (numbers).
+//! ([`Persist`](tidegate_core::Persist)). An *answer* is a fingerprint, a byte that says whether it was allowed, three
+//! numbers (since when, until when and of when it is), and a list of decisions: of each the flags (1 byte: the outcome
+//! in the two low bits, then two bits for "without room" and "elsewhere"), the wait, the limit, the remaining units,
+//! and the time until the reset (numbers).
 
 mod answers;
 mod blocks;
@@ -43,7 +43,7 @@ pub(crate) use records::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotWritten {
-    /// Limiters, those of bans included.
+    /// Limiters, including the limiters of bans.
     pub limiters: u64,
     /// Remembered answers to requests with an id.
     pub answers: u64,
@@ -55,9 +55,9 @@ pub struct SnapshotWritten {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotLoaded {
-    /// Limiters that the gate goes on with, those of bans included.
+    /// Limiters that the gate goes on with, including the limiters of bans.
     pub limiters: u64,
-    /// Limiters of which nothing is used any more.
+    /// Limiters without usage.
     pub idle: u64,
     /// Limiters of rules and bans that the gate does not have, or that have another key now.
     pub dropped: u64,

@@ -1,4 +1,4 @@
-//! Steps: what a store is asked to do with the limiters of a request, and its reply.
+//! Steps: a store's task with the limiters of a request, and its reply.
 
 mod ask;
 mod op;

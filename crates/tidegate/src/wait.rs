@@ -2,9 +2,9 @@
 //!
 //! A waiter stands in a *queue* in front of one limiter ([`queues`]). It has no reservation: the
 //! head of a queue takes its units when they are available, so a waiter that leaves changes
-//! nothing, and those behind it move up. A [`waiter`] is a state machine without a clock and
-//! without a runtime; [`acquire`] lets a task or a thread wait for it. A [`waitable`] is what the
-//! waiter needs to pass: one limiter, the limiter of a key, all limiters of a request, or permits.
+//! nothing, and later waiters move up. A [`waiter`] is a state machine without a clock and without a runtime;
+//! [`acquire`] lets a task or a thread wait for it. A [`waitable`] is what the waiter needs to pass: one limiter, the
+//! limiter of a key, all limiters of a request, or permits.
 
 mod acquire;
 mod concurrency;
@@ -39,5 +39,5 @@ pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
 pub(crate) use waiter::Waiter;
 
-/// The default for the most waiters of one limiter.
+/// The default for the maximum number of waiters of one limiter.
 pub(crate) const DEFAULT_MAX_WAITERS: usize = 1_024;

@@ -1,4 +1,4 @@
-//! The values of an answer: those of its reported rule, or of all enforced rules together.
+//! The values of an answer: from its reported rule, or from all enforced rules together.
 
 use std::time::Duration;
 

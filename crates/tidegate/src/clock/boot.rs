@@ -1,10 +1,10 @@
-//! A clock that nobody sets, and that runs on while the machine sleeps.
+//! A clock that is never set, and that runs on while the machine sleeps.
 
 use tidegate_core::Micros;
 
 /// Counts microseconds from any origin. On Linux that is `CLOCK_BOOTTIME`. Elsewhere it is the standard library's
-/// monotonic clock, which some systems stop while the machine sleeps: what this clock limits may last longer there by the
-/// time of sleep.
+/// monotonic clock, which some systems stop while the machine sleeps. There, a time limit on this clock may last longer
+/// by the time of sleep.
 #[derive(Clone, Debug)]
 pub(crate) struct BootClock {
     #[cfg(not(target_os = "linux"))]

@@ -16,8 +16,8 @@ use crate::clock::unparks_this_thread;
 /// A clock for tests. It stands still until it is moved, and then wakes the tasks and threads whose
 /// times have come, in order. Clones are the same clock.
 ///
-/// It never steps back. A new one reads 2026-01-01 00:00:00 UTC, which begins an aligned window of
-/// every length that divides a day.
+/// It never steps back. A new clock reads 2026-01-01 00:00:00 UTC, which begins an aligned window of every length that
+/// divides a day.
 ///
 /// ```
 /// use std::time::Duration;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{Clock, Sleep, SystemClock, Timer};
 
 /// The wall time of its creation, advanced by tokio's clock. If a test pauses or advances tokio's
-/// clock, this one follows.
+/// clock, this clock follows.
 ///
 /// For use inside one runtime. [`SystemClock`] is faster to read, and otherwise equivalent.
 ///

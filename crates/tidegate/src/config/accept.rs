@@ -60,8 +60,8 @@ impl<'t, T> Level<'t, T> {
         failed
     }
 
-    /// Reports an unknown field; returns the one that was meant, which is misspelt and not missing.
-    /// A table under a misspelt name is still read, so that its own errors are reported as well.
+    /// Reports an unknown field; returns the field that was meant, which is misspelt and not missing. A table under a
+    /// misspelt name is still read, so that its own errors are reported as well.
     fn unknown(
         &self,
         entry: &Entry<'t>,

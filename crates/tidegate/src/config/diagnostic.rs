@@ -25,7 +25,7 @@ pub struct ConfigError {
     pub line: usize,
     /// The column in characters, counted from 1; 0 when `line` is.
     pub column: usize,
-    /// The error, what was expected, and the nearest correct form.
+    /// The error, the expected form, and the nearest correct form.
     pub message: String,
     /// The line that is shown under the message, without secrets.
     pub(super) excerpt: Option<Excerpt>,

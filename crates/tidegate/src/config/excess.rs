@@ -1,4 +1,4 @@
-//! `on_excess`: what happens to a request above the limit of a rule.
+//! `on_excess`: the treatment of a request above the limit of a rule.
 
 use std::time::Duration;
 use toml::de::DeValue;
@@ -48,7 +48,7 @@ fn says_to_wait(text: &str) -> bool {
     matches!(text, "wait" | "queue" | "delay" | "block") || parse_duration(text).is_ok()
 }
 
-/// Both fields are needed: how long a request waits, and how many, cannot be guessed.
+/// Both fields are needed, because neither the time nor the number of waiting requests can be guessed.
 fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
     let mut draft = ExcessDraft::default();
     let failed = fields().read(table, &mut draft, report);

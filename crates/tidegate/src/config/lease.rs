@@ -1,4 +1,4 @@
-//! `lease`: how much of a limit a node may lease, and for how long.
+//! `lease`: the part of a limit that a node may lease, and the time of a lease.
 
 use std::time::Duration;
 use toml::de::DeValue;

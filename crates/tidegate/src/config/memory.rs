@@ -1,4 +1,4 @@
-//! The section `[memory]`: how much memory all rules together may use.
+//! The section `[memory]`: the memory that all rules together may use.
 
 use std::num::NonZeroUsize;
 

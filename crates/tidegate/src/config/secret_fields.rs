@@ -1,5 +1,5 @@
-//! The parts of a text that are values of fields whose names promise a secret, or a URL that may
-//! contain one; in `[store]` all values but those of its harmless fields, because names have typing errors.
+//! Finds the values of fields whose names promise a secret, or a URL that may contain a secret. In `[store]` these are
+//! all values except the values of its harmless fields, because names may be misspelt.
 //!
 //! They are found in the lines of the text and not in its tree, because an invalid text has none.
 
@@ -66,7 +66,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The position behind the first `=` of a line whose name is such a name.
+/// The position after the first `=` of a line whose name promises a secret.
 fn value_in(line: &str) -> Option<usize> {
     let signs = line.match_indices('=').map(|(at, _)| at);
     let mut secret = signs.filter(|at| line.get(..*at).is_some_and(ends_in_name));
@@ -74,8 +74,8 @@ fn value_in(line: &str) -> Option<usize> {
     Some(line.len() - value.trim_start_matches([' ', '\t']).len())
 }
 
-/// The position behind the first word of a line, if the word is the name of a secret and no `=` follows, or
-/// if the line is of `[store]` and the word is no harmless field of it.
+/// The position after the first word of a line, if the word is the name of a secret and no `=` follows, or if the line
+/// is in `[store]` and the word is not a harmless field of `[store]`.
 fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
     let text = line.trim_start();
     if text.starts_with(['#', '[']) {

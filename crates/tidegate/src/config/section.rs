@@ -1,5 +1,5 @@
-//! A section of a program's own, next to those of the rules: a table of fields, each with the kind
-//! of its value.
+//! A section that belongs to a program: a table of fields, each with the kind of its value, next to the sections of the
+//! rules.
 
 use tidegate_core::text::shown;
 use toml::de::DeValue;
@@ -11,15 +11,15 @@ use super::value::{flag, kind, text, whole, wrong};
 
 /// A section that a program adds to the file, such as `[server]`.
 ///
-/// The program reads the values itself, as texts; what is wrong with one is reported at its place.
+/// The program reads the values itself, as texts; an error in a value is reported at its place.
 #[derive(Clone, Copy)]
 pub struct Section<'a> {
     /// The name in its header.
     pub name: &'static str,
     /// The names of its fields, and the kind of value that each expects.
     pub fields: &'a [(&'a str, SectionKind)],
-    /// Returns the error of the value of a field: what was expected, or what is wrong and what was
-    /// expected.
+    /// Returns the error of the value of a field. Its text says which value was expected, and may first say why this
+    /// value is wrong.
     pub check: &'a dyn Fn(&str, &str) -> Result<(), String>,
 }
 

@@ -81,8 +81,8 @@ impl StoreDraft {
         has_url.then_some(settings)
     }
 
-    /// The settings. An invalid URL is replaced by another one, so that the rest can be checked;
-    /// that one asks for TLS and Sentinel, because fields for them would be errors otherwise.
+    /// The settings. An invalid URL is replaced by a valid URL, so that the rest can be checked. The valid URL asks for
+    /// TLS and Sentinel, because their fields would be errors otherwise.
     fn settings(self) -> Option<StoreSettings> {
         let any = || "rediss+sentinel://localhost/any".parse().ok();
         let mut settings = StoreSettings::new(self.url.or_else(any)?);

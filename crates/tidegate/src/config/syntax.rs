@@ -18,7 +18,7 @@ const UNCLOSED_ECHOES: [&str; 4] =
 
 /// A text, as far as it is TOML.
 pub(super) struct Tree<'t> {
-    /// Its tables; of invalid TOML, those of the rules before the first error.
+    /// Its tables; of invalid TOML, the tables of the rules before the first error.
     pub(super) root: Spanned<DeTable<'t>>,
     /// True if it contains all of the text.
     pub(super) whole: bool,

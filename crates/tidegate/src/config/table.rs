@@ -19,7 +19,7 @@ impl<'t> Entry<'t> {
         self.value.get_ref()
     }
 
-    /// The position of the value; of a table or an array of tables, that of its (first) header.
+    /// The position of the value; for a table or an array of tables, the position of its (first) header.
     pub(super) fn position(&self) -> Span {
         self.value.span()
     }
@@ -45,7 +45,7 @@ impl<'t> Entry<'t> {
 
 #[derive(Clone, Default)]
 pub(super) struct Table<'t> {
-    /// The position of its header, such as `[[rule]]`; of an inline table, that of all of it.
+    /// The position of its header, such as `[[rule]]`; for an inline table, the position of the whole table.
     pub(super) header: Span,
     /// Its entries, in the order of the file.
     pub(super) entries: Vec<Entry<'t>>,
@@ -66,8 +66,8 @@ impl<'t> Table<'t> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The position of the value of the first of these names that the table has, else that of its
-    /// header.
+    /// The position of the value of the first of these names that the table has, or the position of its header if it
+    /// has none.
     pub(super) fn position_of(&self, names: &[&str]) -> Span {
         let found = names.iter().find_map(|name| self.get(name));
         found.map_or(self.header.clone(), Entry::position)

@@ -1,4 +1,4 @@
-//! Values of the kind that a field needs; for any other kind, what was expected is reported.
+//! Values of the kind that a field needs; for any other kind, the expected kind is reported.
 
 use std::time::Duration;
 use tidegate_core::Field;
@@ -148,7 +148,7 @@ pub(super) fn entries<'t>(
     Some((table, texts))
 }
 
-/// The tables of an array; reports those of its items that are not tables.
+/// The tables of an array; reports items that are not tables.
 pub(super) fn tables<'t>(
     entry: &Entry<'t>,
     expected: &str,

@@ -16,13 +16,13 @@ use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::step::{Ask, Decided, Done, Step};
 
-/// The default for the most answers.
+/// The default for the maximum number of answers.
 const DEFAULT_MOST: usize = 1_000_000;
 /// Shards of a large cache, each with a lock.
 const SHARDS: usize = 64;
 /// The fewest answers for which a shard is made.
 const LEAST_IN_SHARD: usize = 16;
-/// Expired answers that are dropped for each one that is kept.
+/// Expired answers that are dropped for each answer that is kept.
 const TIDIED: usize = 2;
 
 /// Answers by request.
@@ -136,8 +136,8 @@ impl DedupeCache {
         shard.keep(once, asks, done);
     }
 
-    /// If there are still too many answers, and the shard of the new one had no other, drops one
-    /// elsewhere. No other lock is held meanwhile.
+    /// If there are still too many answers, and the shard of the new answer had no other, drops an answer of another
+    /// shard. The caller holds no lock of a shard.
     fn make_space_beside(&self, number: usize, now: Timestamp) {
         let shards = self.shards.len();
         for other in (1..shards).map(|step| (number + step) % shards) {

@@ -12,13 +12,13 @@
 pub enum HeaderField {
     /// `X-RateLimit-Limit`: the limit of the reported rule.
     Limit,
-    /// `X-RateLimit-Remaining`: what is left of it.
+    /// `X-RateLimit-Remaining`: the units left of it.
     Remaining,
     /// `X-RateLimit-Reset`: when its limiter is idle.
     Reset,
     /// `RateLimit-Policy`: the values of all rules that matched.
     Policies,
-    /// `RateLimit`: what is left of each of them.
+    /// `RateLimit`: the units left of each of them.
     Limits,
     /// `Retry-After`: the wait after a refusal that will pass.
     RetryAfter,
@@ -60,7 +60,7 @@ impl FieldSet {
         self.0 & Self::bit(field) != 0
     }
 
-    /// The set without those of another.
+    /// The set without the fields of `other`.
     #[cfg(feature = "tower")]
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

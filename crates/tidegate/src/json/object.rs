@@ -70,7 +70,7 @@ impl<'b> JsonObject<'b> {
         self.bytes.extend_from_slice(if empty { b"{}" } else { b"}" });
     }
 
-    /// Names are those of fields in code, so none has to be escaped.
+    /// Names are field names in code, so none has to be escaped.
     #[inline(always)]
     fn name(&mut self, name: &'static str) {
         self.bytes.extend_from_slice(&[self.before, b'"']);

@@ -1,4 +1,4 @@
-//! The trait of keys: how a value is read as the bytes that identify it.
+//! The trait of keys: it reads a value as the bytes that identify it.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -123,8 +123,8 @@ impl Tuple {
         Self { few: [0; 96], used: 0, many: Vec::new() }
     }
 
-    /// Adds an element. What was added can be read back one element after the other, so no two lists of elements have
-    /// the same bytes.
+    /// Adds an element. The elements can be read back one after the other, so no two lists of elements have the same
+    /// bytes.
     #[inline]
     pub(super) fn push(&mut self, element: Encoding<'_>) {
         self.add(&[element.kind as u8]);

@@ -70,7 +70,7 @@ const fn absorbed([a, b, c, d]: [u64; 4], word: u64) -> [u64; 4] {
     [a ^ word, b, c, d]
 }
 
-/// The bytes behind the last full word, at most seven, as a word. Some of them are read twice, in place of a loop.
+/// The bytes after the last full word, at most seven, as a word. Some of them are read twice, in place of a loop.
 #[inline(always)]
 fn last_word(tail: &[u8]) -> u64 {
     let at = |index: usize| tail.get(index).map_or(0, |byte| u64::from(*byte) << (8 * index));

@@ -1,4 +1,4 @@
-//! Bytes of keys as text, by the one escape that every boundary shares.
+//! Bytes of keys as text, with the escape that every boundary shares.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub fn key_text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns the bytes that a text stands for: what [`key_text`] has escaped is taken back.
+/// Returns the bytes that a text stands for: undoes the escapes of [`key_text`].
 ///
 /// ```
 /// use tidegate::{key_bytes, key_text};
@@ -56,8 +56,8 @@ pub fn key_bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Returns the one text of the bytes that `text` stands for, because an operator may write `\x5c` for any backslash, and
-/// `\xc3\xbc` for `ü`.
+/// Returns the canonical text of the bytes that `text` stands for, because an operator may write `\x5c` for any
+/// backslash, and `\xc3\xbc` for `ü`.
 ///
 /// ```
 /// use tidegate::canonical_text;

@@ -50,7 +50,7 @@ impl<C: Clock> Limiter<C> {
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Replaces the rule of all keys, including those that already have limiters: see
-    /// [`Limiter::amend`]. The caps on keys stay; `max_memory` is that of the new rule.
+    /// [`Limiter::amend`]. The caps on keys stay; the new rule sets `max_memory`.
     ///
     /// The new rule decides immediately. A limiter is moved when its key is used next, or by this
     /// call, which returns when all are moved; no caller has to wait for that. The first change

@@ -12,8 +12,7 @@ impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`], counted in `statistics` as passed or blocked units. The time of the
     /// decision is reused, so the clock is read once. A cost of 0 is not counted.
     ///
-    /// The time is that of this limiter's clock, not of the clock of the statistics: clone one for
-    /// both.
+    /// The time comes from this limiter's clock, not from the clock of the statistics: clone a single clock for both.
     ///
     /// ```
     /// use std::time::Duration;
@@ -42,8 +41,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// belong to all keys or to some. The time of the decision is reused, so the clock is read
     /// once. A cost of 0 is not counted.
     ///
-    /// The time is that of this limiter's clock, not of the clock of the statistics: clone one for
-    /// both.
+    /// The time comes from this limiter's clock, not from the clock of the statistics: clone a single clock for both.
     ///
     /// ```
     /// use std::time::Duration;
@@ -72,8 +70,8 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 }
 
-/// Counts the decision `fast`, made with a clock that keeps its reading, or that of a full step if
-/// the fast path made none.
+/// Counts the decision `fast`, made with a clock that keeps its reading, or the decision of a full step if the fast
+/// path made none.
 #[inline]
 fn counted<S, C: Clock>(
     statistics: &Statistics<S>,

@@ -43,7 +43,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
         Self { queues, queue, max_waiters, source, cost, stop: None }
     }
 
-    /// Runs one step without waiting; if others wait, behind them, unless it gives units back.
+    /// Runs one step without waiting. If callers wait, the step comes after them, unless it gives units back.
     #[inline]
     pub(crate) fn step(self, step: Step) -> One {
         if !self.queues.are_idle() && !step.gives_back() {

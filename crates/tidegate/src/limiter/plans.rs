@@ -1,4 +1,4 @@
-//! Other rules than that of all keys: the plan of a key, looked up, or a rule that a call supplies.
+//! Rules that differ from the rule of all keys: the plan of a key, looked up, or a rule that a call supplies.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -18,7 +18,7 @@ type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 /// The rule of a key; `None` is the usual rule, as long as that was not changed.
 pub(crate) type Plan = Option<Arc<Rule>>;
 
-/// Looks up the plans of keys, each of which has a limiter under a rule of its own.
+/// Looks up the plans of keys; each key has a limiter under a rule of its own.
 pub(super) struct Lookup(Box<PlanOf>);
 
 impl fmt::Debug for Lookup {
@@ -121,20 +121,19 @@ impl<C: Clock> KeyedLimiter<C> {
     /// because it drops all limiters; a second call replaces the first lookup.
     ///
     /// A key whose plan changes keeps its used units: the call that finds the change brings the
-    /// limiter up to date under the old plan and then puts the new one in force, as
-    /// [`KeyedLimiter::amend`] does for all keys. So a change by itself is neither a credit nor a
-    /// reset. But time that passes under a faster plan drains at its rate until another plan is in
-    /// force: for two limits on one caller use two keys, or two limiters. An unlimited plan counts
-    /// nothing; units used before stay used when a limit comes back, and only a reservation taken
+    /// limiter up to date under the old plan and then puts the new plan in force, as [`KeyedLimiter::amend`] does for
+    /// all keys. So a change by itself is neither a credit nor a reset. But time that passes under a faster plan drains
+    /// at its rate until another plan is in force: for two limits on one caller use two keys, or two limiters. An
+    /// unlimited plan counts nothing; units used before stay used when a limit comes back, and only a reservation taken
     /// before still gives back its unused units. A call can also supply a rule of its own: see
     /// [`Under`](crate::Under).
     ///
     /// Plans are not kept, except the values of each limiter next to its state, so a caller that
     /// supplies other values with each call takes no more memory than any other. A limiter takes a
     /// few hundred bytes, compared with about 30 under one rule for all keys. Keys for which there
-    /// is no room share one limiter under the limiter's own rule, whatever their plans, or are
-    /// refused ([`OnFull`](crate::OnFull)). They are also refused if that rule is unlimited, which
-    /// leaves nothing to share, or if their own plan would never admit the cost.
+    /// is no room share one limiter under the limiter's own rule, regardless of their plans, or are refused
+    /// ([`OnFull`](crate::OnFull)). They are also refused if that rule is unlimited, which leaves nothing to share, or
+    /// if their own plan would never admit the cost.
     ///
     /// `plans` is called once for each call, and again for each further attempt of a call that
     /// waits. It must be quick and must not use this limiter: for a call that may wait, it runs
@@ -153,7 +152,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// assert_eq!(limiter.check("ada", 1).remaining, 99);
     /// assert_eq!(limiter.check("bob", 1).remaining, 1);
     ///
-    /// // A rule that the call supplies: what was used stays used.
+    /// // A rule that the call supplies; the key's usage carries over.
     /// let medium = Rule::new(per_hour(10))?;
     /// assert_eq!(limiter.check(Under(&medium, "bob"), 1).remaining, 8);
     /// # Ok::<(), tidegate::RuleErrors>(())

@@ -36,7 +36,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The reservation that one step made, or its refusal.
+    /// The reservation that a step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.decision;
         let (is_elsewhere, token) = (one.elsewhere, one.token);

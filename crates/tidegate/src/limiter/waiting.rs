@@ -13,8 +13,7 @@ use crate::clock::{Clock, Park, Timer};
 use crate::key::{Fingerprint, Key};
 
 impl<C: Clock> Limiter<C> {
-    /// Sets how many may wait (1,024 by default); further callers are refused immediately. With 0
-    /// nobody waits.
+    /// Sets how many may wait (1,024 by default); further callers are refused immediately. With 0 no caller waits.
     #[must_use]
     pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
@@ -61,18 +60,17 @@ impl<C: Clock> KeyedLimiter<C> {
 impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units fit, takes them, and resolves when the work may run.
     ///
-    /// Callers are served in the order of arrival; no caller overtakes a waiter, whatever the cost and
-    /// the verb. A call is refused immediately if it cannot be admitted and run within `max_wait`,
-    /// counting those who already wait, or if the queue is full; `retry_after` is then the expected
-    /// wait. An admitted decision has no `delay`, because that time has passed.
+    /// Callers are served in the order of arrival; no caller overtakes a waiter, with any cost and any verb. A call is
+    /// refused immediately if it cannot be admitted and run within `max_wait`, counting those who already wait, or if
+    /// the queue is full; `retry_after` is then the expected wait. An admitted decision has no `delay`, because that
+    /// time has passed.
     ///
     /// A call arrives when its future is first polled. A waiter has no reservation, so a change of
     /// the limit can still lead to a refusal. A cost of 0 never waits.
     ///
-    /// A future that is dropped before it resolves leaves no trace, and those behind it move up.
-    /// (Admitted work of a `leaky_queue` keeps its slot, because delays already returned do not
-    /// change.) A future that is kept but not polled blocks those behind it for its own wait and
-    /// one second more.
+    /// A future that is dropped before it resolves leaves no trace, and later callers move up. (Admitted work of a
+    /// `leaky_queue` keeps its slot, because delays already returned do not change.) A future that is kept but not
+    /// polled blocks later callers for its own wait and one second more.
     ///
     /// Needs a clock with a timer; the feature `tokio` gives the system's clock one.
     ///

@@ -12,9 +12,9 @@ impl<'a> Request<'a> {
     /// repeated within that time, it gets the same answer, and takes nothing.
     ///
     /// A request is the same if it has the same id, the same verb (a check, or one that [reserves](Self::reserving)) and the
-    /// same limiters, and costs them the same; any other one is decided by itself. So draw the id at random for each piece of work, and
-    /// keep it for repetitions. The limited caller must not choose it: requests under an id that
-    /// was admitted once are free from then on.
+    /// same limiters, and costs them the same; any other request is decided by itself. So draw the id at random for
+    /// each piece of work, and keep it for repetitions. The limited caller must not choose it: requests under an id
+    /// that was admitted once are free from then on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -50,8 +50,9 @@ impl<'a> Request<'a> {
     /// is another request than a check. Else checks under the id of a reservation that was settled for nothing would be
     /// repetitions of what it took, and free.
     ///
-    /// A bucket remembers how low it was meanwhile. In a busy bucket, which was never that low, all that is too much comes
-    /// back; without that, only what can not have drained since then. [`Taken`](crate::Taken) settles it.
+    /// A bucket remembers its lowest level while a reservation is open. A busy bucket, which never ran low, gives the
+    /// whole surplus back; otherwise only the units that cannot have drained since then come back.
+    /// [`Taken`](crate::Taken) settles it.
     ///
     /// ```
     /// use std::time::Duration;

@@ -5,10 +5,9 @@ use super::Request;
 use super::id::Identity;
 
 impl<'a> Request<'a> {
-    /// Identifies the source of the request by a number of the caller's choice, such as that of a
-    /// connection. If more requests wait for a shared store than it decides in time, sources take
-    /// turns, so that a quiet source is decided next to a busy one. 0, the default, is no source in
-    /// particular.
+    /// Identifies the source of the request by a number of the caller's choice, such as the number of a connection. If
+    /// more requests wait for a shared store than it decides in time, sources take turns, so that a quiet source is
+    /// decided next to a busy one. 0, the default, is no source in particular.
     ///
     /// ```
     /// use tidegate::{Descriptor, Request};

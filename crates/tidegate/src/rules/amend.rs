@@ -12,8 +12,8 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::RuleSpec;
 
-/// Values that take the place of a rule's: a [`Spec`] replaces those of the rule itself, an [`OverrideSpec`] those of the
-/// override with the same entries, in any order.
+/// New values of a rule. A [`Spec`] replaces the values of the rule itself; an [`OverrideSpec`] replaces the values of
+/// the override with the same entries, in any order.
 ///
 /// ```
 /// use tidegate::{Gate, Limit, OverrideSpec, Policy, RuleSpec, Spec};
@@ -110,7 +110,7 @@ impl PolicyRule {
     }
 }
 
-/// Turns the errors of a limiter's values into those of a rule of a policy.
+/// Turns the errors of a limiter's values into errors of a rule of a policy.
 pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
     let error = |error: &tidegate_core::RuleError| PolicyError {
         rule: number,
@@ -121,7 +121,7 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
     PolicyErrors(errors.iter().map(error).collect())
 }
 
-/// Why the values of a rule were not changed; the old ones stay in force.
+/// Why the values of a rule were not changed; the old values stay in force.
 ///
 /// ```
 /// use tidegate::{AmendError, Gate, Policy, RuleSpec, Spec};

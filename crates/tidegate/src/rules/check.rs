@@ -165,7 +165,7 @@ fn check_split(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
     }
 }
 
-/// Returns the fields of a rule of which the store decides each request.
+/// Returns the fields that make the store decide each request of the rule.
 fn decided_by_the_store(spec: &RuleSpec) -> impl Iterator<Item = &'static str> + use<> {
     let all = [
         ("usage", spec.usage == Usage::Reported),

@@ -337,7 +337,7 @@ impl PolicyErrors {
         self.0.iter()
     }
 
-    /// Returns these errors as those of the rule with this number.
+    /// Returns these errors as errors of the rule with this number.
     pub(crate) fn of_rule(mut self, number: usize) -> Self {
         self.0.iter_mut().for_each(|error| error.rule = number);
         self

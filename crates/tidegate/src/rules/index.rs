@@ -10,7 +10,7 @@ const FEW: usize = 4;
 /// The numbers of rules or overrides that may match a descriptor.
 ///
 /// Each number is listed once: under an entry that it requires, with one value or with any, or as unindexed if it
-/// requires none. Of several entries that it requires it is listed under the one that fewest require. Up to
+/// requires none. If a rule requires several entries, it is listed under the entry that the fewest rules require. Up to
 /// [`FEW`] numbers are all unindexed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {

@@ -1,4 +1,4 @@
-//! How much of a limit one node may lease, and for how long.
+//! The part of a limit that one node may lease, and the time of a lease.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ impl Default for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Returns the most units of a lease under this limit.
+    /// Returns the maximum units of a lease under this limit.
     #[cfg(feature = "redis")]
     pub(crate) fn most(&self, limit: u64) -> u64 {
         let part = u128::from(limit) * u128::from(self.max_percent) / 100;

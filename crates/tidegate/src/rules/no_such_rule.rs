@@ -18,7 +18,7 @@ use super::rule::PolicyRule;
 pub struct NoSuchRule {
     domain: String,
     rule: String,
-    /// Domain and name of the first few rules: those of the domain, if it has any.
+    /// Domain and name of the first few rules, taken from the domain if it has any.
     instead: Vec<(String, String)>,
 }
 

@@ -13,7 +13,7 @@ use super::rule::PolicyRule;
 use super::spec::Mode;
 use crate::request::{Descriptor, RequestLimit};
 
-/// Returns the most units that a limiter of a rule can hold.
+/// Returns the maximum units that a limiter of a rule can hold.
 #[cfg(feature = "redis")]
 pub(crate) fn limit_of(rule: &Rule) -> Option<u64> {
     struct LimitOf;

@@ -104,10 +104,10 @@ impl Policy {
 
     /// Sets the revision of the policy: a larger number is newer. It matters if nodes with different values share a
     /// [store](Policy::with_store), as in a rolling change: the values of the newest revision that has taken from a
-    /// key decide for it, whichever node asks. Of policies with the same revision, or with none, the newer values are
-    /// those that came in force later on their node: with the first policy that it loaded, or with a later one that
-    /// changed them. A policy without a revision is older than all with one. So if nodes with the old policy may
-    /// restart meanwhile, set a larger revision with each change.
+    /// key decide for it, whichever node asks. Among policies with the same revision, or without, the newer values came
+    /// in force later on their node: with the first policy that it loaded, or with a later one that changed them. A
+    /// policy without a revision is older than every policy with a revision. So if nodes with the old policy may
+    /// restart during a change, set a larger revision with each change.
     #[must_use]
     pub const fn with_revision(mut self, revision: NonZeroU32) -> Self {
         self.revision = Some(revision);
@@ -179,7 +179,7 @@ impl Policy {
         self
     }
 
-    /// What becomes of a request of this domain that no rule matches: it is admitted, unless it was chosen.
+    /// The decision on a request of this domain that no rule matches; admitted, unless the policy says otherwise.
     #[must_use]
     pub fn on_no_rule(&self, domain: &str) -> OnNoRule {
         self.on_no_rule.of(domain)

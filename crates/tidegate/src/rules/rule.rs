@@ -129,7 +129,7 @@ pub(super) struct Checked {
     pub(super) names: Names,
 }
 
-/// What the names of entries in `when` and `key` need besides a search by name.
+/// Properties of the entry names in `when` and `key` that a search by name does not handle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Names {
     /// True if a name has a place, as `user#2`.
@@ -270,7 +270,8 @@ impl PolicyRule {
         })
     }
 
-    /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not name.
+    /// The entries that a descriptor must have: the entries of `when`, then the entries of `key` that `when` does not
+    /// name.
     pub(super) fn entry_names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.when().map(|(name, _)| name).collect();
         for name in &self.checked.spec.key {
@@ -281,8 +282,8 @@ impl PolicyRule {
         names
     }
 
-    /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name. Each name is that of
-    /// the entry in its place.
+    /// Returns whether the descriptor has exactly the entries of [`entry_names`](Self::entry_names), in their order,
+    /// with values that `when` accepts.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
         let when = self.when().map(|(name, pattern)| (name, Some(pattern)));
         let named = |name: &str| self.when().any(|(when, _)| when == name);
@@ -345,7 +346,7 @@ impl PolicyRule {
     }
 }
 
-/// Returns whether `name` has a place, and the entry with this number is that one.
+/// Returns whether `name` has a place, and the entry with this number is in it.
 fn is_in_place(name: &str, entries: &[(&str, &str)], number: usize) -> bool {
     place_of(name).is_some_and(|(name, place)| {
         let named = entries.iter().take(number + 1).filter(|(entry, _)| same(entry, name)).count();

@@ -19,7 +19,7 @@ impl Policy {
     /// Checks whether a store can hold the limiters of these rules.
     ///
     /// # Errors
-    /// Returns every reason against it: a log that could outgrow one value of the store; in a cluster, rules that one
+    /// Returns every reason against it: a log that could outgrow one value of the store; in a cluster, rules that a
     /// descriptor can match with keys in different slots, unless both have `across_slots`; and rules that have it,
     /// and also remember answers or let requests wait.
     pub fn fits(&self, store: &StoreSettings) -> Result<(), PolicyErrors> {

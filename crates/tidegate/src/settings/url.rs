@@ -144,8 +144,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns whether a user or a password contains a character that ends it: what seems to be the hosts is none, and
-    /// an `@` follows.
+    /// Returns whether a user or a password contains a character that ends it. Then the text that should be the hosts
+    /// is none, and an `@` follows.
     fn has_raw_password(self, rest: &str) -> bool {
         let Some(at) = rest.find(['/', '?', '#']) else { return false };
         let (authority, behind) = rest.split_at(at);

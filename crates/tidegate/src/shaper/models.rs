@@ -90,8 +90,7 @@ fn the_end_wakes_all_who_wait() {
     });
 }
 
-/// Both receivers are woken for the first item; the one that gets none waits on, and is woken for
-/// the next.
+/// Both receivers are woken for the first item; the receiver without an item keeps waiting, and is woken for the next.
 #[test]
 fn two_who_wait_get_an_item_each() {
     explore(2, |queue| {

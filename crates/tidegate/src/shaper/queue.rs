@@ -137,7 +137,7 @@ impl<T> ShapingQueue<T> {
     ///
     /// Use this for a receiver that must never see two items closer together. Delays then add up:
     /// one item taken late delays all later ones until the queue is empty, and under steady load at
-    /// the full rate the queue falls behind and refuses ([`Refusal::Behind`]).
+    /// the full rate the queue runs late and refuses ([`Refusal::Behind`]).
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -180,8 +180,8 @@ impl<T> ShapingQueue<T> {
     /// that item counts as a whole unit again. So a faster pace makes items leave sooner, a
     /// slower one later, and a change there and back gives no credit. Items that are due stay due.
     /// At a limit of 0 only those leave, until another change: the first slot is then the last
-    /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next one
-    /// by the spacing of the new pace.
+    /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next item by the spacing of
+    /// the new pace.
     ///
     /// ```
     /// use std::time::Duration;

@@ -92,7 +92,7 @@ impl<R: Read> ReadBlocks<R> {
         let [kind] = self.array()?;
         let length = u64::from_le_bytes(self.array()?);
         self.payload.clear();
-        // Whatever the length says, memory is taken only for bytes that are there.
+        // Memory is taken only for bytes that are there, even if the length says more.
         (&mut self.from).take(length).read_to_end(&mut self.payload)?;
         self.sum.update(&self.payload);
         self.at += self.payload.len() as u64;

@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
         str::from_utf8(self.bytes(length)?).ok()
     }
 
-    /// A list of which no item is empty: memory for it is taken only as far as there are bytes.
+    /// A list without empty items, so memory for it is taken only as far as there are bytes.
     pub(crate) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Option<T>,

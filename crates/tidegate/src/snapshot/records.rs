@@ -58,7 +58,7 @@ impl<'a, 'w> Records<'a, 'w> {
         self.payload.len() >= FULL
     }
 
-    /// Writes what was added, if that is a full block; no limiter may be locked meanwhile.
+    /// Writes the added records if they fill a block. No limiter may be locked during the call.
     pub(crate) fn write(&mut self) -> io::Result<()> {
         if self.are_full() { self.write_all() } else { Ok(()) }
     }

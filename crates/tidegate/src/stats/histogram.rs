@@ -37,8 +37,8 @@ impl Histogram {
 }
 
 impl Durations {
-    /// The bounds, each with the number of durations between the bound before and this one; the last is `None`, with
-    /// the durations above all bounds.
+    /// The bounds, each with the number of durations above the previous bound, up to this bound; the last is `None`,
+    /// with the durations above all bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = BOUNDS_US.iter().map(|bound| Some(Duration::from_micros(*bound)));
         bounds.chain([None]).zip(self.0)

@@ -1,9 +1,8 @@
 //! The least response time of one half second. A minimum is not a difference of totals, so it has a
 //! word of its own.
 //!
-//! The word is a tag, the round of the ring that the half second is in, and the least time so far.
-//! A thread so late that the slot belongs to another half second finds another tag, and leaves it
-//! unchanged.
+//! The word is a tag, the round of the ring that the half second is in, and the shortest time so far. A thread so late
+//! that the slot belongs to another half second finds another tag, and leaves it unchanged.
 
 use super::half_seconds::SLOTS;
 use super::sync::{
@@ -42,7 +41,7 @@ impl Least {
         self.0.swap(tag(number) | NONE, AcqRel);
     }
 
-    /// Lowers the least time to `us`, unless this is not half second `number` any more.
+    /// Lowers the shortest time to `us`, unless this is not half second `number` any more.
     pub(super) fn lower(&self, number: u64, us: u64) {
         let lowered = tag(number) | us.min(LONGEST_US);
         let mut word = self.0.load(Acquire);

@@ -1,5 +1,4 @@
-//! The ring of half seconds: the totals when each began, which one is current, and how the next one
-//! begins.
+//! The ring of half seconds: the totals when each began, the current half second, and the start of the next.
 //!
 //! One word holds the number of the current half second, and whether others are just beginning:
 //!
@@ -33,7 +32,7 @@ const LARGE: u64 = 1 << 32;
 /// The most that large amounts make of a sum.
 const MOST_OF_LARGE: u64 = 1 << 63;
 
-/// One half second: the totals as it began, and the least response time since.
+/// One half second: the totals as it began, and the shortest response time since.
 #[derive(Debug, Default)]
 struct Slot {
     began_with: [AtomicU64; COUNTS],

@@ -10,9 +10,8 @@ use super::snapshot::Snapshot;
 use super::totals::Count;
 use crate::clock::{Clock, SystemClock};
 
-/// The statistics of one resource (a rule or a named entry point, never a caller): what passed, was
-/// blocked, failed and succeeded, and how fast, over the last second and the last minute, and how
-/// much is in flight.
+/// The statistics of one resource (a rule or a named entry point, never a caller): the units that passed, were blocked,
+/// failed and succeeded, and the response times, over the last second and the last minute, and the units in flight.
 ///
 /// Share it by reference or in an `Arc`: every verb takes `&self`. Each verb has a twin that ends
 /// in `_at` and takes the time as an argument, for callers that have already read it.
@@ -156,8 +155,8 @@ impl<C> Statistics<C> {
     }
 
     /// The counts of each second of the last minute, all as of one moment: sixty seconds, oldest
-    /// first, each with the time at which it began; the last one is incomplete. There are fewer in
-    /// the first minute after the epoch.
+    /// first, each with the time at which it began; the last second is incomplete. There are fewer in the first minute
+    /// after the epoch.
     #[must_use]
     pub fn seconds_at(&self, now: Timestamp) -> Vec<(Timestamp, Snapshot)> {
         self.ring.read(now, |reading| reading.seconds())

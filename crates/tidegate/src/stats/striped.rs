@@ -7,8 +7,8 @@ use std::thread;
 /// The largest number of stripes, a power of two: more threads share them.
 const MOST_STRIPES: usize = 8;
 
-/// `N` counters, each the sum over stripes of which a thread uses one. They wrap. The number of stripes is a power of two,
-/// so that finding the stripe of a thread takes no division.
+/// `N` counters. Each is the sum over stripes, and a thread uses one stripe. Counters wrap. The number of stripes is a
+/// power of two, so that finding the stripe of a thread takes no division.
 #[derive(Debug)]
 pub struct Striped<const N: usize>(Box<[Stripe<N>]>);
 

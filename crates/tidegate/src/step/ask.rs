@@ -13,10 +13,10 @@ use crate::key::Fingerprint;
 use crate::rules::OnStoreError;
 use crate::rules::Policy;
 
-/// Values in place of those of a rule's variant; `None` if the variant's hold.
+/// Values in place of the values of a rule's variant; `None` if the variant's values hold.
 pub(crate) type OwnValues = Option<Arc<Rule>>;
 
-/// The identity of the limiters of a rule, for the lifetime of a gate, whatever policies are put in force.
+/// The identity of the limiters of a rule, for the lifetime of a gate and through all its policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lineage {
     rule: u32,
@@ -213,7 +213,7 @@ pub(crate) struct Descriptors(u64);
 impl Descriptors {
     const LAST: usize = u64::BITS as usize - 1;
 
-    /// The set of this one descriptor.
+    /// The set with one descriptor.
     pub(crate) const fn one(number: usize) -> Self {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }

@@ -27,7 +27,7 @@ pub(crate) enum Step {
         actual: u64,
         /// The token of the permit, if the cost took one.
         token: Option<Token>,
-        /// When the cost was taken, if the caller knows: what counts no more does not come back.
+        /// When the cost was taken, if the caller knows: units that do not count any more do not come back.
         since: Option<Since>,
     },
     /// Resets the limiter: nothing counts as used.
@@ -126,7 +126,7 @@ impl Step {
     }
 
     /// The step that runs on the overflow limiter for a key without a limiter of its own. It gives
-    /// nothing back, because nobody knows whether the units were taken there.
+    /// nothing back, because it is not known whether the units were taken there.
     pub(crate) const fn beyond(self, cost: u64) -> Self {
         match self {
             Self::Refund | Self::Reset { .. } => Self::Peek,

@@ -1,4 +1,4 @@
-//! The standing of a decision: whether the limiters took it, or the rules without the store.
+//! The standing of a decision: made by the limiters, or by the rules without the store.
 
 /// The origin of the decisions of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,7 +88,7 @@ fn of_one_permit_each_of_two_threads_gets_its_turn() {
     });
 }
 
-/// A waiter that is woken for a returned permit, and leaves, wakes the next one.
+/// A waiter that is woken for a returned permit, and leaves, wakes the next waiter.
 #[test]
 fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
     explore(3, || {

@@ -1,5 +1,4 @@
-//! One attempt of a waiter: what is in the way, whether the waiter waits for it, and in which
-//! queue.
+//! One attempt of a waiter: finds the obstacles, and decides if the waiter waits, and in which queue.
 
 use std::task::Waker;
 
@@ -56,8 +55,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         }
         self.waitable.renew();
         let seen = self.waitable.step(Step::Peek);
-        // A request with the same id was answered meanwhile: this one takes nothing from earlier
-        // waiters.
+        // A request with the same id was answered since, so this request takes nothing from earlier waiters.
         if seen.repeated {
             return Ok(self.done(seen));
         }
@@ -72,7 +70,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         if done.allowed {
             return Ok(self.done(done));
         }
-        // A caller that had found nobody waiting was quicker.
+        // A caller that had found no waiter was quicker.
         let obstacles = self.obstacles(&done);
         Err(Box::new((done, obstacles)))
     }
@@ -89,8 +87,8 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     }
 
     /// Waits or gives up after the replies of its limiters, which decided or, because an earlier
-    /// waiter was in the way, were only `looked` at. Returns `None` if nobody is in the way any
-    /// more, or units may have become free since, so that the waiter can ask.
+    /// waiter was in the way, were only `looked` at. Returns `None` if no obstacle is left, or if units may have become
+    /// free since, so that the waiter can ask.
     #[cfg(feature = "redis")]
     pub(super) fn hear(mut self, seen: Done, looked: bool, waker: Waker) -> Option<Progress<Done>> {
         let obstacles = self.obstacles(&seen);
