@@ -1,8 +1,8 @@
 //! Leases: units taken ahead from a store, spent in this process until they end, and given back if they are unspent.
 //!
-//! Everything here is a state machine without clock, network or tasks. The time is that of a clock of this process that
-//! runs on while the machine sleeps, in microseconds since any origin. It is the same for whoever runs it: a gate over a
-//! store, or the simulator, which checks the bounds of all algorithms with lost, late and repeated messages, clocks that
+//! Everything here is a state machine without clock, network or tasks. The time comes from a clock of this process that
+//! runs on while the machine sleeps, in microseconds since any origin. The code is the same for a gate over a store and
+//! for the simulator, which checks the bounds of all algorithms with lost, late and repeated messages, clocks that
 //! drift, and nodes and stores that fail.
 
 mod book;

@@ -74,7 +74,7 @@ impl<S: Store> Leases<S> {
         (ask.source == Source::Rule).then_some(terms)
     }
 
-    /// Returns, of each limiter with leases, how much earlier its units count if they are given back.
+    /// For each limiter with leases, returns the time that units count as taken earlier if they are given back.
     fn leased(&self, asks: &[KeyAsk]) -> InlineList<Option<Micros>> {
         let has_terms = asks.iter().any(|ask| self.terms(ask).is_some());
         let asks = if has_terms { asks } else { &[] };

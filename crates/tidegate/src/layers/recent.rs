@@ -43,8 +43,8 @@ impl<T: Copy + Default> Recent<T> {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
 
-    /// Notes a report until a time, if the last one, with its own end, `gives_way`; it is asked under the lock, also if
-    /// there is no report. If another thread has locked the shard, nothing is noted: every report comes through
+    /// Notes a report until a time, if the last report, with its own end, `gives_way`. The closure runs under the lock,
+    /// also if there is no report. If another thread has locked the shard, nothing is noted: every report comes through
     /// here, and a limiter that is asked often is reported often.
     pub(crate) fn note(
         &self,

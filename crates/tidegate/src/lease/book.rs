@@ -70,14 +70,14 @@ pub struct Wanted {
     pub units: u64,
     /// The time for which they can be spent.
     pub life: Micros,
-    /// The time by which its units count as taken earlier if they are given back.
+    /// The time that its units count as taken earlier if they are given back.
     pub earlier: Micros,
 }
 
 /// The use of a granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
-    /// It can be spent. What is left of it is to be given back when `due` comes ([`Book::close`]).
+    /// It can be spent. Its unspent units are to be given back when `due` comes ([`Book::close`]).
     Held {
         /// By the clock of this process.
         due: Micros,
@@ -102,7 +102,7 @@ pub struct Unspent<K> {
     pub units: u64,
     /// Units of the lease that stay taken.
     pub kept: u64,
-    /// The time by which they count as taken earlier than the lease was.
+    /// The time that they count as taken earlier than the lease.
     pub earlier: Micros,
 }
 

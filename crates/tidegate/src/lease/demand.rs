@@ -12,7 +12,7 @@ struct Sum {
     units: u64,
 }
 
-/// The units asked for in the current life and in the one before it. Lives follow one another from the first request.
+/// The units asked for in the current life and in the previous life. Lives follow one another from the first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
     since: Micros,
@@ -36,13 +36,13 @@ impl Demand {
         asks.then_some(current.units.max(before.units))
     }
 
-    /// Returns whether the current life is the first one in which anybody asks: what one life needs is not known then.
+    /// Returns whether the current life is the first life with requests. The need of one life is not known then.
     pub(super) fn is_new(&mut self, now: Micros, life: Micros) -> bool {
         self.advance(now, life);
         self.before.requests == 0
     }
 
-    /// Returns whether nobody asked in this life and the one before.
+    /// Returns whether no request asked in this life and the previous life.
     pub(super) fn is_none(&mut self, now: Micros, life: Micros) -> bool {
         self.advance(now, life);
         self.current.requests + self.before.requests == 0

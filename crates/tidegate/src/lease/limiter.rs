@@ -1,4 +1,4 @@
-//! The leases of one limiter: what can be spent, what is asked for, and when to ask for more.
+//! The leases of one limiter: the units to spend, the units asked for, and the moment to ask for more.
 
 use tidegate_core::Micros;
 
@@ -11,14 +11,14 @@ use super::units::{Lease, Rest};
 const LEAST: u64 = 2;
 /// The most leases that are held at once: one that is spent, and the next.
 const MOST_HELD: usize = 2;
-/// A share has so many halves of the units that one life needed. Of what drains it has less, and more shares are taken:
-/// units that are given back drain meanwhile.
+/// A share has so many halves of the units that one life needed. Shares of a limit that drains are smaller, and are
+/// renewed more often, because units drain while they are given back.
 const HALVES_OF_NEED: u64 = 4;
 const HALVES_OF_DRAINING: u64 = 1;
 /// After a refusal a node asks for a share again when this part of its life has passed.
 const PART_OF_PAUSE: u64 = 8;
 /// A share that would last for less than this part of its life is not worth having: its window, bucket or tick ends, and
-/// what is unspent then could not be given back in time.
+/// units unspent by then could not be given back in time.
 const PART_OF_LIFE: u64 = 8;
 
 /// A ticket that the store's record of the leases may still name.
@@ -107,8 +107,8 @@ impl Limiter {
         (self.report, self.heard) = (report, now);
     }
 
-    /// Returns the units of a lease to ask for; `None` if one is on its way, more than half of the last one is left, too
-    /// few ask, or the store has too little.
+    /// Returns the units of a lease to ask for; `None` if a lease is on its way, more than half of the last lease is
+    /// left, too few requests ask, or the store has too little.
     pub(super) fn wants(&mut self, now: Micros, nodes: u64) -> Option<u64> {
         let waits = self.asked.is_some() || now < self.not_before;
         let live = self.leases.iter().filter(|lease| lease.is_open(now)).count();
@@ -152,7 +152,7 @@ impl Limiter {
     }
 
     /// Returns the units of the next share, which is asked for as one ends and without a request; `None` if it is no
-    /// share, or nobody asked lately.
+    /// share, or no request asked lately.
     pub(super) fn renewal(&mut self, now: Micros, nodes: u64) -> Option<u64> {
         if self.terms.size == Size::Needed { None } else { self.wants(now, nodes) }
     }
@@ -188,8 +188,8 @@ impl Limiter {
         (units > 0).then_some(excess)
     }
 
-    /// Notes that what exceeded a share is back, or lost. If the lease was closed meanwhile, and no request holds units of
-    /// it, it is taken out.
+    /// Notes that the units above a share are back, or lost. If the lease was closed in between, and no request holds
+    /// units of it, it is taken out.
     pub(super) fn excess_is_back(&mut self, ticket: u64) -> Option<Rest> {
         let place = self.leases.iter().position(|lease| lease.ticket == ticket)?;
         self.leases[place].gives_back = false;
@@ -280,7 +280,7 @@ impl Limiter {
         is_empty
     }
 
-    /// Drops leases of which all units are spent.
+    /// Drops leases whose units are all spent.
     fn drop_spent(&mut self) {
         let Self { leases, open, .. } = self;
         leases.retain(|lease| {
@@ -354,7 +354,7 @@ impl Limiter {
         self.leases.iter().map(|lease| lease.units + lease.held).sum()
     }
 
-    /// Returns whether this limiter can be forgotten: it has nothing, waits for nothing, and nobody asks.
+    /// Returns whether this limiter can be forgotten: it has nothing, waits for nothing, and no request asks.
     pub(super) fn is_idle(&mut self, now: Micros) -> bool {
         self.leases.is_empty()
             && self.open.is_empty()

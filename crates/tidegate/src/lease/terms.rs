@@ -1,10 +1,10 @@
-//! How much of a limit may be leased at once, and for how long: as a lease of a rule, or as a node's share of it.
+//! The units of a limit that may be leased at once, and for how long: as a lease of a rule, or as a node's share of it.
 
 use tidegate_core::{Leasable, Limit, Micros, Rule, Timestamp};
 
 /// Clocks of two machines differ by less than one part in this number, in how fast they run.
 const DRIFT_PART: u64 = 1_000;
-/// A lease is given back when this part of its life has passed, in quarters: what was not spent by then is not needed.
+/// A lease is given back when this part of its life has passed, in quarters: units not spent by then are not needed.
 const QUARTERS_HELD: u64 = 3;
 /// A share of what drains lives for at most this part of the time in which all of it drains, so that a burst can be so
 /// much smaller at most.
@@ -15,7 +15,7 @@ const SHORTEST_SHARE: Micros = Micros::from_millis(10);
 /// The number of units of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
-    /// The units that one life needed lately.
+    /// The units that a recent life needed.
     Needed,
     /// A node's part of what is left, among the nodes that live.
     Part,
@@ -27,8 +27,8 @@ pub(crate) struct Terms {
     pub(super) size: Size,
     most: u64,
     life: Micros,
-    /// The longest life of any node's leases, if units of this rule drain one by one: how long the units of one lease
-    /// may support another.
+    /// The longest life of any node's leases, if units of this rule drain one by one. The units of a lease may support
+    /// another lease for that time.
     longest: Option<Micros>,
     /// The length of a window, bucket or tick that leases end with, if they do.
     width: Option<Micros>,
@@ -50,7 +50,7 @@ impl Terms {
     }
 
     /// Returns the terms for a node's share of a limit; `None` if the rule grants no lease of two units that is worth its
-    /// round trips. What drains is shared for `longest` at most.
+    /// round trips. A limit that drains is shared for at most `longest`.
     pub(crate) fn of_share(rule: &Rule, life: Micros, longest: Micros) -> Option<Self> {
         let drains = rule.leasable(life)?.drains;
         let life = if drains { life.min(drained_in(rule)?).min(longest) } else { life };
@@ -67,7 +67,7 @@ impl Terms {
         self.version
     }
 
-    /// Returns the most units of one lease.
+    /// Returns the maximum units of one lease.
     pub(crate) const fn most(&self) -> u64 {
         self.most
     }

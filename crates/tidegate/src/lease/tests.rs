@@ -65,7 +65,7 @@ fn held() -> Granted {
     Granted::Held { due: at(149_850), ends: at(199_800) }
 }
 
-/// What is left of a lease of 12 units.
+/// The unspent units of a lease of 12 units.
 const fn unspent(ticket: u64, units: u64) -> Unspent<u32> {
     Unspent { key: 7, ticket, units, kept: 12 - units, earlier: EARLIER }
 }

@@ -18,7 +18,7 @@ pub(super) struct Lease {
     pub(super) ends: Micros,
     /// When the rest is to be given back.
     pub(super) due: Micros,
-    /// How much earlier than they were taken its units count if they are given back.
+    /// The time that its units count as taken earlier if they are given back.
     pub(super) earlier: Micros,
     /// Among how many parts the limit was divided for it: one for each node and one for the store. 0 if it is no
     /// share.

@@ -1,8 +1,8 @@
-//! The denial memory: what the store has just denied is denied here again for a moment, without asking the store.
+//! The denial memory: repeats the store's latest denials for a moment, without asking the store.
 //!
-//! A denial says how long it lasts if nothing is given back and no rule changes. Whatever happens elsewhere, it is
-//! repeated for at most [`MOST`] after the request that brought it was sent. What gives units back through this node
-//! ends it immediately.
+//! A denial says how long it lasts if nothing is given back and no rule changes. Other nodes may change that, so the
+//! denial is repeated for at most [`MOST`] after the request that brought it was sent. Units given back through this
+//! node end it immediately.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ use crate::store::memory::Generation;
 
 /// The longest time for which a denial is repeated.
 const MOST: Micros = Micros::from_millis(50);
-/// The part of a wait by which the clocks of this process and the store may differ in speed: one in 1,024.
+/// The clocks of this process and the store may differ in speed by this part of a wait: one in 1,024.
 const DRIFT: u64 = 1_024;
 /// The number of times of giving back that are kept apart.
 const ENDS: usize = 256;
@@ -148,7 +148,7 @@ impl DenialMemory {
     }
 
     /// Refuses a request if the store has just denied one of its limiters this cost or less; `None` if it has not.
-    /// The request must have no id, and nobody may wait for its limiters in this process.
+    /// The request must have no id, and no request may wait for its limiters in this process.
     pub(crate) fn refuse(
         &self,
         generation: &Generation,

@@ -1,4 +1,4 @@
-//! What the store has just denied is denied again, until units come back.
+//! A denial of the store is repeated until units come back.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use tidegate_core::{Micros, Timestamp};
 use crate::key::Fingerprint;
 use crate::layers::recent::Recent;
 
-/// The known denials: of each limiter the least cost that is denied.
+/// The known denials: the smallest denied cost of each limiter.
 #[derive(Debug)]
 pub(super) struct Denied(Recent<u64>);
 

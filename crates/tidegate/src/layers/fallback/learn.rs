@@ -4,7 +4,7 @@ use super::Fallback;
 use crate::store::{KeyAsk, Layer, LimiterReply, StepReply, is_report};
 
 impl<S: Layer> Fallback<S> {
-    /// Keeps a reply for when the store does not decide: what it admitted, what it denied, and what is left.
+    /// Keeps a reply for when the store does not decide: admissions, denials, and the units left.
     pub(super) fn learn(&self, asks: &[KeyAsk], reply: &StepReply) {
         if reply.repeated {
             return;

@@ -9,8 +9,8 @@ use crate::layers::recent::Recent;
 
 /// The time for which a reply of the store holds that less than half of a limiter is left.
 const LITTLE: Micros = Micros::from_millis(100);
-/// The time for which a reply of the store holds that plenty is left, and the number of requests like this one
-/// that are plenty: more than all nodes admit within that time.
+/// The time for which a reply of the store holds that plenty is left; and the number of equal requests that counts as
+/// plenty, which is more than all nodes admit within that time.
 const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The units left of a limiter.

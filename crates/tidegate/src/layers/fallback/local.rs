@@ -23,7 +23,7 @@ use crate::store::{Host, KeyAsk};
 /// The limiters of rules that this process decides while the store does not. They also take what this node
 /// admits through the store, so their usage is known when the store fails.
 ///
-/// The policies in force here are those of the gate, and so are the generations and lineages of rules. Each
+/// The policies in force here are the policies of the gate, with the same generations and lineages of rules. Each
 /// limiter is asked under this node's share of its values, and keeps the values it was last asked under. So
 /// after a change of the share each limiter changes when it is next asked, and no request waits for that.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Local {
         self.memory.change(|| self.now(), next, published)
     }
 
-    /// Puts another share of every limit in force; what was used stays used.
+    /// Puts another share of every limit in force; usage carries over.
     pub(crate) fn split(&self, share: Share) {
         self.parts.split(share);
         self.memory.amend_overflow();

@@ -9,7 +9,7 @@ use crate::rules::{OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, ref
 pub(crate) struct Share {
     /// The number of nodes, at least 1.
     nodes: u32,
-    /// The number of nodes before this one; `None` if no order is known.
+    /// The number of nodes before this node; `None` if no order is known.
     rank: Option<u32>,
 }
 
@@ -89,7 +89,7 @@ impl Share {
     /// Checks whether shares can be made of a policy.
     ///
     /// # Errors
-    /// The values of which no share can be made.
+    /// Returns the values that cannot be divided into shares.
     pub(crate) fn check(self, policy: &Policy) -> Result<(), PolicyErrors> {
         let rules = policy.rules().iter().enumerate();
         for (number, rule) in rules.filter(|(_, rule)| is_local(rule.spec())) {
@@ -102,7 +102,7 @@ impl Share {
     }
 }
 
-/// Returns the numbers of units of which every node needs a share.
+/// Returns the numbers of units that every node needs a share of.
 fn counts(whole: &Spec) -> impl Iterator<Item = u64> {
     let limit = match whole.limit {
         Limit::Units(units) => Some(units),

@@ -33,7 +33,7 @@ impl<S: Store> Leases<S> {
         self.finish(rest);
     }
 
-    /// Ends a lease of which no reply says whether it was granted. If it was, the store gets its units back.
+    /// Ends a lease whose grant is unknown, because no reply came. If it was granted, the store gets its units back.
     pub(super) async fn end_unknown_lease(&self, rest: &Unspent<KeyAsk>) {
         if let Ok(()) = self.given_back(rest).await {
             let calls = self.state.calls();

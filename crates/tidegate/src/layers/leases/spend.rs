@@ -9,20 +9,20 @@ use crate::rules::limit_of;
 use crate::step::Decided;
 use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
 
-/// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, what
-/// it holds is released.
+/// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, it
+/// releases the units it holds.
 pub(super) struct Spending<'a, S: Store> {
     layer: &'a Leases<S>,
     asks: &'a [KeyAsk],
     /// Empty if they are spent or released.
     held: Vec<Leased>,
-    /// For each limiter that uses leased units, how it stands.
+    /// The standing of each limiter that uses leased units.
     standing: InlineList<Option<Here>>,
     /// True if all limiters spend leased units.
     pub(super) is_all: bool,
 }
 
-/// A limiter of which a request uses leased units.
+/// A limiter whose leased units a request uses.
 #[derive(Clone, Copy)]
 struct Here {
     report: Report,
@@ -191,8 +191,7 @@ impl<S: Store> Spending<'_, S> {
         self.layer.commit(self.asks, &std::mem::take(&mut self.held));
     }
 
-    /// Holds the units while a layer around this one decides about the limiters at these places, which the store did
-    /// not.
+    /// Holds the units while an outer layer decides about the limiters at these places, because the store did not.
     fn unless_kept(mut self, places: &[usize], gave_up: GaveUp) -> GaveUp {
         let mut covered = self.decisions().into_vec();
         for place in places {
@@ -235,7 +234,8 @@ fn with_rest(
     reply
 }
 
-/// The reply of a limiter that admits from a lease. What other nodes did since the store's last reply is not known.
+/// The reply of a limiter that admits from a lease. Decisions of other nodes since the store's last reply are not
+/// known.
 fn decided(rule: &Rule, report: Report, since: Option<Timestamp>) -> Option<Decided> {
     let limit = limit_of(rule)?;
     let reset_after = report.idle_at.since(report.at).max(Micros::from_micros(1));

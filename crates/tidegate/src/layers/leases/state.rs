@@ -147,8 +147,8 @@ impl LeaseState {
         Self { held, terms: Arc::default(), version: 0 }
     }
 
-    /// Returns these leases, which are of the policy `before`, under another one. Those of a rule that is other there are
-    /// worth nothing.
+    /// Returns these leases, which belong to the policy `before`, under `policy`. Leases of a rule that differs there
+    /// are worth nothing.
     pub(super) fn under(&self, before: &Policy, policy: &Policy) -> Self {
         let version = self.version + 1;
         self.held.newest.store(version, SeqCst);
@@ -217,7 +217,7 @@ impl LeaseState {
         self.held.giving_back.acquire().await.ok()
     }
 
-    /// Notes how many nodes share the store. What exceeds this node's share of a limit is given back.
+    /// Notes how many nodes share the store. Units above this node's share of a limit are given back.
     pub(super) fn know_nodes(&self, nodes: u64) {
         self.held.nodes.send_if_modified(|known| std::mem::replace(known, nodes) != nodes);
     }

@@ -44,7 +44,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Asks for a lease; returns when it is due and when it ends. A lease that comes too late is given back, and so is
-    /// a lease of which no reply says whether it was granted.
+    /// a lease whose grant is unknown, because no reply came.
     async fn granted(&self, ask: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
         let state = &self.state;
         let _under_way = state.under_way();
@@ -104,9 +104,9 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Waits until a lease is due; while the store is unavailable, until it ends. Gives back meanwhile what exceeds
-    /// this node's share if other nodes join. Returns what is left then, or when the lease is closed; `None` while requests
-    /// hold units of it.
+    /// Waits until a lease is due, or until it ends while the store is unavailable. If other nodes join before, gives
+    /// back the units above this node's share. Returns the unspent units at the end of the wait or when the lease is
+    /// closed; `None` while requests hold units of it.
     async fn hold_lease(
         &self,
         ask: &KeyAsk,

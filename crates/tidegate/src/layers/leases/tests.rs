@@ -45,7 +45,7 @@ async fn with_lease() -> Leases<FakeStore> {
     panic!("no lease was taken");
 }
 
-/// The units in use: those of the store, less those that can still be spent here.
+/// The units in use: the units used in the store, less the units that can still be spent here.
 fn used(layer: &Leases<FakeStore>) -> u64 {
     let counts = layer.counts();
     let held = counts.taken - counts.spent - counts.unspent;

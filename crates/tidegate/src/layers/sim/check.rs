@@ -159,7 +159,7 @@ fn leases(plan: &Plan, history: &History) -> Result<(), String> {
         }
     }
     for (node, account) in history.accounts.iter().enumerate().filter(|(_, one)| !one.crashed) {
-        // A reset forgets leases, of which some are spent.
+        // A reset forgets leases, even if some are spent.
         let own = left.iter().filter(|((of, limiter), _)| *of == node && !is_reset(*limiter));
         let lost = own.map(|(_, units)| units.cast_unsigned()).sum::<u64>();
         // A node that lives to the end has the time to give back all that still counts then.
@@ -263,7 +263,8 @@ fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// At the end of a run that one window outlasts, the store counts what it took less what came back.
+/// At the end of a run that is shorter than a window, the store counts the units that it took, less the units that came
+/// back.
 fn conserved(
     plan: &Plan,
     limiter: usize,

@@ -122,7 +122,7 @@ pub(super) struct Account {
     pub(super) lost: u64,
     /// Of these, the units that came back when they counted no more.
     pub(super) too_late: u64,
-    /// Of these, the units of which no reply came.
+    /// Of these, the units without a reply.
     pub(super) no_reply: u64,
     /// Units of leases that came when nothing waited for them, and were given back.
     pub(super) late: u64,

@@ -127,7 +127,8 @@ impl Link {
         troubles.any(|trouble| now >= trouble.from + NOTICED_MS)
     }
 
-    /// The fate of the next message about a limiter: the same in every run, whatever else is sent at that time.
+    /// The fate of the next message about a limiter. It is the same in every run, regardless of other messages at that
+    /// time.
     fn fate(&self, ask: &KeyAsk) -> Fate {
         let number = {
             let mut calls = self.wire.calls.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,7 +17,7 @@ const REQUESTS: u64 = 500;
 /// The longest time of a step.
 pub(super) const TIMEOUT_MS: u64 = 20;
 
-/// A node that lives for a while. A node that comes back is another one.
+/// A node that lives for a while. A node that comes back is another node.
 #[derive(Clone, Debug)]
 pub(super) struct NodePlan {
     pub(super) joins: u64,

@@ -306,7 +306,7 @@ impl Run {
         }
     }
 
-    /// Lets the nodes know, a while later, how many they are.
+    /// Tells the nodes their number, a while later.
     fn count(&self) {
         let nodes = self.is_up.iter().filter(|is_up| **is_up).count() as u64;
         let up = self.nodes.iter().zip(&self.is_up).filter(|(_, is_up)| **is_up);

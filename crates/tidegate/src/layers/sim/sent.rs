@@ -137,7 +137,7 @@ impl SentStep {
     }
 }
 
-/// A reply at the node. If it is dropped, what it tells of is given back.
+/// A reply at the node. If it is dropped, the units that it granted are given back.
 pub(super) struct Delivered {
     link: Link,
     step: Arc<SentStep>,

@@ -8,15 +8,15 @@ use super::{Ask, Book, Leased, Unspent, Wanted};
 use crate::lease::units::Rest;
 
 impl<K: Clone + Eq + Hash> Book<K> {
-    /// Spends units that a request holds, because the store admitted the rest of it. Returns what is left of leases
-    /// that were closed meanwhile.
+    /// Spends units that a request holds, because the store admitted the rest of it. Returns the unspent units of
+    /// leases that were closed while it held them.
     pub(crate) fn commit(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
         self.counts.spent += held.iter().map(|part| part.units).sum::<u64>();
         self.decided(asks, held, true)
     }
 
     /// Releases units that a request holds, because the store refused it or did not reply. They can be spent until
-    /// their lease is closed. Returns what is left of leases that were closed meanwhile.
+    /// their lease is closed. Returns the unspent units of leases that were closed while it held them.
     pub(crate) fn release(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
         self.decided(asks, held, false)
     }
@@ -33,9 +33,9 @@ impl<K: Clone + Eq + Hash> Book<K> {
         all
     }
 
-    /// Closes a lease when it is due, and takes out what is left of it; `None` while requests hold units of it or some are
-    /// on their way back: then the last of these takes it out. A lease that has ended meanwhile is given back as well: what is given back counts by
-    /// when it was taken.
+    /// Closes a lease when it is due, and takes out its unspent units. Returns `None` while requests hold units of it
+    /// or some are on their way back; then the last of these takes them out. A lease that has ended is given back as
+    /// well, because units that come back count from when they were taken.
     pub(crate) fn close(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
         let rest = self.limiters.get_mut(key)?.close(ticket)?;
         Some(self.taken_out(key.clone(), rest))

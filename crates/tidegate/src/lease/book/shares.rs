@@ -7,8 +7,8 @@ use tidegate_core::Micros;
 use super::{Book, Unspent, Wanted};
 
 impl<K: Clone + Eq + Hash> Book<K> {
-    /// Returns a share to ask the store for as one ends, without a request; `None` if the limiter has no shares, nobody
-    /// asked lately, or its terms have another version by now.
+    /// Returns a share to ask the store for as one ends, without a request; `None` if the limiter has no shares, no
+    /// request asked lately, or its terms have another version by now.
     pub(crate) fn renewal(
         &mut self,
         now: Micros,
@@ -31,7 +31,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         Some(self.taken_out(key.clone(), excess))
     }
 
-    /// Notes that what exceeded a share is back, or lost. Returns what is left of the share if it was closed meanwhile.
+    /// Notes that the units above a share are back, or lost. Returns the unspent units of the share if it was closed in
+    /// between.
     pub(crate) fn excess_is_back(&mut self, key: &K, ticket: u64) -> Option<Unspent<K>> {
         let rest = self.limiters.get_mut(key)?.excess_is_back(ticket)?;
         Some(self.taken_out(key.clone(), rest))

@@ -1,13 +1,13 @@
 //! The judge of a history. It knows the bound of each algorithm, and what leases may cost.
 //!
 //! - No interval of length W admits more than the bound of the rule, plus one limit for each loss of data, or after a
-//!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound. What a
-//!   reservation turned out not to need was never admitted.
-//! - The store never counts less than the spent units alone would, and what can still be spent; nor more than they and
-//!   what was leased and neither spent nor returned. So nobody is admitted for whom the algorithm has no room, and
-//!   nobody is refused for more than the leased units.
+//!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound. Surplus
+//!   units of a reservation were never admitted.
+//! - The store never counts less than the spent units and the units that can still be spent, and never more than the
+//!   spent units and the leased units that were neither spent nor returned. So no request is admitted without room in
+//!   the algorithm, and no request is refused for more than the leased units.
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
-//!   taken by. What the books say was spent, was.
+//!   taken by. Units that the books call spent were spent.
 //! - Units are conserved: each unit that the store took was told to a caller, or came back, or was lost for one cause.
 
 mod below;
@@ -51,13 +51,13 @@ pub(super) struct Summary {
     pub(super) cut: u64,
     /// Steps of the store's clock.
     pub(super) steps: u64,
-    /// Units of runs that lose no node, no data and no rule: what the exact mode admits, and what was admitted.
+    /// Units of runs that lose no node, no data and no rule: admitted in the exact mode, and admitted with leases.
     pub(super) reference: u64,
     pub(super) admitted: u64,
     /// Units that callers were told, and units that were lost, in the order of [`Why`].
     pub(super) answered: u64,
     pub(super) lost: [u64; Why::COUNT],
-    /// Of runs in which all nodes are asked alike: what one limiter would admit, and what they did.
+    /// Units of runs in which all nodes are asked alike: admitted by a single limiter, and admitted by the nodes.
     pub(super) possible: u64,
     pub(super) even: u64,
 }
@@ -148,7 +148,7 @@ fn bound(rule: &Rule, largest_cost: u64) -> u64 {
     rule.bound(largest_cost).unwrap_or_default() + of_first
 }
 
-/// The requests that nobody waited for when they were admitted: nobody was admitted by them, if they were undone.
+/// The requests whose callers had given up when they were admitted, and which were undone: they admitted no caller.
 fn undone(events: &[&Event]) -> BTreeSet<RequestId> {
     let undone = events.iter().filter_map(|event| match event.what {
         What::Undone { by, .. } => Some(by),
@@ -162,7 +162,7 @@ fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String>
     let rules = if count(&What::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
     let most_limit = rules.iter().map(limit).max().unwrap_or_default();
     let window = window(key);
-    // What takes units while the clock is behind takes them at the last instant that counted.
+    // Units that are taken while the clock runs late are taken at the last instant that counted.
     let moves = |by: i64| by > 0 || by.unsigned_abs() > window;
     let steps =
         events.iter().filter(|event| matches!(event.what, What::Stepped { by } if moves(by)));
@@ -210,7 +210,7 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
                 continue;
             }
             What::Lost => {
-                // What was returned may be taken again then, with the record of that.
+                // The store lost the record of the return, so the returned units may be taken back once more.
                 ledger.values_mut().for_each(|lease| lease.gone -= lease.returned);
                 ledger.values_mut().for_each(|lease| lease.returned = 0);
                 continue;
@@ -244,8 +244,8 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// What of a lease was neither spent nor is known to be back. Units that are given back leave a window with the oldest
-/// units, and what of them has drained from a level does not come back.
+/// The units of a lease that were neither spent nor are known to be back. Units that are given back leave a window with
+/// the oldest units, and units that have drained from a level do not come back.
 struct Idle {
     units: u64,
     end: u64,
@@ -361,7 +361,7 @@ fn as_counted(
     Ok(())
 }
 
-/// The counts of a node's books, next to those of its history.
+/// Compares the counts of a node's books with its history.
 fn is_true(account: &Account) -> Result<(), String> {
     let Account { taken, spent, unspent, held, truly_spent } = *account;
     if spent == truly_spent && taken == spent + unspent + held {

@@ -2,7 +2,7 @@
 
 use tidegate_core::Micros;
 
-/// Three clocks of one machine, of which leases use the first.
+/// Three clocks of one machine. Leases use the first.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     origin: u64,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// A lease, by the node that asked for it, how often that node had begun, and the ticket.
+/// A lease: the node that asked for it, the number of starts of that node, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
 
 /// A request that a store decided, likewise.
@@ -25,7 +25,7 @@ pub(super) enum What {
     Answered { by: RequestId, units: u64 },
     /// Units that the store took will neither be told to a caller nor come back.
     Missed { of: Source, units: u64, why: Why },
-    /// The store got units of a request back that nobody waited for any more, as taken at `since`.
+    /// The store got units back, as taken at `since`, of a request that no caller waited for any more.
     Undone { by: RequestId, units: u64, since: u64 },
     /// The store took units for a lease that can be spent before `end`.
     Granted { id: GrantId, units: u64, end: u64, revision: usize },
@@ -33,8 +33,8 @@ pub(super) enum What {
     Spent { id: GrantId, units: u64, revision: usize },
     /// The store got units of a lease back, as taken at `since`.
     Returned { id: GrantId, units: u64, since: u64 },
-    /// What the store counts as used, and what all nodes hold of their leases, after a request that was admitted
-    /// there or refused.
+    /// The units that the store counts as used, and the leased units that all nodes hold, after a request that the
+    /// store admitted or refused.
     Stands { used: u64, held: u64, refused: bool },
     /// A reservation turned out to need so many units less of those that a request took, or that were spent of a lease
     /// at that time.
@@ -77,7 +77,7 @@ impl Why {
     pub(super) const COUNT: usize = Self::Unsettled as usize + 1;
 }
 
-/// An event: when, of which limiter, and what.
+/// An event: its time, its limiter, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) time: u64,
@@ -108,7 +108,7 @@ pub(super) struct History {
     pub(super) gone: BTreeSet<(usize, u64)>,
     /// Units that were given back again, because no reply had come.
     pub(super) again: u64,
-    /// Replies to requests that nobody waited for.
+    /// Replies to requests that no caller waited for.
     pub(super) late: u64,
     /// Shares that were asked for without a request, and units that were given back because a node joined.
     pub(super) renewed: u64,

@@ -16,7 +16,7 @@ use super::plan::{Plan, Work};
 use super::store::{Leased as Taken, Question, Reply};
 pub(super) use works::Working;
 
-/// What gives up waiting when the deadline has passed.
+/// A wait that ends when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     Request(u64),
@@ -33,7 +33,7 @@ pub(super) enum Wait {
     Back(u64),
 }
 
-/// A lease of which the rest is to be given back in a while.
+/// A lease whose unspent units are to be given back in a while.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
     pub(super) after: u64,

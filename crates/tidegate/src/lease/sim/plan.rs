@@ -36,9 +36,9 @@ pub(super) enum Fault {
     Leave { node: usize, again_after: u64 },
     /// No message reaches the node or comes from it for this time.
     Cut { node: usize, time: u64 },
-    /// The store stands still for this time. What reaches it meanwhile is answered late.
+    /// The store stands still for this time. Messages that reach it during that time are answered late.
     Freeze { time: u64 },
-    /// The store is away for this time, and comes back with its data. What is sent meanwhile does not reach it.
+    /// The store is away for this time, and comes back with its data. Messages sent during that time do not reach it.
     Restart { time: u64 },
     /// The store stands still, and after this time a replica that has all of its data is in its place. Later it goes on
     /// by itself with what was sent to it before.
@@ -64,8 +64,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) rules: [Rule; 2],
-    /// The terms under both; nodes with even numbers have the first ones. Those of the others have a shorter life, or
-    /// are leases next to shares.
+    /// The terms under both rules; nodes with even numbers have the first terms. The terms of other nodes have a
+    /// shorter life, or are leases next to shares.
     terms: [[Option<Terms>; 2]; 2],
     pub(super) life: Micros,
 }
@@ -85,7 +85,7 @@ pub(super) struct Plan {
     /// The reading of the store's clock at the beginning.
     pub(super) origin: u64,
     pub(super) keys: Vec<Key>,
-    /// How much faster than the store's the clock of each node runs, in parts per million.
+    /// The speed of each node's clock above the store's, in parts per million.
     pub(super) drifts: Vec<i64>,
     /// When each node joins.
     pub(super) joins: Vec<u64>,
@@ -141,7 +141,7 @@ impl Plan {
         if kind == Kind::Lasting {
             (length, pause) = (LASTING * life, nodes as u64 * LASTING * life / LASTING_REQUESTS);
         }
-        // What is given back may count as taken one life earlier.
+        // Units that are given back may count as taken one life earlier.
         let first = keys.iter().map(|key| key.life.as_micros()).max().unwrap_or_default();
         let length = first + length;
         let calm = rng.chance(40) || is_even;
@@ -205,7 +205,7 @@ const fn rng_drift(seed: u64) -> i64 {
     (seed % 1_900) as i64 - 950
 }
 
-/// A limiter, of which some part of `per_second` requests ask.
+/// A limiter that some part of `per_second` requests ask.
 fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     let algorithms = [
         AlgorithmKind::FixedWindow,
@@ -241,7 +241,7 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     let most = (limit * rng.pick([10, 30, 100]) / 100).max(2);
     let shorter = Micros::from_micros(life.as_micros() / rng.pick([1, 2, 5]));
     let leases = |own| rules.each_ref().map(|rule| Terms::of(rule, most, own, life));
-    // What drains lives no longer than any lease.
+    // Shares that drain live no longer than any lease.
     let shares = |own: Micros| {
         let twice = own.plus(own);
         rules.each_ref().map(|rule| Terms::of_share(rule, twice, life))

@@ -1,4 +1,4 @@
-//! The events of a run in the order of their time; those of one time in the order in which they were added.
+//! The events of a run in the order of their time; events of the same time stay in the order in which they were added.
 
 use std::collections::BTreeMap;
 

@@ -22,9 +22,9 @@ pub(super) enum Question {
         /// The lowest ticket of the node and key that is not done.
         oldest: u64,
     },
-    /// Gives units of a lease back, of which `kept` stay taken. The question has a number of its node.
+    /// Gives units of a lease back; `kept` units stay taken. The question has a number of its node.
     GiveBack { id: GrantId, number: u64, key: usize, units: u64, kept: u64, earlier: Micros },
-    /// Gives units of a request back that nobody waits for.
+    /// Gives back the units of a request that no caller waits for.
     Undo {
         by: RequestId,
         /// The server that took them.
@@ -76,7 +76,7 @@ impl Reply {
     }
 }
 
-/// How a limiter stands after a step, under which of its rules, and the cost of the request.
+/// The standing of a limiter after a step, the rule it is under, and the cost of the request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stands {
     pub(super) key: usize,
@@ -302,7 +302,7 @@ fn report(limiter: &dyn Stored, now: Timestamp) -> Report {
     Report { remaining: limiter.remaining(now), at, idle_at: at }
 }
 
-/// The time of a run that was so long before another one.
+/// The time of a run that is `by` before `time`.
 const fn before(time: u64, by: Micros) -> u64 {
     time.saturating_sub(by.as_micros())
 }

@@ -1,4 +1,4 @@
-//! One limiter of the simulated store, whatever its algorithm: the core's own verbs, by virtual time.
+//! One limiter of the simulated store, with any algorithm: the core's own verbs, by virtual time.
 
 use std::any::Any;
 use std::fmt;
@@ -146,7 +146,7 @@ impl<R: Algorithm> Stored for Of<R> {
     }
 }
 
-/// What holds up the level under a long lease may be the units of a shorter one, which come back first.
+/// The units that hold up the level under a long lease may belong to a shorter lease, and come back first.
 #[test]
 fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() {
     let rule = Rule::new(tidegate_core::Spec::per_second(1_000)).expect("a rule");
@@ -170,7 +170,7 @@ fn a_short_lease_that_comes_back_leaves_the_level_that_a_longer_one_relies_on() 
     assert!(without.used(at(200)) < 20, "it would not hold if lives were all alike");
 }
 
-/// What holds up the level under a lease may be units of a reservation that is settled for nothing.
+/// The units that hold up the level under a lease may belong to a reservation that is settled for nothing.
 #[test]
 fn a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on() {
     let rule = Rule::new(tidegate_core::Spec::per_second(1_000)).expect("a rule");

@@ -70,7 +70,7 @@ enum Next {
 pub(super) struct World<'a> {
     plan: &'a Plan,
     rng: Rng,
-    /// What the clients of each node ask for: the same, whatever else happens.
+    /// The requests of each node's clients. They do not depend on other events.
     traffic: Vec<Rng>,
     /// The copies of replies on their way, by what their step took units for, until a node receives the first.
     replies: BTreeMap<Source, u64>,

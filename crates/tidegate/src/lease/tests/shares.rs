@@ -1,4 +1,4 @@
-//! Single steps of shares: how large they are, when they are renewed, and what a node that joins gets of them.
+//! Single steps of shares: their size, their renewal, and the units that a joining node gets of them.
 
 use std::time::Duration;
 

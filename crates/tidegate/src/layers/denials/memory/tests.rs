@@ -15,7 +15,7 @@ use crate::step::{Descriptors, Lineage, Source};
 use crate::store::fake::host;
 use testkit::traffic::Rng;
 
-/// What a clock error of one in 1,024 is within the time that a denial is repeated, in microseconds.
+/// A clock error of one in 1,024 within the time that a denial is repeated, in microseconds.
 const CLOCK_ERROR_US: u64 = 50;
 const USERS: [&str; 3] = ["ada", "bob", "cyd"];
 

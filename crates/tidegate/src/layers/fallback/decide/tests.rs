@@ -178,8 +178,8 @@ fn half_of_a_small_limit_is_not_plenty() {
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }
 
-/// What is left was read twice: between the two, an older reply made unknown what was little. So a request was admitted
-/// here that many others asked the store for: the 501st of 500.
+/// The units left were read twice. Between the two reads an older reply turned "little is left" into "unknown", so a
+/// request was admitted here while many others asked the store: the 501st of 500.
 #[test]
 fn replies_of_others_while_a_request_is_decided_admit_nothing_that_many_ask_for() {
     let error = StoreError::Overloaded { together: true };

@@ -16,10 +16,10 @@ fn admitted(history: &History, limiter: usize) -> u64 {
 
 /// Compares a run that loses no node and no data with the same run without leases and shares, limiter by limiter.
 ///
-/// Of a limit whose window outlasts the run, nine tenths are admitted at least, whatever messages and outages do. The
-/// definitions forbid that where another rule of a request has leases and a short window or a bucket: units that are held
-/// when a window ends, or that drain on their way back, are lost to callers. Units that a node admits without
-/// the store are not compared, because a node that holds units admits nothing on top of them.
+/// If the window of a limit outlasts the run, at least nine tenths of the limit are admitted, with any messages lost
+/// and any outages. The definitions forbid that where another rule of a request has leases and a short window or a
+/// bucket: units that are held when a window ends, or that drain on their way back, are lost to callers. Units that a
+/// node admits without the store are not compared, because a node that holds units admits nothing on top of them.
 pub(in super::super) fn below(
     plan: &Plan,
     history: &History,

@@ -1,4 +1,4 @@
-//! The judge from below: what a run with leases or shares admits, next to the same run without.
+//! The judge from below: compares a run with leases or shares with the same run without.
 
 use tidegate_core::{Field, Limit, Rule};
 
@@ -77,8 +77,8 @@ fn drained(rule: &Rule, time: u64) -> u64 {
 
 /// Compares a run that loses no node, no data and no rule with the same run without leases.
 ///
-/// - Of a limit whose window lasts longer than the run, at least 99 in 100 units can be had that can be had without leases,
-///   whatever faults and refusals there were; what was lost with a message is lost in both.
+/// - If the window of a limit lasts longer than the run, at least 99 in 100 units can be had that can be had without
+///   leases, with any faults and refusals; units lost with a message are lost in both runs.
 /// - Callers are told of at least nine tenths of what they are told of without leases, while messages are quick and none is
 ///   lost. Otherwise they may be told later: units are held elsewhere, or are on their way back. Reservations of a level are
 ///   the case in which the definition forbids that: under leases what they give back counts as taken a life earlier.

@@ -1,5 +1,4 @@
-//! What the steps of the store's clock do to one limiter: what it took before a step back of more than W comes back no
-//! more.
+//! The effect of the store's clock steps on a limiter: units taken before a step back of more than W come back no more.
 
 use super::super::history::{Event, What};
 
@@ -10,13 +9,13 @@ const NEVER: i64 = i64::MIN / 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     window: i64,
-    /// How much earlier than they were taken units may count that are given back, at most.
+    /// The longest time that units may count as taken earlier than they were, when they are given back.
     earlier: i64,
     stepped: i64,
     /// The instant of the last unit that was taken.
     last: i64,
-    /// How often it has found the clock behind by more than W, and how often when the store last lost data: a state that
-    /// took its place then knows nothing of those.
+    /// The number of times that it found the clock back by more than W, now and when the store last lost data. A state
+    /// that replaced the lost state knows nothing of the latter.
     times: u64,
     unknown: u64,
 }
@@ -64,7 +63,7 @@ impl Clock {
         times == taken.times.max(self.unknown) && taken.at - at <= self.window + self.earlier
     }
 
-    /// The instant that counts at a time, and how often the clock was behind until then.
+    /// The instant that counts at a time, and the number of times that the clock was back by more than W until then.
     fn meets(&self, time: u64) -> (i64, u64) {
         let now = time.cast_signed() + self.stepped;
         if self.last - now > self.window {

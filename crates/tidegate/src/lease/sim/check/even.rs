@@ -1,4 +1,4 @@
-//! The judge of runs in which nothing fails and all nodes are asked alike: how much they admit at least.
+//! The judge of runs in which nothing fails and all nodes are asked alike: checks the minimum that they admit.
 
 use tidegate_core::Timestamp;
 
@@ -13,8 +13,8 @@ const BY_CHANCE: u64 = 5;
 /// While all nodes live and are asked alike, they admit at least three fifths of what one limiter admits that decides all
 /// requests, and each of them at least three fifths of an equal part of that, less what is had by chance.
 ///
-/// No much tighter bound holds for all algorithms: the least of 20,000 such runs were 64 % of all, and 61 % of a part with what
-/// is had by chance, in a `sliding_window` and a `sliding_log`.
+/// No much tighter bound holds for all algorithms: the minimum over 20,000 such runs was 64 % of all, and 61 % of a
+/// part including the units had by chance, in a `sliding_window` and a `sliding_log`.
 pub(super) fn as_stated(
     plan: &Plan,
     history: &History,

@@ -38,7 +38,7 @@ pub(super) fn adds_up(
             }
             What::Missed { of, .. } | What::Unused { of, .. } | What::Settled { of, .. } => of,
             What::Lost => {
-                // What was given back may be taken again then, with the record of that.
+                // The store lost the record of the return, so the returned units may be taken back once more.
                 let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, Source::Lease(_)));
                 leases.for_each(|(_, account)| (account.back, account.lost) = (0, 0));
                 continue;

@@ -1,10 +1,10 @@
-//! What reservations turned out not to need, by when they took it.
+//! The surplus of reservations, by when it was taken.
 
 use std::collections::BTreeMap;
 
 use super::super::history::{Event, Source, What};
 
-/// The units that were taken and not needed, by what they were taken for. What was spent of a lease has a time as well.
+/// The units that were taken and not needed, by their source. Spent units of a lease have a time as well.
 pub(super) struct Surplus(BTreeMap<(Source, u64), u64>);
 
 impl Surplus {

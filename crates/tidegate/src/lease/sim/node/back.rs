@@ -52,7 +52,7 @@ impl Node<'_> {
         sent
     }
 
-    /// The store has units back. Gives back what is left of their lease, if it was closed meanwhile, or ends it.
+    /// The store has units back. Gives back the unspent units of their lease, if it was closed in between, or ends it.
     pub(super) fn is_back(&mut self, time: u64, number: u64, history: &mut History) -> Vec<Sent> {
         let Some((rest, ends)) = self.backs.remove(&number) else { return Vec::new() };
         if !ends {

@@ -1,4 +1,4 @@
-//! The end of a request at a node: it is admitted, refused, or undone because nobody waits for it.
+//! The end of a request at a node: it is admitted, refused, or undone because no caller waits for it.
 
 use super::super::super::Leased;
 use super::super::history::{History, RequestId, What};
@@ -6,7 +6,7 @@ use super::super::store::{Question, Stands};
 use super::{Node, Sent, Waiting, of_store};
 
 impl Node<'_> {
-    /// Undoes a request that nobody waits for, once.
+    /// Undoes a request that no caller waits for, once.
     pub(super) fn late(
         &mut self,
         request: RequestId,

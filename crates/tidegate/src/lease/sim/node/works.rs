@@ -22,7 +22,7 @@ struct Reserved {
     cost: u64,
     /// When the store took the oldest of them.
     since: Timestamp,
-    /// What they were taken for, when they were spent if that is a lease, and how many.
+    /// The source of the units, the time when they were spent if that is a lease, and their number.
     of: Vec<(Source, u64, u64)>,
 }
 

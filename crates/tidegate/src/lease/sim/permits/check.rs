@@ -1,7 +1,7 @@
 //! The judge of a history of permits. It keeps its own list of those that are out, from the definition in SPEC.md.
 //!
-//! - A permit is given just if its units and those that are out fit in the limit: so never more are out by the store's
-//!   clock, and those of a crashed holder come back at the end of their life.
+//! - A permit is given only if its units and the units that are out fit in the limit. So never more are out by the
+//!   store's clock, and the units of a crashed holder come back at the end of their life.
 //! - A token is larger than all before it. The resource never takes a write of an earlier holder after one of a later.
 //! - A renewal answers whether the permit was out. It, a return, and whatever is repeated or late change nothing else.
 //! - The work that runs is within the limit, and one limit more for a life after each loss of data.
@@ -79,7 +79,7 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// The permits that the store should know, and the time and the token of the last one.
+/// The permits that the store should know, and the time and the token of the last permit.
 #[derive(Clone, Debug, Default)]
 struct State {
     /// The units and the end of each, by its token.
@@ -214,7 +214,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Of a permit only its own units come back: after a loss of data another one may have its token.
+    /// Of a permit only its own units come back: after a loss of data another permit may have its token.
     fn give_back(&mut self, at: u64, token: u64, units: u64) {
         let Some((left, _)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at)
         else {

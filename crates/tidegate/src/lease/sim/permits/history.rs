@@ -1,4 +1,4 @@
-//! The history of a run: what the store did for whom, what the resource took, and how much work ran.
+//! The history of a run: the actions of the store, the writes of the resource, and the work that ran.
 
 use tidegate_core::Token;
 
@@ -38,7 +38,7 @@ pub(super) enum What {
     },
 }
 
-/// An event of the store: what its clock showed, what happened, and the units in use after that.
+/// An event of the store: the time on its clock, the event, and the units in use after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) now: u64,
@@ -50,7 +50,7 @@ pub(super) struct Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct History {
     pub(super) store: Vec<Event>,
-    /// What the resource took, in that order: the numbers of the permits.
+    /// The numbers of the permits that the resource accepted, in order.
     pub(super) written: Vec<usize>,
     /// Writes that the resource refused.
     pub(super) fenced: u64,

@@ -39,16 +39,16 @@ pub(super) struct Plan {
     /// The limit, and the limit after a change.
     pub(super) limits: [u64; 2],
     pub(super) life: Micros,
-    /// How much faster than the store's the clock of each node runs, in parts per million.
+    /// The speed of each node's clock above the store's, in parts per million.
     pub(super) drifts: Vec<i64>,
     pub(super) length: u64,
     /// Mean time between two jobs of a node, and how often a few begin at once.
     pub(super) pause: u64,
     pub(super) together_percent: u64,
-    /// The longest work of a job, and the most units of its permit.
+    /// The longest work of a job, and the maximum units of its permit.
     pub(super) longest_work: u64,
     pub(super) largest_cost: u64,
-    /// How often the store looks whether it can forget the limiter.
+    /// The chance, in percent, that the store tries to forget the limiter before a question.
     pub(super) swept_percent: u64,
     pub(super) network: Network,
     /// The time for which a job waits for its permit.

@@ -30,7 +30,7 @@ pub(super) struct World<'a> {
     events: Queue<Next>,
     nodes: Vec<Node>,
     limiter: Box<dyn Stored>,
-    /// What the replica has, and whether that is of the second rule.
+    /// The replica's limiter, and true if it is under the second rule.
     replica: (Box<dyn Stored>, bool),
     is_changed: bool,
     /// By how much the store's clock has stepped.

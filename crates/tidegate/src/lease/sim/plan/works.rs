@@ -1,4 +1,5 @@
-//! What a plan has of reservations, and of steps of the store's clock, which they are settled across.
+//! The part of a plan about reservations, and about the clock steps of the store that fall between reservation and
+//! settlement.
 
 use testkit::traffic::Rng;
 use tidegate_core::Micros;
@@ -8,7 +9,7 @@ use super::{Fault, Kind, Plan};
 /// A step that is longer than every run and window.
 const FAR: i64 = 3_600_000_000;
 
-/// The work of one reservation: how long it takes, and what part of the reserved cost it needs.
+/// The work of one reservation: the time it takes, and the part of the reserved cost that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Work {
     pub(in super::super) until: u64,
@@ -16,7 +17,7 @@ pub(in super::super) struct Work {
 }
 
 impl Work {
-    /// What a reserved cost turns out to be.
+    /// The actual cost of a reserved cost.
     pub(in super::super) const fn actual(self, cost: u64) -> u64 {
         cost * self.percent / 100
     }

@@ -1,4 +1,4 @@
-//! What happens to nodes and the store when something fails.
+//! Failures of nodes and of the store.
 
 use super::super::plan::Fault;
 use super::{Next, World};

@@ -12,7 +12,7 @@ pub(super) struct Former<'a> {
     store: Store<'a>,
     /// It stands still until then.
     until: u64,
-    /// What it did that its successor does not know.
+    /// Its actions that its successor does not know.
     history: History,
 }
 
@@ -54,7 +54,7 @@ impl World<'_> {
             // Its successor counts what it took before.
             return self.not_heard(&question);
         }
-        // What it has back is not back at its successor.
+        // Units given back to it are not back at its successor.
         let Some(reply) = store.ask(time, &question, history, |_| 0) else { return };
         if !matches!(reply, Reply::Back { .. })
             && let Some(delay) = self.plan.network.delay(&mut self.rng)

@@ -5,11 +5,11 @@ use super::super::plan::Kind;
 use super::super::store::Question;
 use super::{Next, World};
 
-/// Most of the final requests for one unit: what a limit can have left.
+/// The maximum number of final requests for one unit, which find the units that a limit has left.
 const LAST_REQUESTS: u64 = 4_000;
 
 impl World<'_> {
-    /// A client asks a node, and the next one will.
+    /// A client asks a node, and the next request is scheduled.
     pub(super) fn request(&mut self, node: usize) {
         if self.time >= self.plan.length {
             return;
