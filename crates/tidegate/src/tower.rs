@@ -1,5 +1,5 @@
 //! A [`tower`](https://docs.rs/tower) layer that puts a [`Gate`](crate::Gate) in front of a service
-//! (feature `tower`): in axum, hyper and tonic, and, outgoing, behind a client of hyper or reqwest.
+//! (feature `tower`): in axum, hyper and tonic, and, for outgoing requests, under a client of hyper or reqwest.
 //!
 //! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
 //! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;

@@ -11,8 +11,8 @@ use super::units::{Lease, Rest};
 const LEAST: u64 = 2;
 /// The most leases that are held at once: one that is spent, and the next.
 const MOST_HELD: usize = 2;
-/// A share has so many halves of the units that one life needed. Shares of a limit that drains are smaller, and are
-/// renewed more often, because units drain while they are given back.
+/// A share has so many halves of the units that a recent life needed. Shares of a limit that drains are smaller, and
+/// are renewed more often, because units drain while they are given back.
 const HALVES_OF_NEED: u64 = 4;
 const HALVES_OF_DRAINING: u64 = 1;
 /// After a refusal a node asks for a share again when this part of its life has passed.

@@ -44,7 +44,7 @@ impl Hooks {
         (self.units_back)(asks);
     }
 
-    /// Notes that `nodes` share the store, and that so many of them come before this one in an order that all of them
+    /// Notes that `nodes` share the store, and that `before` of them precede this node in an order that all of them
     /// know. Each node has an equal share of a limit that it decides without the store.
     pub fn nodes(&self, nodes: u64, before: u64) {
         (self.nodes)(nodes, before);
@@ -62,9 +62,9 @@ impl fmt::Debug for Hooks {
 /// A step is all or nothing: if a limiter that is enforced refuses the request, no limiter takes anything. The
 /// order of calls is not the order of decisions.
 ///
-/// A layer is a struct over another store, and a store itself. It answers what it can, hands the rest inward, and notes
-/// what comes back. Each verb passes through every layer, so that a layer forgets what a settlement or a reset makes
-/// untrue.
+/// A layer is a struct over another store, and a store itself. It answers the asks that it can, hands the rest inward,
+/// and notes the replies. Each verb passes through every layer, so that a layer forgets knowledge that a settlement or
+/// a reset makes untrue.
 pub trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
@@ -213,7 +213,8 @@ pub(crate) trait Layer: Store {
     }
 }
 
-/// The error of a step that was not decided. If it is dropped, what the step took, or takes later, is given back.
+/// The error of a step that was not decided. If it is dropped, units that the step took, or takes later, are given
+/// back.
 #[derive(Debug)]
 pub struct GaveUp {
     /// Why the step was not decided.
@@ -238,12 +239,13 @@ impl GaveUp {
     }
 }
 
-/// Units that a step took, or takes later, and of which no caller was told. If this is dropped, they are given back.
+/// Units that a step took, or takes later, without a caller to receive them. If this is dropped, they are given back.
 #[derive(Default)]
 pub struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
 
 impl Late {
-    /// Units of which `decided` is told, once, whether they are kept: true if the request is admitted without the store.
+    /// Creates late units. `decided` is called once and says whether they are kept: true if the request is admitted
+    /// without the store.
     pub fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
         Self(vec![Box::new(decided)])
     }

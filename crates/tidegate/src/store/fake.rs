@@ -25,10 +25,10 @@ pub(crate) use limiters::Limiters;
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
-/// How long a step may take.
+/// The deadline of a step.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What goes wrong with a step.
+/// A fault in a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The store does nothing.
@@ -49,14 +49,14 @@ pub(crate) struct FakeStore {
 #[derive(Debug)]
 struct Shared {
     host: Host,
-    /// Whether each limiter lives in a slot of its own.
+    /// True if each limiter lives in a slot of its own.
     has_slots: bool,
     state: Mutex<Faults>,
 }
 
 #[derive(Debug, Default)]
 struct Faults {
-    /// What goes wrong with the next steps.
+    /// The faults of the next steps.
     faults: VecDeque<Option<Fault>>,
     /// The verbs and the keys of the steps so far.
     steps: Vec<(Verb, Vec<String>)>,

@@ -9,8 +9,8 @@ use super::keyed::Keyed;
 use crate::clock::Timer;
 use crate::limiter::KeyedLimiter;
 
-/// A limiter by key that a layer can use: a rate such as `"60/m"` or a [`Spec`], of which the layer makes a
-/// [`KeyedLimiter`]; or an `Arc` of one that the program has made and may use elsewhere.
+/// A limiter by key that a layer can use: a rate such as `"60/m"` or a [`Spec`], from which the layer makes a
+/// [`KeyedLimiter`]; or an `Arc` of a limiter that the program has made and may use elsewhere.
 ///
 /// Sealed: other types cannot implement it.
 ///

@@ -44,13 +44,14 @@ impl RateLimitLayer {
     /// above it immediately. This is the layer that costs a request least.
     ///
     /// `address` finds the caller: [`ClientIp::peer`], or an address that trusted proxies report. Addresses are never
-    /// made text: the [`Key`](crate::Key) is the [`IpAddr`](std::net::IpAddr), that of the network for IPv6 (/64 by default). In answers
-    /// the rule is named `per-ip`. The cost is one unit, and a [`descriptor`](Self::descriptor) would replace the
-    /// address as [`keyed`](Self::keyed) says.
+    /// made text: the [`Key`](crate::Key) is the [`IpAddr`](std::net::IpAddr), for IPv6 the address of the network (/64
+    /// by default). In answers the rule is named `per-ip`. The cost is one unit, and a [`descriptor`](Self::descriptor)
+    /// would replace the address as [`keyed`](Self::keyed) says.
     ///
     /// A request without a known address is refused with 500 ([`Reason::NoAddress`](super::Reason::NoAddress)), and the
-    /// first one prints a line on standard error: the server does not pass addresses on. An axum server does with
-    /// `into_make_service_with_connect_info::<SocketAddr>()`; others insert [`PeerAddr`](super::PeerAddr).
+    /// first such request prints a line on standard error, because the server does not pass addresses on. An axum
+    /// server does with `into_make_service_with_connect_info::<SocketAddr>()`; others insert
+    /// [`PeerAddr`](super::PeerAddr).
     ///
     /// # Errors
     /// Returns the error of a text that is no rate, or every invalid field of the spec.
@@ -136,12 +137,11 @@ impl RateLimitLayer {
     /// Limits each caller by the limiter of their key, in place of the rules of a gate; refuses
     /// requests above it immediately.
     ///
-    /// The key is the value of the first entry of `who`, and the cost is that of `who`; if the
-    /// limiter has plans, the key's plan is looked up. A request without a value is not limited, but one
-    /// whose address is not known is refused as [`per_address`](Self::per_address) does. A
-    /// [`descriptor`](Self::descriptor) would replace `who`; further ones are ignored. In answers
-    /// the rule is named `plan`. Limits for all callers belong in the layer of a gate behind this
-    /// one; a request that it refuses has still taken units here. A request that a queue
+    /// The key is the value of the first entry of `who`, and the cost is the cost of `who`; if the limiter has plans,
+    /// the key's plan is looked up. A request without a value is not limited, but one whose address is not known is
+    /// refused as [`per_address`](Self::per_address) does. A [`descriptor`](Self::descriptor) would replace `who`;
+    /// further ones are ignored. In answers the rule is named `plan`. Limits for all callers belong in the layer of a
+    /// gate inside this layer; a request that it refuses has still taken units here. A request that a queue
     /// (`leaky_queue`) admits is held for its `delay`, as by [`RateLimitLayer::new`].
     ///
     /// ```

@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::headers::FieldSet;
 use crate::request::{Descriptor, Request};
 
-/// Whether a request counts, by its response.
+/// Decides by the response if a request counts.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 
 /// Gives back the units of a request in one atomic step; returns the state of its limits

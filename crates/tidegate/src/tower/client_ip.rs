@@ -16,11 +16,11 @@ type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 
 /// An extractor of the caller's network address.
 ///
-/// The address is that of the connection's peer ([`PeerAddr`](super::PeerAddr), or the extension
-/// that axum and tonic add with the features of their names) unless the peer belongs to a
-/// configured network of proxies. Then, and only then, one header field is trusted, from right to
-/// left: the caller is the last address that is not itself such a proxy. An unreadable entry ends
-/// the walk at the proxy that passed it on. Header fields of any other peer are never read.
+/// The address is the address of the connection's peer ([`PeerAddr`](super::PeerAddr), or the extension that axum and
+/// tonic add with the features of their names) unless the peer belongs to a configured network of proxies. Then, and
+/// only then, one header field is trusted, from right to left: the caller is the last address that is not itself such a
+/// proxy. An unreadable entry ends the walk at the proxy that passed it on. Header fields of any other peer are never
+/// read.
 ///
 /// IPv4 addresses are used in full (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
 /// by default (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller without a known

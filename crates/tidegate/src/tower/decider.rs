@@ -34,7 +34,7 @@ pub(super) enum Ruling {
 pub(super) struct Admission {
     /// The header fields about its limits.
     pub(super) fields: Fields,
-    /// The limiters that took its cost, those of permits left out.
+    /// The limiters that took its cost, without the limiters of permits.
     pub(super) took: Taken,
     /// Its permits.
     pub(super) held: Held,

@@ -36,7 +36,7 @@ pub struct Entries {
     cost: Option<Arc<CostOf>>,
     /// Whose address is the key, in place of the first entry's value.
     caller: Option<ClientIp>,
-    /// True if requests without a value for any entry have one key together, that of an empty value.
+    /// True if requests without a value for any entry share one key, the key of an empty value.
     shares: bool,
 }
 
@@ -150,7 +150,7 @@ type Few<T> = SmallVec<[T; 4]>;
 /// One descriptor of a question.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// The number of the entry behind its last one.
+    /// The number of the entry after its last entry.
     end: usize,
     cost: u64,
 }

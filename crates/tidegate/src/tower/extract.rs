@@ -43,8 +43,8 @@ pub trait Extract: Send + Sync {
         self.extract(parts).map(Cow::Owned)
     }
 
-    /// Returns whether the value is the address of the caller, as that of [`ClientIp`](super::ClientIp) is; false by
-    /// default.
+    /// Returns whether the value is the address of the caller, like the value of [`ClientIp`](super::ClientIp); false
+    /// by default.
     ///
     /// Every request has such an address, so if the server does not pass it on, the layer refuses the request with
     /// 500 ([`Reason::NoAddress`](super::Reason::NoAddress)) in place of leaving out an entry that a rule looks at.
@@ -170,7 +170,7 @@ pub struct Extension<T, F> {
 }
 
 /// An extractor of the value that `pick` reads from an extension of the request, such as the user
-/// that a layer around this one has authenticated.
+/// that an outer layer has authenticated.
 ///
 /// ```
 /// use tidegate::tower::{Extract, extension};

@@ -126,7 +126,7 @@ impl Fields {
             return fields;
         }
         let written = Self::not_constant(wanted, constant);
-        // One behind the other, so that few blocks of memory are asked for.
+        // All fields share one text, so that few blocks of memory are allocated.
         let mut text = String::with_capacity(headers::USUAL_BYTES);
         let mut set = wanted.without(written);
         let mut ends = [0; HeaderField::COUNT];

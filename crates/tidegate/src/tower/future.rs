@@ -16,7 +16,7 @@ use super::fields::Fields;
 use super::plan::{After, Passage, Plan};
 
 pin_project! {
-    /// The response to a request behind the layer: that of the service, or a refusal.
+    /// The response of a layer: the response of the service, or a refusal.
     ///
     /// If it is dropped while the request waits, the request leaves the queue and takes nothing. If
     /// it is dropped while an admitted request is held for its delay, the request keeps its slot.
@@ -47,7 +47,7 @@ pin_project! {
     }
 }
 
-/// A request, and the service that is behind the layer.
+/// A request, and the service inside the layer.
 pub(super) struct Behind<S, B> {
     pub(super) service: S,
     pub(super) parts: Parts,

@@ -1,4 +1,4 @@
-//! Guards that a request holds until it is over: its entry in the statistics, its permit, and those of a gate.
+//! Guards that a request holds until it is over: its entry in the statistics, its permit, and the permits of a gate.
 
 use std::fmt;
 use std::sync::Arc;

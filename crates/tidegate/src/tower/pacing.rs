@@ -22,7 +22,7 @@ const MOST_HOLD: Micros = Micros::from_secs(3_600);
 /// The time for which a request waits for holds to end, by default.
 const MOST_WAIT: Micros = Micros::from_secs(30);
 
-/// How an outgoing layer holds requests to hosts that ask for a pause.
+/// Holds the requests of an outgoing layer to hosts that ask for a pause.
 ///
 /// A 429 or 503 with `Retry-After` (seconds, or a date, which is compared with the response's own
 /// `Date`) holds all later requests to the same host until then. So does a gRPC call that is
@@ -120,8 +120,8 @@ impl Hold {
                 if !self.holds(&*decider) {
                     return ruling;
                 }
-                // Another request started a hold meanwhile. The units taken now are given back, so
-                // that the requests that wait are not all sent together when the hold ends.
+                // Another request has started a hold. The units taken now are given back, so that the requests that
+                // wait are not all sent together when the hold ends.
                 decider.refund(&question, &admission.took).wait().await;
             }
         })
@@ -131,7 +131,7 @@ impl Hold {
         !self.holds.left(&self.key, decider.now()).is_zero()
     }
 
-    /// Waits until the hold ends, again if it was prolonged meanwhile.
+    /// Waits until the hold ends, and again if the hold was prolonged.
     async fn wait_out(
         &self,
         decider: &Arc<dyn Decider>,

@@ -10,7 +10,7 @@ use http::request::Parts;
 /// none of their own, such as hyper alone.
 ///
 /// With the feature `axum` the address from `into_make_service_with_connect_info::<SocketAddr>()`
-/// is found as well, with the feature `tonic` that of its TCP server, with and without TLS.
+/// is found as well, and with the feature `tonic` the address from its TCP server, with and without TLS.
 ///
 /// ```
 /// use tidegate::tower::PeerAddr;

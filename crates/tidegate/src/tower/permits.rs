@@ -38,7 +38,7 @@ impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
     }
 }
 
-/// The store is asked behind the response. If it does not reply, the permits end by themselves.
+/// The store is asked after the response. If it does not reply, the permits end by themselves.
 #[cfg(feature = "redis")]
 impl<S: Store> Returns for Arc<SharedGate<S>> {
     fn give_back(&self, question: &Question<'_>, permits: &Taken) {

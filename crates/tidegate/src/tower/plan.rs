@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) pacing: Option<Pacing>,
     pub(super) in_flight: Option<InFlight>,
     pub(super) jitter: Option<Jitter>,
-    /// Whether a response counts; all do by default.
+    /// Decides if a response counts; all do by default.
     pub(super) counts: Option<Arc<Counts>>,
     /// Done when rules that cannot match were reported.
     reported: Arc<Once>,

@@ -103,7 +103,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal by an answer, with those of its header fields that are `wanted` and `Retry-After`.
+    /// The refusal by an answer, with the header fields that are `wanted` and `Retry-After`.
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet) -> Self {
         let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
         let mut rules: Vec<String> =

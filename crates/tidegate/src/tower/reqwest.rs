@@ -18,8 +18,8 @@ use super::layer::RateLimitLayer;
 ///
 /// A refusal is a response with status 429, and with the [`Refusal`](super::Refusal) among its
 /// extensions. Redirects are followed below the middleware: together they are one request, of the
-/// first host. Write it before a middleware that repeats requests, and repetitions are one request;
-/// write it behind, and each is paced.
+/// first host. If it is written before a middleware that repeats requests, all repetitions are one request; if it is
+/// written after, each repetition is paced.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Middleware for RateLimitLayer {
     }
 }
 
-/// The extension by which a response made of parts knows its URL.
+/// The extension that holds the URL of a response made of parts.
 fn extension_of(url: Url) -> Result<Extensions> {
     let response = Response::builder().url(url).body(()).map_err(Error::middleware)?;
     Ok(response.into_parts().0.extensions)

@@ -1,4 +1,4 @@
-//! The service of a layer: the inner one, behind a gate.
+//! The service of a layer: the inner service, guarded by a gate.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use super::body::ResponseBody;
 use super::future::{Behind, ResponseFuture};
 use super::plan::Plan;
 
-/// A service behind a [`Gate`](crate::Gate); made by [`RateLimitLayer`](super::RateLimitLayer).
+/// A service guarded by a [`Gate`](crate::Gate); made by [`RateLimitLayer`](super::RateLimitLayer).
 ///
 /// Clones share the gate.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use crate::request::place_of;
 use crate::rules::{Mode, Policy};
 
-/// Returns a sentence for each rule of the domain that matches no descriptor of these entries, whatever their values.
+/// Returns a sentence for each rule of the domain that matches no descriptor of these entries with any values.
 pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]) -> Vec<String> {
     let of_domain = policy.rules().iter().filter(|rule| rule.domain() == domain);
     let counting = of_domain.filter(|rule| rule.mode() != Mode::Off);
@@ -26,7 +26,7 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
     sentences.collect()
 }
 
-/// Returns whether these names of entries have this one, which may have a place.
+/// Returns whether these names of entries include `name`, which may have a place.
 fn has(added: &[&str], name: &str) -> bool {
     let in_place = |(entry, place): (&str, usize)| {
         added.iter().filter(|added| **added == entry).count() >= place

@@ -9,16 +9,16 @@ use crate::step::Lack;
 /// ```
 /// use tidegate::StoreError;
 ///
-/// /// Whether somebody has to mend something before the store decides again.
-/// fn needs_somebody(error: &StoreError) -> bool {
+/// // / Returns true if an operator has to act before the store decides again.
+/// fn needs_operator(error: &StoreError) -> bool {
 ///     matches!(error, StoreError::Denied(_) | StoreError::ReadOnly | StoreError::OutOfMemory)
 /// }
-/// assert!(needs_somebody(&StoreError::ReadOnly) && !needs_somebody(&StoreError::Timeout));
+/// assert!(needs_operator(&StoreError::ReadOnly) && !needs_operator(&StoreError::Timeout));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No answer came in time. Whether units were taken is unknown, so it is not asked again.
+    /// No answer came in time. Units may have been taken, so the store is not asked again.
     Timeout,
     /// It cannot be reached, or the connection was lost.
     Unreachable(String),
@@ -51,10 +51,9 @@ pub enum StoreError {
     Denied(String),
     /// Any other error.
     Refused(String),
-    /// A limiter was written by nodes of another version, which this one cannot read. It is left
-    /// unchanged.
+    /// A limiter was written by nodes of another version, which this version cannot read. It is left unchanged.
     OtherVersion(String),
-    /// Its answer is not that of a script.
+    /// Its answer is not the answer of a script.
     Answer(String),
 }
 

@@ -23,8 +23,8 @@ pub enum StoreEvent<'a> {
     /// The store is unavailable from now on, for this reason; rules decide by their own `on_store_error`.
     Lost(&'a StoreError),
     /// The store is still unavailable, now for another reason. A reason that an operator has to correct (the store
-    /// refuses this user, or cannot be asked) is reported at once; any other one when several checks in a row find it.
-    /// A reason is reported again only after another one.
+    /// refuses this user, or cannot be asked) is reported at once; any other reason when several checks in a row find
+    /// it. A reason is reported again only after another reason.
     StillLost(&'a StoreError),
     /// The store is available again, and decisions are exact.
     Back,
@@ -81,7 +81,7 @@ pub enum StoreEvent<'a> {
     /// Eight leases in a row were granted too late to be spent, or not answered, so the store decides what leases were to
     /// decide: their life is too short for the time of its replies, or it is silent.
     LeasesLate {
-        /// The rule of the last one.
+        /// The rule of the last of these leases.
         rule: &'a str,
     },
     /// After that a reply to a question for a lease came in time.

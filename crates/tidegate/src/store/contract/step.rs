@@ -70,8 +70,8 @@ pub struct StepArgs<'a> {
     pub(crate) under: &'a [Option<Values>],
     /// The units each limiter is asked for in place of its cost, for [`Verb::Peek`]; empty otherwise.
     pub costs: &'a [u64],
-    /// Of each limiter with leases, how much earlier than they were taken its units count if they are given back;
-    /// empty if no limiter has leases.
+    /// For each limiter with leases, the time that its units count as taken earlier if they are given back; empty if no
+    /// limiter has leases.
     pub(crate) leased: &'a [Option<Micros>],
     /// The time in a replay; `None` for the store's clock.
     pub at: Option<Timestamp>,
@@ -304,7 +304,7 @@ impl StepReply {
         self.replies.iter().map(Option::as_ref)
     }
 
-    /// The reply to a step over limiters of which none was asked yet.
+    /// The reply to a step before any limiter was asked.
     pub(crate) fn nothing(limiters: usize, now: Timestamp) -> Self {
         Self {
             allowed: true,
@@ -316,14 +316,14 @@ impl StepReply {
         }
     }
 
-    /// Puts the reply of the limiter at a place, instead of its last one.
+    /// Puts the reply of the limiter at a place, instead of its last reply.
     pub(crate) fn put(&mut self, place: usize, reply: LimiterReply) {
         if let Some(slot) = self.replies.get_mut(place) {
             *slot = Some(reply);
         }
     }
 
-    /// Puts the replies of the limiters at these places; a limiter without a reply keeps its last one.
+    /// Puts the replies of the limiters at these places; a limiter without a reply keeps its last reply.
     pub(crate) fn put_all(
         &mut self,
         places: impl IntoIterator<Item = usize>,

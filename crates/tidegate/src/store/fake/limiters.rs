@@ -13,7 +13,7 @@ use crate::step::{Decided, Lineage, One, Step};
 use crate::store::memory::carried;
 use crate::store::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
 
-/// One limiter, whatever its algorithm.
+/// One limiter with any algorithm.
 trait Limiter: fmt::Debug + Send {
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
 

@@ -73,7 +73,7 @@ impl Budget {
         if self.shares.load(Relaxed) == 1 { OnFull::Share } else { OnFull::Refuse }
     }
 
-    /// Raises the cap to the bytes that one limiter needs, if it is lower.
+    /// Raises the cap to the bytes that a limiter needs, if it is lower.
     pub(super) fn has_space_for_one_of(&self, bytes: usize) {
         self.least_bytes.fetch_max(bytes, Relaxed);
     }

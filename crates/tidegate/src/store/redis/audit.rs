@@ -57,7 +57,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Returns whether both are the same kind of finding, whatever their values.
+    /// Returns whether both are the same kind of finding, with any values.
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }

@@ -106,7 +106,7 @@ impl Client {
         (self.0.shared.observer)(event);
     }
 
-    /// Resolves when every shard of the store was checked for the first time: whether any is fit.
+    /// Resolves when every shard of the store was checked for the first time. Returns the error if no shard is fit.
     pub(crate) async fn first_found(&self) -> Result<(), StoreError> {
         self.until(|found| found.clone()).await
     }

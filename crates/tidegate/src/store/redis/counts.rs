@@ -59,7 +59,7 @@ pub struct StoreCounts {
     pub shed: u64,
     /// Requests whose answer came too late.
     pub late: u64,
-    /// Late requests of which units were given back.
+    /// Late requests whose units were given back.
     pub undone: u64,
     /// Units that a limiter got back because a reply was late, or because another slot refused the request. Units
     /// are counted for each limiter that they were taken from, here and in the next fields.
@@ -79,10 +79,10 @@ pub struct StoreCounts {
 }
 
 impl StoreCounts {
-    /// Returns the units that the store counts and of which no caller was told, with the names of their causes:
+    /// Returns the units that the store counts but that no caller was told of, with the names of their causes:
     ///
     /// - `late_reply`: a late reply took them, and they could not be given back;
-    /// - `unanswered`: no reply says what became of them, so these are the most that may be lost;
+    /// - `unanswered`: no reply came, so this is the maximum that may be lost;
     /// - `too_late`: their window, bucket or tick had ended when they were given back;
     /// - `changed`: their rule counted in another way by then;
     /// - `no_record`: the store did not count them any more when they were given back.
@@ -105,7 +105,7 @@ pub(crate) struct Counts {
     pub(crate) merged: AtomicU64,
     /// Requests whose answer came too late.
     pub(crate) late: AtomicU64,
-    /// Requests of which units were given back because their answer came too late.
+    /// Requests whose units were given back because their answer came too late.
     pub(crate) undone: AtomicU64,
     /// Units that were given back because a reply was late, or another slot refused.
     pub(crate) undone_units: AtomicU64,

@@ -62,7 +62,7 @@ pub(super) struct Dispatcher {
     /// The number of the next shard.
     number: Cell<usize>,
     cluster: Cluster,
-    /// Whether the store as a whole is reported as lost.
+    /// True if the store as a whole is reported as lost.
     is_lost: Cell<bool>,
 }
 
@@ -133,8 +133,7 @@ impl Dispatcher {
             if ends {
                 return;
             }
-            // Time in which the thread did not run does not count against what was handed over
-            // meanwhile.
+            // A stall of this thread is not charged to requests that were handed over during it.
             let stalled = self.clock.stalled();
             let now = self.clock.now();
             taken.drain(..).for_each(|question| self.ask(question, stalled, now));
@@ -153,7 +152,7 @@ impl Dispatcher {
             && self.shards.borrow().iter().all(|shard| shard.is_idle())
     }
 
-    /// Reads the time, after everything in the sockets was read: what has arrived is not late.
+    /// Reads the time after reading everything in the sockets, so that replies that have arrived are not late.
     async fn tick(self: &Rc<Self>) {
         self.clock.now();
         read_sockets().await;

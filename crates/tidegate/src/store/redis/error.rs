@@ -124,7 +124,7 @@ impl StoreError {
         }
     }
 
-    /// Returns whether it lasts until somebody corrects it.
+    /// Returns whether it lasts until an operator corrects it.
     pub(super) const fn lasts(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }

@@ -261,7 +261,7 @@ async fn sentinel(
 /// Uses this cryptography if the process has chosen none.
 fn choose_cryptography(settings: &StoreSettings) {
     if settings.url.is_tls() {
-        // An error means that one is chosen already.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

@@ -21,11 +21,11 @@ use crate::store::StoreError;
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(200));
 /// The time that a node counts after its last beat, in milliseconds.
 const LIFE_MS: u64 = 5_000;
-/// The longest time of one beat. Nobody waits for it, and load must not take a node off the list.
+/// The longest time of one beat. No caller waits for it, and load must not take a node off the list.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Lists a node, or removes it if its time to live is 0; returns how many nodes there are, how
-/// many of them come before this one in a stable order, and whether it was newly added.
+/// Lists a node, or removes it if its time to live is 0. Returns the number of nodes, the number of nodes before this
+/// node in a stable order, and whether it was newly added.
 static BEAT: LazyLock<Script> = LazyLock::new(|| {
     let text = "\
 local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -52,7 +52,7 @@ return {#nodes, before, added}";
 pub(crate) struct Listed {
     key: [Vec<u8>; 1],
     node: Vec<u8>,
-    /// Whether it has left; locked while the store is asked.
+    /// True if it has left; locked while the store is asked.
     left: Mutex<bool>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) nodes: u64,
-    /// The number of nodes before this one.
+    /// The number of nodes before this node.
     pub(crate) rank: u64,
 }
 
@@ -136,7 +136,7 @@ where
                 PAUSES.0
             }
             Some(Err(error)) => {
-                // An outage is reported by the shard, and load passes; other errors somebody has to correct.
+                // An outage is reported by the shard, and load passes; an operator has to correct other errors.
                 if error.lasts() {
                     client.note_undecided(&error, listed.key[0].as_slice());
                 }

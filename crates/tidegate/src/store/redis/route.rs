@@ -17,7 +17,7 @@ const MOST_UNDER_WAY: usize = 32;
 /// The longest wait for the reply to a call.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// The way back to the server that sent a reply: its connection, and no other one to the same address. After a
+/// The way back to the server that sent a reply: its connection, and no other connection to the same address. After a
 /// failover another server serves the same slots, and it may never have run what the reply is about.
 ///
 /// The connection stays open as long as a route needs it, even if its shard has a newer connection.
@@ -49,8 +49,7 @@ impl Route {
         Self { line: Arc::clone(&self.line), part: Arc::clone(part) }
     }
 
-    /// Runs a call at the end of this route. It is sent to no other server, whatever the reply: a redirection is an
-    /// error.
+    /// Runs a call at the end of this route. It is never sent to another server: a redirection is an error.
     ///
     /// # Errors
     /// The connection is gone, the server did not run the call, or it did not reply for long.

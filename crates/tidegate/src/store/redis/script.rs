@@ -3,9 +3,8 @@
 //!
 //! The script of an algorithm is next to its code: one function, which runs the verbs in their order.
 //! The algorithm works out the values of a decision from the state that the script returns. A
-//! script is whole Lua files, joined: `prelude.lua`, those of the algorithms, and `dispatch.lua`, or
-//! `batch.lua` or `each.lua` for several requests in one call; `amend.lua` and `space.lua` stand between them where
-//! they are needed.
+//! script is whole Lua files, joined: `prelude.lua`, the files of the algorithms, and `dispatch.lua`, or `batch.lua` or
+//! `each.lua` for several requests in one call; `amend.lua` and `space.lua` stand between them where they are needed.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};

@@ -39,7 +39,7 @@ pub struct RedisStore {
     client: Client,
     host: Host,
     loaded: Arc<Loaded>,
-    /// By rule, how its keys are counted.
+    /// The counting of keys, by rule.
     counted: Arc<Vec<Option<Counted>>>,
     hooks: Arc<OnceLock<Hooks>>,
     /// This node in the list of nodes; empty if the number of nodes is configured.

@@ -48,7 +48,7 @@ pub(super) struct Plan {
     /// The longest work of a job, and the maximum units of its permit.
     pub(super) longest_work: u64,
     pub(super) largest_cost: u64,
-    /// The chance, in percent, that the store tries to forget the limiter before a question.
+    /// The chance, in percent, that the store tries to forget the limiter after a question.
     pub(super) swept_percent: u64,
     pub(super) network: Network,
     /// The time for which a job waits for its permit.

@@ -31,9 +31,9 @@ pub(super) struct Cluster {
     map: RefCell<Vec<Option<Rc<Shard>>>>,
     /// Ranges that are reported as lost.
     lost: RefCell<Vec<(u16, u16)>>,
-    /// Whether a search for nodes runs.
+    /// True while a search for nodes runs.
     looks: Cell<bool>,
-    /// Whether another search is needed after it.
+    /// True if another search is needed after it.
     again: Cell<bool>,
 }
 

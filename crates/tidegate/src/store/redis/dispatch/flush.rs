@@ -232,8 +232,8 @@ impl Flush {
         self.taken.push(taken);
     }
 
-    /// Makes one call of requests that follow each other and have one limiter each; of those of one slot if the store
-    /// is a cluster.
+    /// Makes one call of requests that follow each other and have one limiter each. In a cluster they must be in the
+    /// same slot.
     pub(super) fn join(&mut self, is_cluster: bool) {
         if self.calls.len() < LEAST_OF_EACH {
             return;

@@ -19,7 +19,7 @@ pub(super) struct Link {
     pub(super) number: u64,
     /// When each write that is not yet answered was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
-    /// True if a write waits for the end of a quiet connection to be noticed: no other one may overtake it.
+    /// True if a write waits for the end of a quiet connection to be noticed: no other write may overtake it.
     pub(super) holds_writes: bool,
     /// When it last brought a reply, by the real clock.
     pub(super) heard_at: Instant,

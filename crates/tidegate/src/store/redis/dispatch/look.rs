@@ -28,9 +28,9 @@ pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Dura
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// The number of checks in a row with the same result that count as lasting.
 const STAYS: u32 = 8;
-/// Number of writes, one of which must be answered within the deadline of a decision.
+/// Number of writes. At least one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
-/// Number of slots, at least one of which normally stays: slots are moved one by one.
+/// Number of slots. At least one normally stays, because slots are moved one at a time.
 const MOST_SLOTS: usize = 4;
 /// All operations of scripts, with one key that lives a second or two; it runs without memory too,
 /// because the part after the first write needs none. A user who may not do all of it is reported
@@ -76,7 +76,7 @@ pub(super) async fn look_after(
         if waits {
             let is_heard = timeout(spread(pause), shard.heard.notified()).await.is_ok();
             // If it answers after all, it is checked over the connection that it has; except where a Sentinel may name
-            // another primary, of which this one does not know yet.
+            // another primary, unknown to this server.
             if is_heard && !by_sentinel {
                 if let Some(mut connection) = shard.connection()
                     && decides_in_time(&shard, &mut connection).await.is_ok()
@@ -160,8 +160,8 @@ pub(super) async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreEr
 /// Checks that a shard answers as fast as decisions need. A slower shard counts as unavailable, because each
 /// request would wait in vain. One late answer is not enough, so the shard is asked a few times.
 ///
-/// A node whose slot moves to another one answers that the key is there: it is alive, and nothing more is
-/// known. Then it is checked with another slot, and is fit if all checked slots move.
+/// A node whose slot moves to another node answers that the key is there: it is alive, and nothing more is known. Then
+/// it is checked with another slot, and is fit if all checked slots move.
 async fn decides_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,

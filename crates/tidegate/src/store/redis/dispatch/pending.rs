@@ -26,13 +26,13 @@ pub(super) struct Pending {
     pub(super) deadline: Instant,
     /// The end of its wait by the real clock.
     pub(super) latest: Instant,
-    /// Whether it waits until `latest`, because it is decided together with others.
+    /// True if it waits until `latest`, because it is decided together with others.
     pub(super) waits_on: Cell<bool>,
     /// The number of times that it was sent to another shard because its slot had moved.
     pub(super) moves: Cell<u8>,
-    /// Whether it is kept from being merged: some of its keys have moved.
+    /// True if it must not be merged, because some of its keys have moved.
     pub(super) alone: Cell<bool>,
-    /// Whether it goes to a node that its slot is moving to.
+    /// True if it goes to a node that its slot is moving to.
     pub(super) asking: Cell<bool>,
     /// The number of the shard that it waits at.
     pub(super) home: Cell<usize>,
@@ -92,7 +92,7 @@ impl Pending {
         self.state.get() == State::Queued
     }
 
-    /// Returns whether nobody can receive a reply, in time or late.
+    /// Returns whether no receiver is left for a reply, in time or late.
     pub(super) fn is_abandoned(&self) -> bool {
         match &*self.waits.borrow() {
             Waits::InTime(answer) => answer.is_closed(),

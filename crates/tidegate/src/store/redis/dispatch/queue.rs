@@ -1,15 +1,15 @@
 //! Requests that wait to be sent to one shard: fair by key first, then by source.
 //!
 //! A request waits under the busiest of the keys it names, together with the others that name that
-//! key, so that they can go as one call. Keys take turns: a key that was served goes behind those
-//! that were not, so a busy key delays no other. Among keys that were served equally little, the
-//! one whose request comes from the source (a connection, say) that was served least comes first.
+//! key, so that they can go as one call. Keys take turns: a key that was served goes after keys that were not, so a
+//! busy key delays no other. Among keys that were served equally little, the first is the key whose request comes from
+//! the least served source (a connection, say).
 //!
 //! Turns are counted by virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996).
 //! The time of keys also advances by one in each round, which is as many turns as keys wait.
 //! Otherwise an endless supply of new keys, each due immediately, would keep a key that was served
 //! before from ever being due again. A source that missed a round comes first, as a new flow does
-//! in fq_codel (RFC 8290, 4.2): sources that ask little do not wait behind sources that ask much.
+//! in fq_codel (RFC 8290, 4.2): sources that ask little do not wait for sources that ask much.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
@@ -25,8 +25,7 @@ const CALLS_OF_A_BUSY_KEY: (u8, usize) = (8, 64);
 /// Turns between two sweeps for keys and sources that can be forgotten.
 const SWEEP: u32 = 1_024;
 
-/// A keyed hash of a key, which nobody outside can compute. Two keys with one hash share their
-/// turns and nothing else.
+/// A keyed hash of a key, which no client can compute. Two keys with one hash share their turns and nothing else.
 pub(super) type KeyHash = u64;
 
 pub(super) type ByKey<T> = HashMap<KeyHash, T, BuildHasherDefault<Hashed>>;
@@ -56,8 +55,8 @@ pub(super) struct Queue<T> {
     epoch: u32,
 }
 
-/// When a key is served: by its own virtual time, then that of the first source, then in the order
-/// of arrival. A key whose first source missed a round is due at time 0.
+/// When a key is served: by its own virtual time, then by the virtual time of the first source, then in the order of
+/// arrival. A key whose first source missed a round is due at time 0.
 type Turn = (u64, u64, u64, KeyHash);
 
 #[derive(Debug)]
@@ -177,9 +176,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes up to `most` requests of the key whose turn it is: those of the sources that were
-    /// served least, each source's in the order of arrival. The first request for which `fits` is
-    /// false ends the turn and stays. `None` if no call may be sent.
+    /// Takes up to `most` requests of the key whose turn it is. The sources that were served least come first, and the
+    /// requests of a source keep the order of arrival. The first request for which `fits` is false ends the turn and
+    /// stays. `None` if no call may be sent.
     pub(super) fn take(
         &mut self,
         most: usize,

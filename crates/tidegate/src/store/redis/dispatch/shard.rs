@@ -56,7 +56,7 @@ pub(super) struct Shard {
     pub(super) heard: Notify,
     /// When it was last asked.
     pub(super) asked_at: Cell<Instant>,
-    /// Whether it is no longer looked after.
+    /// True if it is no longer looked after.
     pub(super) is_retired: Cell<bool>,
     state: RefCell<State>,
 }
@@ -83,7 +83,7 @@ struct State {
     is_crowded: bool,
 }
 
-/// Whether requests are sent to a shard.
+/// The health of a shard, which says if requests are sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     /// Not yet found fit, or its connection is being opened again.
@@ -346,7 +346,7 @@ impl Shard {
         awaited.map(|request| (Rc::clone(&request), request.unanswered(error))).collect()
     }
 
-    /// Notes that the shard is fit, over its connection or a new one.
+    /// Notes that the shard is fit, over its connection or a new connection.
     pub(super) fn found_fit(&self, connection: Option<MultiplexedConnection>) {
         let mut state = self.state.borrow_mut();
         if let Some(connection) = connection {

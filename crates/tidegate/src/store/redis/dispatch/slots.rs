@@ -59,8 +59,7 @@ pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
     tag.map_or_else(Vec::new, |(_, tag)| format!("{}{tag}", slots_in(ranges)).into_bytes())
 }
 
-/// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host stands for that of
-/// the node `by`.
+/// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host stands for the host of the node `by`.
 pub(super) fn node_of(named: &str, by: &Node) -> Option<Node> {
     let (host, port) = named.rsplit_once(':')?;
     let host = if host.is_empty() { by.0.clone() } else { host.to_owned() };

@@ -21,7 +21,7 @@ const SHRINKS_TO: f64 = 0.7;
 const TOO_SLOW_AFTER: u32 = 20;
 /// The time that lateness is remembered.
 const LATELY: Duration = Duration::from_secs(1);
-/// The shortest round trip is taken over the last one or two of these spans.
+/// The shortest round trip is taken over one or two of the latest of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
 /// The number of limiters that may be under way, and the round trips that determine it.
@@ -32,13 +32,13 @@ pub(super) struct Window {
     /// True if no answer has taken too long yet: it grows faster until then.
     is_new: bool,
     timeout: Duration,
-    /// The shortest round trip in the current span and in the one before.
+    /// The shortest round trip in the current span and in the previous span.
     shortest: [Duration; 2],
     span_since: Instant,
     /// A moving average of round trips; zero before the first.
     usual: Duration,
     shrunk_at: Option<Instant>,
-    /// The first and the last late answer since the last one in time.
+    /// The first and the last late answer since the last answer in time.
     late: Option<(Instant, Instant)>,
 }
 

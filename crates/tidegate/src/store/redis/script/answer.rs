@@ -26,8 +26,7 @@ pub enum Answer {
     /// A limiter was written under values that are not older, and nothing was done: ask again under
     /// those values.
     Superseded(NewerValues),
-    /// There is no room for a new limiter, and nothing was done. For each limiter, in order, what
-    /// it lacks.
+    /// There is no room for a new limiter, and nothing was done. Holds the resource that each limiter lacks, in order.
     NoSpace(Vec<Option<Lacks>>),
 }
 
@@ -215,8 +214,7 @@ impl Call {
         }
     }
 
-    /// The reply holds a state if units were taken and the clock was not behind; else the
-    /// verdict comes before it.
+    /// The reply is a state if units were taken and the clock had not gone back; else the verdict comes before it.
     fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
         let heard = match reply {
             Reply::Bytes(state) => {

@@ -59,9 +59,8 @@ impl Batch {
     /// on its keys.
     pub const MOST_KEYS: usize = 32;
 
-    /// Calls in the order in which they are decided, each of which [can be
-    /// merged](Call::can_merge), with how many times it is asked. Either all have the same time as
-    /// an argument, or none has one.
+    /// Calls in the order in which they are decided, each with the number of times that it is asked. All of them [can
+    /// be merged](Call::can_merge). Either all have the same time as an argument, or none has a time.
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
         let (mut keys, mut values) = (Distinct::default(), Distinct::default());
@@ -103,7 +102,7 @@ impl Batch {
     /// The replies to each request, in the order of the requests.
     ///
     /// # Errors
-    /// The reply, when it is not that of a batch.
+    /// Returns the reply if it is not the reply of a batch.
     pub fn replies(&self, reply: Reply) -> Result<Vec<Vec<Replies>>, NotAnAnswer> {
         let Reply::Array(requests) = reply else { return Err(NotAnAnswer::of(reply)) };
         if requests.len() != self.times.len() {

@@ -76,8 +76,8 @@ impl Call {
     }
 
     /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`, and notes it in the
-    /// record. Leases of the same node with tickets below `oldest` are dropped from the record. What is not spent is given back
-    /// with [`Call::give_back_lease`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
+    /// record. Leases of the same node with tickets below `oldest` are dropped from the record. Unspent units are given
+    /// back with [`Call::give_back_lease`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
     #[must_use]
     pub fn lease(
         limiter: &Limiter<'_>,
@@ -93,7 +93,7 @@ impl Call {
     }
 
     /// [`Step::Undo`] of a lease: gives its cost back, as taken `earlier` than the lease was, so that `kept` units of the
-    /// lease stay taken. It is safe to send it again: what is back does not come back twice.
+    /// lease stay taken. It is safe to send it again: units do not come back twice.
     #[must_use]
     pub fn give_back_lease(
         limiter: &Limiter<'_>,
@@ -211,7 +211,7 @@ impl Call {
         self.args.get(begin..begin + self.enforced.len()).unwrap_or_default()
     }
 
-    /// Returns whether its arguments are those of its limiter, and perhaps a verb.
+    /// Returns whether it has only the arguments of its limiter, and perhaps a verb.
     fn is_short(&self) -> bool {
         self.form == Form::One && !self.has_last()
     }
@@ -293,15 +293,15 @@ impl Call {
         matches!(self.step, Step::Lease | Step::Undo)
     }
 
-    /// Makes the step amend first what was written under another rule: what was used stays used. It
-    /// takes longer, so it is sent only after [`Answer::Changed`](super::Answer::Changed).
+    /// Makes the step first amend limiters that were written under another rule; usage carries over. It takes longer,
+    /// so it is sent only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
     pub fn amending(self) -> Self {
         self.changed(|call| call.form = Form::Amending)
     }
 
-    /// Makes the step fit a server that has no memory: existing limiters go on, and a new one is
-    /// answered [`Answer::NoSpace`](super::Answer::NoSpace).
+    /// Makes the step fit a server that has no memory: existing limiters go on, and a new limiter gets
+    /// [`Answer::NoSpace`](super::Answer::NoSpace).
     #[must_use]
     pub fn without_memory(self) -> Self {
         self.changed(|call| call.has_no_memory = true)

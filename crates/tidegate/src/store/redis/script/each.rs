@@ -36,8 +36,8 @@ impl Each {
     /// The most requests of one call, so that no call occupies the store for long.
     pub const MOST: usize = 32;
 
-    /// Up to [`Each::MOST`] calls, each of which [can go with others](Call::can_go_with_others). Either all have the
-    /// same time as an argument, or none has one.
+    /// Up to [`Each::MOST`] calls that [can go with others](Call::can_go_with_others). Either all have the same time as
+    /// an argument, or none has a time.
     #[must_use]
     pub fn of(calls: &[&Call]) -> Self {
         let (mut values, mut numbers) = (Vec::<&Vec<u8>>::new(), Vec::with_capacity(calls.len()));
@@ -48,7 +48,7 @@ impl Each {
                 values.push(arg);
             }
         }
-        // A script with the files of all algorithms, or of one: few scripts, whatever is asked together.
+        // A script has the files of all algorithms or of one, so there are few scripts for any mix of calls.
         let mut all = calls.iter().map(|call| call.kinds);
         let first = all.next().unwrap_or(u32::MAX);
         let kinds = if all.all(|kinds| kinds == first) { first } else { u32::MAX };
@@ -67,7 +67,7 @@ impl Each {
     /// The reply to each request, for [`Call::answer`], or the server's error for it; in the order of the requests.
     ///
     /// # Errors
-    /// The reply, when it is not that of such a call.
+    /// Returns the reply if it is not the reply of such a call.
     pub fn replies(&self, reply: Reply) -> Result<Vec<Result<Reply, String>>, NotAnAnswer> {
         match reply {
             Reply::Array(replies) if replies.len() == self.keys.len() => {

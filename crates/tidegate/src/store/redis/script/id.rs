@@ -1,4 +1,4 @@
-//! The properties by which one script differs from another.
+//! The properties that distinguish scripts.
 
 /// The files of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub(super) enum Runner {
 pub(super) enum Form {
     One,
     Several,
-    /// Several limiters, or one, some of which may have been written under another rule.
+    /// One limiter or several, and some may have been written under another rule.
     Amending,
     /// Any number of limiters, each under whatever rule it was written.
     GivingBack,

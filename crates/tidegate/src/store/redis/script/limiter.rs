@@ -94,8 +94,8 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Asks for one unit and takes nothing: how a request without cost asks a limiter whose usage
-    /// is [reported](Step::Report).
+    /// Asks for one unit and takes nothing. A request without cost asks a limiter in this way if its usage is
+    /// [reported](Step::Report).
     #[must_use]
     pub const fn looking(mut self) -> Self {
         (self.cost, self.looks) = (0, true);
@@ -111,8 +111,8 @@ impl<'a> Limiter<'a> {
     }
 
     /// Marks a rule that the request supplies. A limiter that was written under another is amended only when
-    /// units are taken or given back. A denial reports the least wait after which the old rule has freed enough
-    /// for this one, put in force then, to admit the cost. If no wait is long enough, as in a bucket that
+    /// units are taken or given back. A denial reports the shortest wait after which the old rule has freed enough
+    /// units that this rule, if put in force then, admits the cost. If no wait is long enough, as in a bucket that
     /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn from_request(mut self) -> Self {
@@ -120,7 +120,7 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Gives the rule a revision. If the limiter was written under other values, those of the newer revision
+    /// Gives the rule a revision. If the limiter was written under other values, the values of the newer revision
     /// decide. Newer values of this rule come in force when units are taken under them; a refusal and a look
     /// leave the limiter unchanged. Values that are not newer are answered
     /// [`Answer::Superseded`](super::Answer::Superseded). Without a revision, other values come in force
@@ -189,7 +189,7 @@ impl<'a> Limiter<'a> {
         self.taken_under = values;
     }
 
-    /// The values under which the units were taken, and the ones that decide now, which may be newer than its own.
+    /// The values under which the units were taken, and the values that decide now, which may be newer than its own.
     fn both_values(&self) -> Option<(Values, Values)> {
         self.taken_under.zip(Values::of(self.rule))
     }
@@ -205,8 +205,7 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Marks a limiter with leases: what is given back to it counts less as time passes, because leases rely on the
-    /// level.
+    /// Marks a limiter with leases: units given back to it count less as time passes, because leases rely on the level.
     #[must_use]
     pub const fn leased(mut self) -> Self {
         self.purpose = Purpose::Lease;
@@ -255,9 +254,8 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// Flags: whether it may refuse; whether it keeps its other values if nothing is taken;
-    /// whether it then returns when it would be admitted; whether its values have a revision; and
-    /// whether it is asked for a unit that it does not take.
+    /// Flags: it may refuse; it keeps its other values if nothing is taken; it then returns when it would be admitted;
+    /// its values have a revision; and it is asked for a unit that it does not take.
     pub(super) fn flag(&self, step: Step) -> u8 {
         let decides = match step {
             Step::Decide | Step::Ask | Step::Peek => true,
@@ -275,8 +273,8 @@ impl<'a> Limiter<'a> {
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
-    /// The end of an argument that settles: when the units were taken, for which purpose, under which limit, and the most
-    /// units that may be in use.
+    /// The end of an argument that settles: the time, the purpose and the limit that the units were taken with, and the
+    /// maximum units that may be in use.
     fn of_take(&self, step: Step) -> Vec<u8> {
         let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
         let under = self.taken_under.map_or(-1.0, |values| values.limit as f64);

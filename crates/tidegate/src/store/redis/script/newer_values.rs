@@ -1,4 +1,4 @@
-//! Values of a newer revision, which decide about a limiter in place of the ones that a node has.
+//! Values of a newer revision, which decide about a limiter in place of a node's own values.
 
 use std::iter;
 

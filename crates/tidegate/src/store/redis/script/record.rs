@@ -25,7 +25,7 @@ impl LeaseRecord {
         [&self.whose[..], &numbers[0], &numbers[1]].concat()
     }
 
-    /// The argument to take it. What this node took before the ticket `oldest` is dropped from the record.
+    /// The argument to take it. Leases of this node with tickets below `oldest` are dropped from the record.
     pub(super) fn to_take(&self, oldest: u64) -> Vec<u8> {
         self.with([oldest, 0])
     }

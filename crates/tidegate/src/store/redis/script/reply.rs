@@ -34,7 +34,7 @@ impl NotAnAnswer {
         Self { reply, other_version }
     }
 
-    /// The version of a stored state, when it is not the one that this library reads.
+    /// The version of a stored state, if it is not the version that this library reads.
     #[must_use]
     pub const fn other_version(&self) -> Option<u8> {
         self.other_version

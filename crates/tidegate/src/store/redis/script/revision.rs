@@ -9,9 +9,9 @@ use super::{HEAD, VERSION};
 /// The revision of a rule's values: a number that a policy gives itself, and when the values were
 /// loaded.
 ///
-/// Of two revisions the one with the larger number is the newer, 0 standing for a policy without
-/// one; of equal numbers, the one that was loaded later. A limiter in a store is decided by the
-/// values of the newest revision that has taken from it, whichever node asks.
+/// The revision with the larger number is newer; 0 stands for a policy without a revision. Of equal numbers, the
+/// revision that was loaded later is newer. A limiter in a store is decided by the values of the newest revision that
+/// has taken from it, whichever node asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision {
     given: u32,

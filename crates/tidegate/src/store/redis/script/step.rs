@@ -9,9 +9,8 @@ pub enum Step {
     Ask,
     /// Only decides; returns the values of the decision.
     Peek,
-    /// Takes the cost of each, even into debt, and returns how it then stands: whether one unit
-    /// more would be admitted, or else when. Nothing is refused. Limiters without a cost are
-    /// decided as by [`Step::Ask`].
+    /// Takes the cost of each, even into debt, and returns the resulting standing: if one unit more would be admitted,
+    /// or else when. Nothing is refused. Limiters without a cost are decided as by [`Step::Ask`].
     Report,
     /// As [`Step::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns what was cut.
     ReportWithin,

@@ -42,8 +42,8 @@ pub(super) fn of(id: Id) -> String {
     files.join("\n")
 }
 
-/// The files of the algorithms whose bits are set in `kinds`, including that of a limit of 0 without a window;
-/// each once.
+/// The files of the algorithms whose bits are set in `kinds`, including the file of a limit of 0 without a window; each
+/// once.
 fn algorithms(kinds: u32, file: impl Fn(&Script) -> &'static str) -> Vec<&'static str> {
     let scripts = AlgorithmKind::ALL.iter().flat_map(|algorithm| algorithm.scripts());
     let mut files: Vec<&'static str> = Vec::new();

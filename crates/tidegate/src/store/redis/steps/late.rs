@@ -36,7 +36,7 @@ pub(super) struct Took {
     tokens: Vec<Option<Token>>,
     /// The values that decided in place of the node's own, for each of these limiters.
     newer: NewerValues,
-    /// Of each of these limiters, if it has leases, how much earlier its units count.
+    /// For each of these limiters with leases, the time that its units count as taken earlier.
     leased: Vec<Option<Micros>>,
     /// For each of these limiters, since when its units count as taken.
     since: Vec<Timestamp>,
@@ -87,8 +87,8 @@ impl<'a> Attempt<'a> {
             && asks.iter().any(|ask| ask.cost > 0)
     }
 
-    /// The error of a call that was sent. What gives units back is not undone when its reply comes late, so an error that
-    /// says that nothing was done would be wrong: units would come back twice if the caller tried again.
+    /// The error of a call that was sent. A call that gives units back is not undone when its reply comes late, so an
+    /// error that says that nothing was done would be wrong: units would come back twice if the caller tried again.
     fn sent(&self, error: StoreError) -> StoreError {
         match (self.pending.args.verb, error) {
             (Verb::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
@@ -143,7 +143,7 @@ struct AskedLate {
     asks: Vec<KeyAsk>,
     /// The values that decide in place of the node's own.
     newer: NewerValues,
-    /// Of each limiter with leases, how much earlier its units count if they are given back.
+    /// For each limiter with leases, the time that its units count as taken earlier if they are given back.
     leased: Vec<Option<Micros>>,
 }
 
@@ -177,7 +177,8 @@ impl Drop for Attempt<'_> {
 }
 
 impl RedisStore {
-    /// Gives back what a call took of which no caller was told; keeps it if the request was admitted without the store.
+    /// Gives back the units that a call took without telling a caller; keeps them if the request was admitted without
+    /// the store.
     async fn conclude(
         &self,
         asked: &AskedLate,

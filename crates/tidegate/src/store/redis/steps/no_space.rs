@@ -91,8 +91,8 @@ impl RedisStore {
     }
 }
 
-/// Returns the refusal for a key without room: come back a window later, when every limiter that was not asked
-/// meanwhile is idle.
+/// Returns the refusal for a key without room. It may come back a window later, because every limiter that was not
+/// asked for a window is idle.
 fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
     let (limit, window) = one.rule.visit(LimitAndWindow).unwrap_or_default();
     let outcome = match one.asks(step) {

@@ -57,7 +57,7 @@ impl RedisStore {
             return Ok(self.nothing(asks, args.at));
         }
         let pending = PendingStep { asks, args, newer: None, undoes: true };
-        // A look returns the current state of a limiter, whatever was reported before.
+        // A look returns the current state of a limiter, not a remembered report.
         let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(asks));
         let call_args = CallArgs { step, at: args.at, remembered: self.remembered(asks, id) };
         if call_args.remembered.is_none() {
@@ -83,7 +83,7 @@ impl RedisStore {
     /// Decides with a limiter that no rule of the policy names.
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was taken is known only if nothing was sent.
+    /// The store did not reply. The units may have been taken, unless nothing was sent.
     pub(crate) async fn check_under(&self, limiter: Limiter<'_>) -> Result<Decision, StoreError> {
         let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
         let args = StepArgs::new(Verb::Ask, Origin::default(), self.client.deadline());
@@ -114,7 +114,7 @@ impl RedisStore {
     }
 
     /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
-    /// decide it, or it has no room. Values may change meanwhile, any number of times before the deadline.
+    /// decide it, or it has no room. Values may change between the questions, any number of times before the deadline.
     async fn ask_again(
         &self,
         limiters: &[Limiter<'_>],

@@ -14,7 +14,7 @@ impl RedisStore {
     /// Settles limiters, each with its actual cost. A limiter that is unlimited now gets the surplus back.
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent.
     pub(super) async fn settle(
         &self,
         asks: &[KeyAsk],
@@ -80,7 +80,7 @@ impl RedisStore {
     /// fills it.
     ///
     /// # Errors
-    /// The store did not reply. Whether they were reset is known only if nothing was sent.
+    /// The store did not reply. The limiters may have been reset, unless nothing was sent.
     pub(super) async fn reset_limiters(
         &self,
         asks: &[KeyAsk],

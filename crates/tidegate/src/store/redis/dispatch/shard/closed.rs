@@ -45,8 +45,8 @@ impl Shard {
         if self.node.is_none() { error.of_single_server() } else { error }
     }
 
-    /// Notes a write without replies. Calls that were never sent wait for another connection; whether the
-    /// server ran the others is unknown, so they fail.
+    /// Notes a write without replies. Calls that were never sent wait for another connection. The others fail, because
+    /// the server may have run them.
     pub(super) fn without_replies(
         &self,
         state: &mut State,
