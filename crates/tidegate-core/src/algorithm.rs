@@ -60,7 +60,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         self.take(state, at, cost);
     }
 
-    /// Returns whether the state has allocated the memory that one more [`Decide::take`] needs.
+    /// Returns whether the state has allocated the memory for another [`Decide::take`].
     fn has_place(&self, _state: &Self::State) -> bool {
         true
     }
@@ -311,7 +311,7 @@ pub trait Scripted: Decide {
     fn parameters(&self) -> [u64; 4];
 
     /// Writes into `spec` the fields of the rule whose states carry these parameters, except limit and window; `kind`
-    /// is that of its script.
+    /// is the kind of its script.
     fn restore_fields(_kind: u8, _parameters: [u64; 4], _spec: &mut Spec) {}
 
     /// The script for this rule: the algorithm's own, except where a rule can choose among several.
@@ -364,8 +364,7 @@ pub trait Lease: Decide {
     /// Changes the state so that units taken next count as though they were taken at `end`.
     fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
 
-    /// Gives back units of a lease that was taken at `since`, and that were never spent, if they still count. Returns
-    /// whether they did.
+    /// Gives back unspent units of a lease that was taken at `since`, if they still count. Returns true if they did.
     fn give_back_lease(
         &self,
         state: &mut Self::State,

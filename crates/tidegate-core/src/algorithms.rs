@@ -136,7 +136,7 @@ macro_rules! algorithms {
             }
         }
 
-        /// The algorithm of a rule, or that of a limit of 0 without a window.
+        /// The algorithm of a rule, or of a limit of 0 without a window.
         #[derive(Clone, Debug, PartialEq)]
         pub(crate) enum AnyAlgorithm {
             Closed(Closed),

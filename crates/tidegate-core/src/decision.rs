@@ -74,7 +74,7 @@ pub enum Outcome {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
-    /// Whether the request may go on, with its delay or wait.
+    /// Says if the request may go on, with its delay or wait.
     #[doc(hidden)]
     pub outcome: Outcome,
     /// The limit N; the capacity of a bucket; capacity + 1 for a queue; `u64::MAX` if the rule is unlimited.

@@ -11,7 +11,7 @@ pub enum Field {
     Window,
     /// The number of buckets that a sliding window is cut into.
     Buckets,
-    /// Whether a sliding window also counts the bucket that has left only in part.
+    /// True if a sliding window also counts the bucket that has left only in part.
     Strict,
     /// Where a fixed window begins.
     Anchor,

@@ -34,8 +34,7 @@ pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
     in_place: bool,
     /// The time that the clock shows.
     now: Timestamp,
-    /// The instant that counts: `now`, or the time of the last unit if the clock is slightly behind
-    /// it.
+    /// The instant that counts: `now`, or the time of the last unit if the clock is slightly before it.
     at: Timestamp,
     verdict: Verdict,
     taken: bool,
@@ -136,8 +135,8 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         decision
     }
 
-    /// Makes a permit last W from now. Returns whether it was still out; if not, nothing changes. What an algorithm
-    /// without permits took needs no renewal.
+    /// Makes a permit last W from now. Returns whether it was still out; if not, nothing changes. Units of an algorithm
+    /// without permits need no renewal.
     pub fn renew(&mut self, now: Timestamp, token: Token) -> bool {
         let algorithm = self.algorithm;
         if !R::HOLDS_PERMITS || self.slot().is_none() {
@@ -189,7 +188,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     /// The values of the decision. A caller measures waits on the clock that was read; if that
-    /// clock is behind the instant that counts, the difference is added to the waits.
+    /// clock is before the instant that counts, the difference is added to the waits.
     fn report_of(&self, state: &R::State) -> Decision {
         let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };

@@ -4,7 +4,8 @@
 //! ends. So that no bound of an algorithm is passed, each algorithm says how long its units count alike whenever they
 //! are spent.
 //!
-//! - Where units are counted by window, bucket or tick, a lease ends with the one in which it was taken.
+//! - Where units are counted by window, bucket or tick, a lease ends with the window, bucket or tick in which it was
+//!   taken.
 //! - In a level the units must drain as though they were taken at the end of the lease. Let T be the time in which one
 //!   unit drains, TAT the moment when the level is empty, and e the end of the lease. Taking a lease of c units at t makes
 //!   TAT := max(TAT, e) + c T, and is refused if TAT is then later than t + capacity T. Giving u of them back at a makes
@@ -16,12 +17,12 @@
 //! it, and giving back units of k or a later lease does not lower it. Giving back u units of an earlier lease i at a lowers
 //! it by u T - (a - t(i)) at most. By the same for i, it was at least e(i) + u T before, so it is e(i) + (a - t(i))
 //! = a + life afterwards, and e(k) is no later if all leases of a limiter have the same life. Where others may live longer,
-//! by L - life at most, what is given back counts as taken that much earlier. Therefore F = TAT less
-//! the drain time of all units that can still be spent is never before now while there are any, each unit that is spent
-//! moves F by T, and F is never before the TAT of a level that takes each unit when it is spent. At most capacity + N
-//! units are spent in any interval of length W. Without the part (a - t) the returned units of one lease could take
-//! away what holds up the level under another. A single request is a lease that ends when it is taken: what it took is
-//! given back under other leases as though it had been taken the longest life earlier.
+//! by L - life at most, units given back count as taken that much earlier. Therefore F = TAT less the drain time of all
+//! units that can still be spent is never before now while there are any, each unit that is spent moves F by T, and F
+//! is never before the TAT of a level that takes each unit when it is spent. At most capacity + N units are spent in
+//! any interval of length W. Without the part (a - t) the returned units of one lease could take away the units that
+//! hold up the level under another. A single request is a lease that ends when it is taken: its units are given back
+//! under other leases as though they had been taken the longest life earlier.
 
 use core::borrow::BorrowMut;
 
@@ -118,7 +119,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         Some(end)
     }
 
-    /// Gives back the cost as units of a lease that was taken at `since`, and that nobody spends any more. Returns
+    /// Gives back the cost as units of a lease that was taken at `since`, and that are not spent any more. Returns
     /// false if there is nothing left to give back.
     pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
         let Some(mut state) = self.state().cloned() else { return false };

@@ -81,8 +81,8 @@ impl Rate {
         }
     }
 
-    /// The arguments of a level's script: the rate, the cost, how much may be left in the level for
-    /// the cost to fit (-1 if it never fits), and how much is in it at the start.
+    /// The arguments of a level's script: the rate, the cost, the largest level at which the cost fits (-1 if it never
+    /// fits), and the level at the start.
     pub(crate) fn script_args(self, cost: u64, space_for: Option<u64>, at_start: u64) -> Vec<i64> {
         let [cost_us, cost_part] = self.split(self.grains(cost));
         let [most_us, most_part] =
@@ -141,7 +141,7 @@ impl Level {
     /// A level that nothing was ever added to.
     pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH, past: Past::NONE };
 
-    /// How a level of at most `most` grains can be packed, as the grains from `base` to its end.
+    /// The packing of a level of at most `most` grains, as the grains from `base` to its end.
     pub(crate) fn packing(rate: Rate, most: u128) -> Packing {
         let last_end = u128::from(HORIZON.as_micros()) * rate.n as u128 + most;
         if last_end < 1 << WORD_BITS { Packing::One } else { Packing::Two }
@@ -265,9 +265,9 @@ impl Level {
     }
 
     /// Removes `owed` grains that were added at `since` as though they had never been added, at most until the level is empty;
-    /// of an eased level only those that are `undrained`, and none that were added before it was lowered: what was
-    /// taken off then comes back first. Returns the units, rounded up: the rest of a unit has drained by itself, and
-    /// nothing of it is lost.
+    /// of an eased level only those that are `undrained`, and none that were added before it was lowered, because the
+    /// grains taken off then come back first. Returns the units, rounded up: the rest of a unit has drained by itself,
+    /// and nothing of it is lost.
     pub(crate) fn lower(
         &mut self,
         rate: Rate,
@@ -300,8 +300,8 @@ impl Level {
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last, ..Self::EMPTY })
     }
 
-    /// Appends the grains left at `last`, low word first, and `last`; of an eased level also the grains of all that was
-    /// used, and of what changes have caused. Unlike those of a script, the numbers hold every debt.
+    /// Appends the grains left at `last`, low word first, and `last`; of an eased level also the grains of all usage,
+    /// and the grains caused by changes. Unlike a script's numbers, these hold every debt.
     pub(crate) fn persist(&self, rate: Rate, last: Timestamp, numbers: &mut Vec<u64>) {
         numbers.extend(words(self.left(rate, last)));
         numbers.push(last.as_micros());

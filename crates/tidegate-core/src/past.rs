@@ -1,8 +1,8 @@
 //! The memory of a state about units that may still be given back.
 //!
-//! Most states remember nothing. A level with a reservation has a *mark*: how low the level was since the reservation
-//! took its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since
-//! when: units that were taken before come back no more. A level that a change has *eased* remembers what it would be, and a
+//! Most states remember nothing. A level with a reservation has a *mark*: the lowest level since the reservation took
+//! its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since when:
+//! units that were taken before come back no more. A level that a change has *eased* remembers what it would be, and a
 //! counter the units that make no caller wait.
 
 use alloc::boxed::Box;
@@ -103,8 +103,8 @@ pub(crate) struct Excess {
     pub(crate) cut: Timestamp,
     /// The part of the other units that is above the limit because of changes; a debt is above it.
     pub(crate) caused: u64,
-    /// The first instant at which the window counts no more. It says which window that is: also the one before the epoch,
-    /// where a clock that steps back to it may have moved a window.
+    /// The first instant at which the window counts no more. It identifies the window. This may be the window before
+    /// the epoch, where a clock that steps back to the epoch may have moved a window.
     pub(crate) until: Timestamp,
 }
 
@@ -280,7 +280,7 @@ impl Past {
         }
     }
 
-    /// Nothing is used any more, whatever was reserved or eased.
+    /// Nothing is used any more, even if units were reserved or the level was eased.
     pub(crate) fn run_empty(&mut self) {
         self.ease(None);
         self.exceed(None);

@@ -11,7 +11,7 @@ pub const MULDIV: &str = include_str!("muldiv.lua");
 /// The Lua script of an algorithm: one function, which runs the algorithm's verbs in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// The number of the algorithm in a stored state; never reused for another one.
+    /// The number of the algorithm in a stored state; never reused for another algorithm.
     pub kind: u8,
     /// The name of the algorithm's folder.
     pub name: &'static str,

@@ -120,14 +120,14 @@ pub struct Spec {
     pub initial: Option<u64>,
     /// `sliding_log`: the resolution of its times (default one microsecond).
     pub resolution: Option<Duration>,
-    /// `sliding_log`: how a store that runs scripts keeps it (default one string).
+    /// `sliding_log`: the layout in a store that runs scripts (default one string).
     pub layout: Option<Layout>,
     /// `sliding_log`, `sliding_window`: the largest memory in bytes of the states of all keys
     /// together, and so of any one. By default a store has its own value, and one key of a log may
     /// take up to 64 MiB.
     pub max_memory: Option<u64>,
-    /// All but `concurrency`: how many units beyond the limit, or the capacity, a settlement may leave in use (default as
-    /// many as the limit or the capacity). What is above is cut off. A report is cut off only if this is given.
+    /// All but `concurrency`: the units beyond the limit, or the capacity, that a settlement may leave in use (default
+    /// as many as the limit or the capacity). Units above it are cut off. A report is cut off only if this is given.
     pub max_debt: Option<u64>,
 }
 
@@ -197,7 +197,7 @@ impl Spec {
         Self::new(AlgorithmKind::TokenBucket, limit, window)
     }
 
-    /// Sets the capacity of a bucket or queue: the most units that it admits at once. The default is the limit.
+    /// Sets the capacity of a bucket or queue: the maximum units that it admits at once. The default is the limit.
     #[must_use]
     pub const fn burst(mut self, capacity: u64) -> Self {
         self.capacity = Some(capacity);
@@ -220,8 +220,8 @@ impl Spec {
         spec
     }
 
-    /// A rule that admits everything and counts nothing. Its algorithm is the one it uses when it
-    /// is later given a limit; as a plan, any algorithm is valid.
+    /// A rule that admits everything and counts nothing. It uses its algorithm when it is later given a limit; as a
+    /// plan, any algorithm is valid.
     #[must_use]
     pub const fn unlimited(algorithm: AlgorithmKind) -> Self {
         Self::bare(algorithm, Limit::Unlimited, None)

@@ -80,12 +80,12 @@ impl Timestamp {
     }
 }
 
-/// The token of a permit: each permit of a limiter has a larger one than all before it.
+/// The token of a permit: each permit of a limiter has a larger token than all permits before it.
 ///
-/// Usually it is the time at which the permit was taken, in microseconds since the Unix epoch. So what the permit is
-/// for can refuse a token that is smaller than one it has seen, and work whose permit has ended meanwhile does no
-/// harm. Tokens grow also if the clock steps back, as long as the limiter's state is there; a state that was forgotten
-/// begins again with the clock.
+/// Usually it is the time at which the permit was taken, in microseconds since the Unix epoch. So the protected
+/// resource can refuse a token that is smaller than a token it has seen, and work whose permit has already ended does
+/// no harm. Tokens grow also if the clock steps back, as long as the limiter's state is there; a state that was
+/// forgotten begins again with the clock.
 ///
 /// ```
 /// use tidegate_core::Token;

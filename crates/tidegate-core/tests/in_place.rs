@@ -18,8 +18,8 @@ struct Walk<'a>(&'a Asked);
 impl Visitor for Walk<'_> {
     type Out = ();
 
-    /// Whatever is taken in place, no window holds more than the limit, nothing grows, and after an
-    /// idle window the limiter is idle.
+    /// Units are taken in place: no window holds more than the limit, nothing grows, and after an idle window the
+    /// limiter is idle.
     fn visit<R: Algorithm>(self, algorithm: &R) {
         let (mut slot, mut now_us) = (None, 0_u64);
         let (mut inside, mut units) = (VecDeque::<(u64, u64)>::new(), 0);

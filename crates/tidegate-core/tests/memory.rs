@@ -37,8 +37,8 @@ fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, HEAP.peak_usage().saturating_sub(before))
 }
 
-/// The least of several peaks: the test harness runs on a thread of its own, and may hold a few
-/// bytes of text meanwhile.
+/// The smallest of several peaks, because the test harness runs on a thread of its own and may hold a few bytes of
+/// text.
 fn least_peak_of<T>(mut work: impl FnMut() -> T) -> usize {
     (0..20).map(|_| peak_of(&mut work).1).min().unwrap_or_default()
 }
@@ -94,7 +94,7 @@ fn the_state_holds_what_the_rule_says_it_would() {
     }
 }
 
-/// A full log is not searched: a refusal allocates nothing, whatever N.
+/// A full log is not searched: a refusal allocates nothing, for any N.
 #[test]
 fn a_refusal_allocates_nothing() {
     let _turn = turn();

@@ -91,7 +91,7 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
                 "peek, {}",
                 context()
             ),
-            // What names no time and what does, of the same units, would be given back twice.
+            // If units came back once with a time and once without, they would be given back twice.
             88..92 if policy.limit > 0 => {
                 limiter.refund(at_us, cost);
                 model.refund(at_us, cost);
@@ -105,7 +105,7 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
             96..99 => {
                 policy = changed(rng, &policy);
                 if model.last_us().is_none() {
-                    // Whether a bucket exists that remembers its reset and nothing more decides when it begins.
+                    // The start of a bucket would depend on whether a state exists that remembers only its reset.
                     policy.initial = None;
                 }
                 limiter = limiter.amend(at_us, &policy);
@@ -114,8 +114,8 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
                 let is_gone = !limiter.exists() || model.last_us().is_none();
                 if is_gone || policy.window_us == 0 || is_moved {
                     // A limiter that does not exist remembers nothing; its table knows when the rule changed. And where
-                    // nothing ever leaves, what was taken before it existed would seem to be there. Nor need a limiter that
-                    // was moved back know of it under another rule.
+                    // nothing ever leaves, units taken before it existed would seem to be there. Nor need a limiter
+                    // that was moved back know of it under another rule.
                     taken.clear();
                 }
             }

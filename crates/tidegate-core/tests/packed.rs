@@ -1,5 +1,5 @@
 //! States packed into a few words: packing loses nothing, and a reading of the clock that
-//! others overtook admits nobody whom a later reading would refuse.
+//! others overtook admits no request that a later reading would refuse.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
@@ -47,7 +47,7 @@ impl<R: Algorithm> Of<R> {
         assert!(words[0] < 1 << 63, "the highest bit is the store's");
     }
 
-    /// Checks that a decision on the words of the state `before` leaves those of the present one.
+    /// Checks that a decision on the words of the state `before` leaves the words of the present state.
     fn asked<const WORDS: usize>(&self, before: [u64; 6], at: Timestamp, cost: u64) {
         let mut words: [u64; WORDS] =
             self.algorithm.pack(self.base, &self.algorithm.unpack(self.base, before));

@@ -105,7 +105,7 @@ fn tokens_grow_whatever_the_clock_does() {
     assert!(forgotten > 500, "only {forgotten} were forgotten: the property says little");
 }
 
-/// A history by instants: what each holder has by the answers that it got is never more than N together.
+/// A history by instants: the units that all holders have by their answers are never more than N together.
 #[test]
 fn never_more_than_the_limit_is_out_by_what_holders_know() {
     for seed in 0..walks() {
@@ -124,7 +124,7 @@ fn never_more_than_the_limit_is_out_by_what_holders_know() {
                     let token = limiter.token_of(at_us, cost);
                     held.extend(token.map(|token| (at_us + SECOND_US, token, cost)));
                 }
-                // A holder crashes: nobody renews or returns what it has, and it is out until it ends.
+                // A holder crashes: its permit is not renewed or returned, and is out until it ends.
                 4 if !held.is_empty() => {
                     let (end_us, _, units) =
                         held.swap_remove(rng.below(held.len() as u64) as usize);

@@ -21,7 +21,7 @@ pub struct Closed {
     max_debt: Option<u64>,
 }
 
-/// Units that never leave, and the time of the last one.
+/// Units that never leave, and the time of the last unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     used: u64,

@@ -95,7 +95,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
 }
 
 /// Returns whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
-/// starts fresh, whether the state was kept or dropped.
+/// starts fresh, with the state kept or dropped.
 fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
     old.limit() == 0 && old.is_unused(state, at)
 }

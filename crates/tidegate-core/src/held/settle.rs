@@ -66,7 +66,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     /// Settles a reservation: gives the surplus back, or takes what is missing, even into debt. Units of a permit all come
-    /// back, whatever the actual cost.
+    /// back, for any actual cost.
     pub fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
         let Settlement { token, since, reserved, actual } = settlement;
         let settled = if R::HOLDS_PERMITS {

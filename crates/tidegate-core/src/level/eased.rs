@@ -1,4 +1,4 @@
-//! A level that a change has eased: what of it keeps no caller waiting, and what counts again.
+//! A level that a change has eased: the part that makes no caller wait, and the part that counts again.
 
 use super::{Level, Rate};
 use crate::past::Eased;
@@ -48,7 +48,7 @@ impl Level {
         }
     }
 
-    /// What is noted of a level that was lowered at `cut`, with so many grains of all that was used.
+    /// The notes about a level that was lowered at `cut`, with `whole` grains of all usage.
     pub(super) fn eased(
         rate: Rate,
         at: Timestamp,

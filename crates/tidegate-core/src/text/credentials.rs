@@ -46,7 +46,7 @@ fn of_no_url(text: &str) -> Option<Range<usize>> {
     Some(start.map_or(0, |(at, c)| at + c.len_utf8())..end)
 }
 
-/// The password behind the `?` of a socket's URL.
+/// The password after the `?` of a socket's URL.
 fn of_query(text: &str) -> Option<Range<usize>> {
     let mut names = ["?pass=", "&pass=", "?password=", "&password="].into_iter();
     let start = names.find_map(|name| text.find(name).map(|at| at + name.len()))?;
@@ -54,7 +54,7 @@ fn of_query(text: &str) -> Option<Range<usize>> {
     Some(start..start + password.len())
 }
 
-/// Returns whether no URL goes on behind this character.
+/// Returns whether a URL ends at this character.
 fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '\'' | '`')
 }

@@ -41,7 +41,7 @@ const EXPECTED: &str = "expected a whole number and one of us, ms, s, m, h, d, s
 /// Longer texts are not searched for what they may have meant.
 const LONGEST_MEANT: usize = 64;
 
-/// Reads a length of time: a whole number with `us`, `ms`, `s`, `m`, `h` or `d` right behind it.
+/// Reads a length of time: a whole number directly followed by `us`, `ms`, `s`, `m`, `h` or `d`.
 ///
 /// `"0s"` is a length; its caller decides whether it makes sense.
 ///

@@ -1,4 +1,4 @@
-//! A limiter of any algorithm behind the verbs of the models, so that the two can be compared.
+//! A limiter of any algorithm with the verbs of the models, so that the two can be compared.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -17,13 +17,13 @@ use tidegate_core::{
     Settlement, Since, Spec, Timestamp, Token, Verbs, Visitor,
 };
 
-/// The verbs that a test uses, whatever the algorithm.
+/// The verbs that a test uses, for any algorithm.
 pub trait Limiter {
     fn step(&mut self, at_us: u64, cost: u64) -> Expected;
     fn peek(&mut self, at_us: u64, cost: u64) -> Expected;
     fn refund(&mut self, at_us: u64, units: u64);
     fn settle(&mut self, at_us: u64, reserved: u64, actual: u64);
-    /// Decides; what is admitted is held by a reservation. Returns when it was taken as well.
+    /// Decides; a reservation holds the admitted units. Also returns when they were taken.
     fn reserve(&mut self, at_us: u64, cost: u64) -> (Expected, u64);
     fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled;
     fn exists(&self) -> bool;

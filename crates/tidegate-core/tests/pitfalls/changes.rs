@@ -84,7 +84,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not()
     }
 }
 
-/// A higher limit for a moment, then the old one again: no credit is left.
+/// A higher limit for a moment, then the old limit again: no credit is left.
 #[test]
 fn a_limit_raised_for_a_moment_leaves_nothing_behind() {
     for algorithm in AlgorithmKind::ALL {

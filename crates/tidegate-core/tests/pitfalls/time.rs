@@ -68,7 +68,7 @@ fn a_small_step_back_took_tokens_away() {
     }
 }
 
-/// Waits were counted from the time of the last unit for callers whose clock was still behind it.
+/// Waits were counted from the time of the last unit for callers whose clock was still before it.
 #[test]
 fn a_retry_after_that_is_too_early_after_a_small_step_back() {
     for algorithm in AlgorithmKind::ALL {

@@ -171,7 +171,7 @@ fn changing_a_rule_to_itself_changes_nothing() {
     });
 }
 
-/// A limit of 0 for a moment, with or without a window: whatever is carried over is carried back.
+/// A limit of 0 for a moment, with or without a window: all usage that is carried over is carried back.
 #[test]
 fn closing_and_opening_again_gives_nothing_back() {
     for_many_policies(907, 2 * MANY, |rng, policy| {
@@ -259,7 +259,7 @@ fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     });
 }
 
-/// Returns whether a window that has begun runs to its end, whatever is given back.
+/// Returns whether a window that has begun runs to its end, even if its units are given back.
 fn keeps_its_window(policy: &Policy) -> bool {
     policy.algorithm == AlgorithmKind::FixedWindow && policy.anchor_first_request
 }

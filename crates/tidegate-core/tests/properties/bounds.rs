@@ -23,7 +23,7 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
     });
 }
 
-/// The bounds of the definitions, computed apart from those of the algorithms.
+/// The bounds of the definitions, computed independently of the algorithms.
 #[test]
 fn the_bound_of_a_rule_is_the_one_of_its_definition() {
     for_many_policies(102, RULES, |rng, policy| {
@@ -55,7 +55,7 @@ fn an_aligned_window_holds_no_more_than_the_limit() {
     });
 }
 
-/// Windows follow one another; each begins at the first unit after the last one ended.
+/// Windows follow one another; each begins at the first unit after the last window ended.
 #[test]
 fn a_window_that_begins_at_its_first_unit_holds_no_more_than_the_limit() {
     for_many_of(AlgorithmKind::FixedWindow, 104, RULES, &mut |rng, mut policy| {

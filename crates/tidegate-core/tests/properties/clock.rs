@@ -19,8 +19,7 @@ fn longest_wait_us(policy: &Policy) -> u64 {
     }
 }
 
-/// Whatever the clock did before, a time that is W longer than the longest wait is enough if no
-/// further step happens.
+/// After any steps of the clock, a time that is W longer than the longest wait is enough if no further step happens.
 #[test]
 fn nobody_waits_longer_than_a_window_because_of_a_step() {
     for_many_policies(701, 2 * MANY, |rng, policy| {
@@ -103,13 +102,13 @@ fn no_step_grants_more_than_one_fill() {
     });
 }
 
-/// How much an interval of length W may hold, and how much each step may add.
+/// The units that an interval of length W may hold, and the units that each step may add.
 fn allowance(policy: &Policy) -> (u64, u64) {
     let (limit, fill) = (policy.limit, policy.decision_limit());
     match policy.algorithm {
         AlgorithmKind::SlidingLog | AlgorithmKind::Concurrency => (limit, limit),
         AlgorithmKind::SlidingWindow if policy.strict => (limit, limit),
-        // A queue's bound is about departures; what it admits is a bucket's.
+        // A queue's bound is about departures; its admissions follow a bucket's bound.
         _ if policy.algorithm.has_capacity() => (fill + limit, fill),
         _ => (2 * limit, 2 * limit),
     }
@@ -162,8 +161,7 @@ fn a_step_back_alone_gives_nothing() {
     });
 }
 
-/// The wait is counted on the clock that was read, and includes the time by which that is behind
-/// the last unit.
+/// The wait is counted on the clock that was read, and includes the time from that reading to the last unit.
 #[test]
 fn after_a_step_back_the_wait_reported_is_enough_and_not_a_microsecond_too_much() {
     let mut waits = 0;
@@ -197,7 +195,7 @@ fn assert_resets(limiter: &mut dyn Limiter, reads_us: u64, reset_us: u64) {
     }
 }
 
-/// A delay is how long a request is held, whatever the clock reads meanwhile.
+/// A delay is the time that a request is held, regardless of the clock's readings.
 #[test]
 fn a_step_back_makes_no_delay_longer() {
     for_many_of(AlgorithmKind::LeakyQueue, 706, MANY, &mut |rng, policy| {

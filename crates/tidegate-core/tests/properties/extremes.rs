@@ -68,7 +68,7 @@ fn next(rng: &mut Rng, old: &Policy) -> Policy {
     policy(rng, algorithm)
 }
 
-/// Whatever has happened, a limiter keeps its limit afterwards.
+/// A limiter keeps its limit after any history.
 fn settles(rng: &mut Rng, policy: &Policy, mut limiter: Box<dyn Limiter>) {
     let at_us = any(rng);
     assert!(at_one_instant(limiter.as_mut(), at_us) <= policy.decision_limit(), "{policy:?}");

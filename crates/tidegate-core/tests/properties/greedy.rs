@@ -1,4 +1,4 @@
-//! Traffic that takes everything it can get, and the most units in any interval of it.
+//! Traffic that takes everything it can get, and the largest number of units in any interval of it.
 
 use crate::common::{self, Limiter};
 use testkit::model::Policy;

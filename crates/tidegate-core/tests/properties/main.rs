@@ -1,4 +1,4 @@
-//! Properties that hold for every algorithm, whatever the rule and the traffic.
+//! Properties that hold for every algorithm, with any rule and any traffic.
 //!
 //! Each property is a seeded loop over random rules and traces, so a failure is a seed anyone can
 //! repeat. `TIDEGATE_LONG=1` tries twenty times as many.

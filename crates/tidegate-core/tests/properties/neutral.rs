@@ -1,7 +1,6 @@
 //! Operations that change nothing: refusals, looks, costs of 0, and dropping an idle state.
 //!
-//! The clocks here go forward, because a reading far in the past moves the state, whatever the
-//! verb.
+//! The clocks here go forward, because a reading far in the past moves the state, with any verb.
 
 use crate::{MANY, STEPS, answers, common, for_many_policies};
 use testkit::model::Policy;
@@ -48,7 +47,8 @@ fn looking_changes_nothing() {
     });
 }
 
-/// Also a look at a later time than the next request: what a change has left, and what may be given back, stays.
+/// This includes a look at a later time than the next request. The usage left by a change stays, and so do the units
+/// that may be given back.
 #[test]
 fn looking_changes_nothing_where_the_rule_has_changed() {
     let mut eased = 0;

@@ -1,5 +1,4 @@
-//! The values of an answer are true: what they promise happens at that time, and not a microsecond
-//! sooner.
+//! The values of an answer are true: each promise is kept at that time, and not a microsecond sooner.
 
 use crate::common::Limiter;
 use crate::{END_US, MANY, STEPS, common, for_many_answers, for_many_policies};

@@ -14,7 +14,7 @@ use crate::spec::{DEFAULT_MAX_MEMORY, MAX_MAX_MEMORY, Spec};
 use crate::time::{Micros, Timestamp, Token};
 use permits::{Permit, Permits};
 
-/// N units at a time; a permit that nobody returns or renews for W ends by itself.
+/// N units at a time; a permit that is not returned or renewed for W ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
     limit: u64,
@@ -105,7 +105,7 @@ impl Decide for Concurrency {
         state.permits.insert(permit);
     }
 
-    /// If no permit can be added, the units join the last permit to end, which nobody can return or renew any more.
+    /// If no permit can be added, the units join the last permit to end, which can no longer be returned or renewed.
     fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
         let permit = self.permit(state, at, cost);
         if state.permits.has_place() {
@@ -194,7 +194,7 @@ impl Decide for Concurrency {
         self.reset_after(state, at).is_zero() && !could_give_it_again
     }
 
-    /// Of permits that nobody returns. Those that are returned make room for others at once.
+    /// The bound for permits that are never returned. A returned permit makes room for others at once.
     fn bound(&self, _largest_cost: u64) -> u64 {
         self.limit
     }

@@ -14,7 +14,7 @@ pub(super) struct Permit {
     pub(super) units: u64,
 }
 
-/// Permits by their ends, and those of one end by their tokens; each has at least one unit.
+/// Permits in the order of their ends, and of their tokens for equal ends; each has at least one unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Permits {
     by_end: VecDeque<Permit>,

@@ -107,7 +107,7 @@ impl Decide for FixedWindow {
         }
     }
 
-    /// Only the running window counts, and it is that of `since`, or a later one.
+    /// Only the running window counts: the window of `since`, or a later window.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         let is_its = since.at >= state.ends.minus(self.window) && state.past.admits(since);
         if self.left(state, at).is_zero() || !is_its {
@@ -159,8 +159,8 @@ impl Decide for FixedWindow {
         self.left(state, at)
     }
 
-    /// A window that begins with its first unit runs until it ends, whatever is used in it, because the next unit opens
-    /// no other.
+    /// A window that begins with its first unit runs until it ends, even if nothing is used in it, because the next
+    /// unit opens no other.
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
         match (state.count, self.anchor) {
             (0, Anchor::Epoch) => Micros::ZERO,
@@ -190,7 +190,7 @@ impl Amend for FixedWindow {
 }
 
 /// All units of one window count alike, so a lease ends with its window. Two leases of windows that begin with their
-/// first units can be spent at the end of the one and the beginning of the other, so an interval of length W then
+/// first units can be spent at the end of the first and the beginning of the second, so an interval of length W then
 /// admits up to 2N.
 impl Lease for FixedWindow {
     fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {

@@ -1,4 +1,4 @@
-//! Leaky queue: admitted work leaves in order, each unit W/N after the one before.
+//! Leaky queue: admitted work leaves in order, each unit W/N after the previous unit.
 
 use alloc::vec::Vec;
 

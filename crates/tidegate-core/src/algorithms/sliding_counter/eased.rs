@@ -12,8 +12,9 @@ impl SlidingCounter {
         state.past.excess().filter(|excess| excess.until.since(at) > self.window)
     }
 
-    /// Gives back at most `units` of the state's window, or of the one `before` (1), that were taken at `since`, or at any
-    /// time. First those leave that make no caller wait, unless they were taken after the count was lowered.
+    /// Gives back at most `units` of the state's window (`before` is 0) or of the previous window (1), taken at `since`
+    /// or at any time. Units that make no caller wait leave first, unless the units were taken after the count was
+    /// lowered.
     pub(super) fn lower(
         &self,
         state: &mut State,

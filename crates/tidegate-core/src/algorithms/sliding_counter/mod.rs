@@ -25,7 +25,7 @@ pub struct SlidingCounter {
     count_bits: u32,
 }
 
-/// The index of the window that the last unit fell into, its count, and the count of the one before.
+/// The index of the window that the last unit fell into, its count, and the count of the previous window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     window: u64,
@@ -88,7 +88,7 @@ impl SlidingCounter {
     fn view(&self, state: &State, at: Timestamp) -> View {
         let mut view = self.whole(state, at);
         if let Some(excess) = state.past.excess() {
-            // A window counts for as long as it lasts, and then once more as the one before.
+            // A window counts for as long as it lasts, and then once more as the previous window.
             let left = excess.until.since(self.not_before(state, at));
             if left > self.window {
                 view.current = view.current.saturating_sub(excess.units);
@@ -154,7 +154,7 @@ impl Decide for SlidingCounter {
         state.past.counted(at);
     }
 
-    /// Gives back this window's units first: those of the previous one weigh less.
+    /// Gives back this window's units first, because units of the previous window weigh less.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         match self.number(at).saturating_sub(state.window) {
             0 => {
@@ -168,7 +168,7 @@ impl Decide for SlidingCounter {
         }
     }
 
-    /// Lowers the count of the window of `since`, if that is the running one or the one before.
+    /// Lowers the count of the window of `since`, if that is the running or the previous window.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         let number = self.number(self.not_before(state, at));
         let of_take = self.number(since.at);
@@ -226,7 +226,7 @@ impl Decide for SlidingCounter {
     }
 
     /// Without arrivals the estimate only falls: first as the previous window slides out, then as
-    /// this one does. A reading from before this window also waits for its start.
+    /// this window does. A reading from before this window also waits for its start.
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let view = self.view(state, at);
         let free = self.limit.saturating_sub(cost);
@@ -278,7 +278,7 @@ impl Pack for SlidingCounter {
         }
     }
 
-    /// The number of the window, then its count, then that of the one before.
+    /// The number of the window, then its count, then the count of the previous window.
     #[inline]
     fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &State) -> [u64; WORDS] {
         let (bits, most) = (self.packed_bits(), self.largest_count());

@@ -43,7 +43,7 @@ pub struct State {
 }
 
 impl State {
-    /// Units held, from the oldest up to and including those of an entry.
+    /// Units held, from the oldest up to and including the units of an entry.
     const fn through(&self, entry: &Entry) -> u64 {
         entry.total.wrapping_sub(self.gone)
     }
@@ -68,7 +68,7 @@ impl State {
         (newest.map_or(0, |entry| self.through(entry)), entries)
     }
 
-    /// Drops the oldest `units`, the last of which is in the entry at `index`.
+    /// Drops the oldest `units`; the last dropped unit is in the entry at `index`.
     fn forget(&mut self, units: u64, index: usize) {
         self.gone = self.gone.wrapping_add(units);
         let is_empty = self.ring.get(index).is_some_and(|entry| self.through(entry) == 0);
@@ -199,7 +199,7 @@ impl Decide for SlidingLog {
         state.ring.record(entry);
     }
 
-    /// If no entry can be added, the units of the newest entry leave together with the new ones.
+    /// If no entry can be added, the units of the newest entry leave together with the new units.
     fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
         let entry = self.entry(state, at, cost);
         if state.ring.has_place() {

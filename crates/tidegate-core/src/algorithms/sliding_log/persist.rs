@@ -9,7 +9,7 @@ use crate::past::Past;
 use crate::time::{Micros, Timestamp};
 
 impl Persist for SlidingLog {
-    /// Of each entry how much later it leaves than the one before, and its units.
+    /// For each entry, the time between its leaving and the previous entry's, and its units.
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
         numbers.push(last.as_micros());
         let (mut leaves, mut through) = (Timestamp::EPOCH, 0);

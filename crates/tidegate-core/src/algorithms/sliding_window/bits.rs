@@ -19,7 +19,7 @@ pub(super) fn put<const WORDS: usize>(words: &mut [u64; WORDS], from: u32, numbe
     rest.next().into_iter().for_each(|high| *high |= (wide >> u64::BITS) as u64);
 }
 
-/// Returns the words with every number `by` bits higher, of which the lowest `kept` bits are kept.
+/// Returns the words with every number `by` bits higher. Only the lowest `kept` bits of the result are kept.
 #[inline]
 pub(super) fn raised<const WORDS: usize>(words: &[u64; WORDS], by: u32, kept: u32) -> [u64; WORDS] {
     let (whole, part) = ((by / u64::BITS) as usize, by % u64::BITS);

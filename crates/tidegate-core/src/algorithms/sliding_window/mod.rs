@@ -80,8 +80,8 @@ impl SlidingWindow {
         state.total - gone
     }
 
-    /// Resets, in place, the slots of the buckets that have left, so that the newest is that of `at`, unless that is an
-    /// earlier one: a packed state does not keep the time of its last unit, and a reading may arrive late.
+    /// Resets, in place, the slots of the buckets that have left, so that the bucket of `at` is the newest, unless it
+    /// is an earlier bucket: a packed state does not keep the time of its last unit, and a reading may arrive late.
     fn roll(&self, state: &mut State, at: Timestamp) {
         for age in self.gone(state, at) {
             let slot = self.slot(state.newest, age);

@@ -9,13 +9,13 @@ use crate::algorithm::{Decide, HORIZON, Pack, Packing, WORD_BITS};
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// The layout of the words. From the second-highest bit of the first word down: how many buckets after that of the
-/// base the newest one is, and the total if there is place for it. From the lowest bit of the last word up: the
-/// counters, the newest first.
+/// The layout of the words. From the second-highest bit of the first word down: the number of buckets from the base to
+/// the newest, and the total if there is place for it. From the lowest bit of the last word up: the counters, the
+/// newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     packing: Packing,
-    /// Bits of a counter and of the total: those of the limit, and one for a debt.
+    /// Bits of a counter and of the total: the bits of the limit, and one for a debt.
     count_bits: u32,
     /// Bits of all counters.
     counters_bits: u32,

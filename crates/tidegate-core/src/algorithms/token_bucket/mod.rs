@@ -54,7 +54,8 @@ impl TokenBucket {
         if !state.past().admits(since) {
             return 0;
         }
-        // No more than the capacity is taken at once. After a change, that of the time is forgotten when all has drained.
+        // No more than the capacity is taken at once. After a change, the earlier capacity is forgotten when all units
+        // have drained.
         let is_of_other_limit = state.past().is_of_other_limit(since);
         let units = if is_of_other_limit { units } else { units.min(self.capacity) };
         let (drained, rated) = state.past().drained(since, at);
