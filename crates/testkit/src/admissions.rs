@@ -1,4 +1,4 @@
-//! What was admitted, as far as its callers know, and the bounds that it is held to.
+//! The units that were admitted, as far as their callers know, and the bounds that they are held to.
 //!
 //! A caller knows when it asked and when it was answered, and the units were admitted between the two. Of a simulation
 //! the moment itself is known: it asks and is answered at once.
@@ -25,8 +25,8 @@ impl Admission {
     }
 }
 
-/// The most units of which each was admitted within one interval of this length for certain, and when that begins. An
-/// interval does not contain its end.
+/// The largest number of units that were certainly admitted within an interval of this length, and the beginning of
+/// that interval. An interval does not contain its end.
 ///
 /// ```
 /// use testkit::admissions::{Admission, most_within};

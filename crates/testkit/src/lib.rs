@@ -1,7 +1,7 @@
 //! The standards that every store of Tidegate is tested against: naive models, case tables, seeded
 //! traffic.
 //!
-//! - [`admissions`] finds the most that a history admits within an interval.
+//! - [`admissions`] finds the largest number of units that a history admits within an interval.
 //! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is slow
 //!   on purpose and shares no code with the stores.
 //! - [`cases`] reads the text tables in each algorithm's folder.

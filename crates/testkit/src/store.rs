@@ -76,7 +76,7 @@ impl Server {
         let folder = Folder::new();
         let mut server = Self { process: None, arguments, environment, folder, port: next_port() };
         while let Err(said) = server.launch(&[]) {
-            // Somebody else has taken the port, or that of the cluster's bus.
+            // Another process has taken the port, or the port of the cluster's bus.
             assert!(said.contains("Address already in use"), "{said}");
             server.kill();
             server.port = next_port();
@@ -164,8 +164,8 @@ pub fn program() -> String {
     std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// Returns a port between 10,000 and 19,999, another one each time: a cluster's bus uses the one 10,000 above it,
-/// and systems give connections their ports from above both.
+/// Returns a port between 10,000 and 19,999, a different port each time. A cluster's bus uses the port 10,000 above it,
+/// and systems give connections ports above both.
 fn next_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Processes that test at the same time begin far from each other.

@@ -11,7 +11,7 @@ fn ten_per_second(algorithm: AlgorithmKind) -> Policy {
     policy
 }
 
-/// The missing tokens count as taken at its creation, so a clock behind that time is clamped to it.
+/// The missing tokens count as taken at its creation, so a clock before that time is clamped to it.
 #[test]
 fn a_bucket_that_starts_part_full_is_not_waited_for_from_behind_its_birth() {
     let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
@@ -51,7 +51,7 @@ fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
     }
 }
 
-/// So whoever opened a window can not move it by giving its units back.
+/// So a caller who opened a window cannot move it by giving its units back.
 #[test]
 fn an_anchored_window_emptied_by_a_refund_stays() {
     let mut policy = ten_per_second(AlgorithmKind::FixedWindow);
@@ -77,7 +77,7 @@ fn a_limit_of_0_keeps_what_was_used() {
             );
             model.settle(0, 0, 5);
             model.refund(0, 2);
-            // What is settled for more than was reserved takes no permit.
+            // Units settled above the reservation take no permit.
             let settled = if model.policy().holds_permits() { 0 } else { 5 };
             assert_eq!(model.used(0), 4 + settled, "{}", algorithm.name());
             assert_eq!(model.step(0, 1).retry_after_us, None, "{}", algorithm.name());

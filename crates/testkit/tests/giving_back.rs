@@ -1,4 +1,4 @@
-//! Giving back: what a limiter counts after it is what it would count if less had been taken then.
+//! Giving back: afterwards a limiter counts as if fewer units had been taken.
 
 use testkit::model::{AlgorithmKind, Model, Policy, Settled};
 use testkit::traffic::{self, Rng};
@@ -9,7 +9,7 @@ fn per_second(algorithm: AlgorithmKind, limit: u64) -> Model {
     Model::new(Policy::new(algorithm, limit, S))
 }
 
-/// The fault of issue 38: what was taken in a window that has passed paid for that of today.
+/// Units taken in a window that has passed once lowered the usage of today's window.
 #[test]
 fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
     for algorithm in AlgorithmKind::ALL {
@@ -40,7 +40,7 @@ fn what_was_taken_a_moment_ago_comes_back_whole() {
 /// Each take and what is left of it; each limiter that took just that is used as much.
 struct Ledger {
     policy: Policy,
-    /// When, how much is left, and how much was taken.
+    /// The time of each take, the units left of it, and the units taken.
     takes: Vec<(u64, u64, u64)>,
     /// When the limit changed after so many takes, and to what.
     changes: Vec<(usize, u64, u64)>,
@@ -287,7 +287,7 @@ fn a_debt_stops_where_it_may_go() {
     }
 }
 
-/// Whatever random rules and traffic do, nothing more comes back than was asked for, and less is used.
+/// For random rules and traffic, no more units come back than were asked for, and usage falls.
 #[test]
 fn nothing_comes_back_beyond_what_is_asked() {
     for algorithm in AlgorithmKind::ALL {

@@ -41,7 +41,7 @@ impl Model {
         self.eased = eased;
     }
 
-    /// A fresh limiter, created at `t`, that owes the units that the old one had used.
+    /// A fresh limiter, created at `t`, that owes the units that the old limiter had used.
     pub(super) fn start_fresh(&mut self, t: i128, used: i128) {
         self.forget();
         self.born(t);

@@ -79,7 +79,7 @@ impl Meaning for Concurrency {
         }
     }
 
-    /// Only the token names a permit, so units that name a time are those of the permits that end first.
+    /// Only the token names a permit, so units that name a time come from the permits that end first.
     fn give_back(&mut self, t: i128, units: i128, _since: i128, _drained: i128) -> i128 {
         let before = self.out(t);
         self.refund(t, units);

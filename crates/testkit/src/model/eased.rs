@@ -1,8 +1,8 @@
 //! A limit that falls in memory: no caller waits for more than one new window because of it, and nothing is forgotten.
 //!
-//! Next to the level by which requests are decided the model keeps two more, which drain at the same rate. *Whole* is
-//! the level that was never lowered: it counts when more is allowed again. *Caused* is the part of the level that is
-//! there without a debt: of a level that is above it and above the capacity, the rest was owed whatever changed.
+//! The model keeps two more levels next to the level that decides requests. They drain at the same rate. *Whole* is the
+//! level that was never lowered: it counts when more is allowed again. *Caused* is the part of the level that is there
+//! without a debt: if a level is above it and above the capacity, the rest was owed regardless of changes.
 
 use super::{Model, Policy, meaning::Meaning, rate::Rate};
 
@@ -46,8 +46,8 @@ impl Eased {
         }
     }
 
-    /// Gives back units that were taken at `since`, also of the level by which requests are decided: of that only what
-    /// cannot have drained, and nothing that was taken before it was lowered.
+    /// Gives back units that were taken at `since`. The level that decides requests gets back only the units that
+    /// cannot have drained, and none that were taken before it was lowered.
     pub(super) fn give_back(
         &mut self,
         state: &mut dyn Meaning,

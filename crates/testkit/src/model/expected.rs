@@ -22,12 +22,11 @@ pub struct Expected {
 
 impl Expected {
     /// The decision about `cost` at `t`, without a change of the state, for a caller whose clock is
-    /// `behind` that time.
+    /// `behind` microseconds before `t`.
     ///
-    /// A wait is the least time after which something holds, and the caller measures it on the
-    /// clock that was read. The limiter's time goes on only when that clock has come to `t`, so the
-    /// difference is added to a wait that is not zero. A delay is not such a wait: it is how long a
-    /// request is held, whatever the clock reads.
+    /// A wait is the shortest time after which something holds, and the caller measures it on the clock that was read.
+    /// The limiter's time goes on only when that clock has come to `t`, so the difference is added to a wait that is
+    /// not zero. A delay is not such a wait: it is the time that a request is held, on any clock.
     pub(super) fn look(
         state: &dyn Meaning,
         policy: &Policy,

@@ -1,6 +1,6 @@
 //! `fixed_window`: at most N units in each window of length W.
 //!
-//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended. A window that units
+//! Windows are aligned to the epoch, or begin at the first unit taken after the last window ended. A window that units
 //! have opened stays, also when all of them were given back.
 
 use super::{Policy, history::History, meaning::Meaning};
@@ -27,8 +27,7 @@ impl FixedWindow {
         }
     }
 
-    /// The start of the window that contains `t`, or of the one that a unit taken at `t` would
-    /// begin.
+    /// The start of the window that contains `t`, or of the window that a unit taken at `t` would begin.
     fn start(&self, t: i128) -> i128 {
         if !self.anchored {
             return t - t.rem_euclid(self.window);
@@ -59,8 +58,8 @@ impl Meaning for FixedWindow {
         (cost <= self.limit).then(|| self.end(t) - t)
     }
 
-    /// A window that begins with its first unit is running until it ends, whatever is used in it: the next unit opens no
-    /// other.
+    /// A window that begins with its first unit is running until it ends, even if nothing is used in it: the next unit
+    /// opens no other.
     fn reset_after(&self, t: i128) -> i128 {
         let runs = self.anchored && self.opened.is_some_and(|start| t < start + self.window);
         if runs || self.used(t) > 0 { self.end(t) - t } else { 0 }

@@ -46,7 +46,7 @@ impl Meaning for LeakyQueue {
         self.excess(t, cost) <= 0
     }
 
-    /// One unit that leaves next, and one more for each whole free slot behind it.
+    /// One unit that leaves next, and one more for each whole free slot after it.
     fn remaining(&self, t: i128) -> i128 {
         let slack = self.capacity * self.rate.w - self.wait(t);
         if slack < 0 { 0 } else { slack / self.rate.w + 1 }

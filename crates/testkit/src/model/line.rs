@@ -69,7 +69,7 @@ impl Line {
         self.now_us = until_us;
     }
 
-    /// Adds a request. It stays in the queue if it could run in time provided that nobody leaves.
+    /// Adds a request. It stays in the queue if it could run in time provided that no request leaves.
     pub fn arrive(&mut self, cost: u64, max_wait_us: u64) {
         let waiter = Waiter { number: self.ends.len(), cost };
         self.ends.push(None);
@@ -91,7 +91,7 @@ impl Line {
         }
     }
 
-    /// Removes a request; those behind it move up.
+    /// Removes a request; later requests move up.
     pub fn leave(&mut self, number: usize) {
         let before = self.line.len();
         self.line.retain(|waiter| waiter.number != number);

@@ -1,12 +1,12 @@
-//! The mark of a level: how low it was since the oldest reservation that is open.
+//! The mark of a level: its lowest point since the oldest open reservation.
 
 use super::rate::Rate;
 
 /// A level's open reservations. Levels are in parts of a unit.
 ///
 /// A mark begins with a reservation where none is open, and goes with the last that is settled, or when the level is
-/// empty. What a reservation gives back was not taken, so it lowers the level of the whole time. Where nothing is left of
-/// that, it begins again with the next reservation.
+/// empty. Units that a reservation gives back count as never taken, so they lower the level over the whole time. A mark
+/// without any level left begins again with the next reservation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mark(Option<Open>);
 

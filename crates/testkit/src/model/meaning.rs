@@ -33,7 +33,7 @@ pub(super) trait Meaning: Debug {
     fn give_back(&mut self, t: i128, units: i128, since: i128, drained: i128) -> i128;
     /// Shifts all times so that the last unit is at `t` instead of at `last`.
     fn move_back(&mut self, last: i128, t: i128);
-    /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
+    /// Takes over another limit, capacity or `initial`, with the usage at `t`.
     fn amend(&mut self, t: i128, policy: &Policy);
     /// The level at `t` in parts of a unit; 0 if units leave in another way.
     fn level(&self, _t: i128) -> i128 {
@@ -41,8 +41,8 @@ pub(super) trait Meaning: Debug {
     }
     /// Sets the level at `t`.
     fn set_level(&mut self, _t: i128, _parts: i128) {}
-    /// Lets no caller wait longer than one window at `t` because the rule has become that of `policy`; a debt is waited for
-    /// as before. Levels are eased by their models ([`super::eased`]).
+    /// Lets no caller wait longer than one window at `t` because of the change to `policy`; a debt is waited for as
+    /// before. Levels are eased by their models ([`super::eased`]).
     fn ease(&mut self, _t: i128, _policy: &Policy, _debt: i128) {}
     /// All counts again that no caller waits for.
     fn count_all(&mut self) {}
@@ -56,7 +56,7 @@ pub(super) trait Meaning: Debug {
     }
     /// Returns units of the permit with this token.
     fn return_permit(&mut self, _t: i128, _token: u64, _units: i128) {}
-    /// Makes a permit last W from `t`; whether it was still out.
+    /// Makes a permit last W from `t`; returns whether it was still out.
     fn renew(&mut self, _t: i128, _token: u64) -> bool {
         false
     }

@@ -50,8 +50,8 @@ pub struct Model {
     policy: Policy,
     state: Option<Box<dyn Meaning>>,
     last: Option<i128>,
-    /// What was taken before comes back no more: the rule got another meaning, the clock stepped back, or a reset
-    /// forgot it.
+    /// Units taken before this time come back no more: the rule got another meaning, the clock stepped back, or a reset
+    /// forgot them.
     lost: i128,
     /// The limits that were in force before.
     limits: drained::Limits,
@@ -94,8 +94,8 @@ impl Model {
     }
 
     /// Decides a request to a limiter whose usage is reported. A cost of 0 asks for one unit and
-    /// takes nothing; any other cost is taken, admitted or not, and the answer is
-    /// what a request of one unit would then get.
+    /// takes nothing; any other cost is taken, admitted or not, and the answer is the answer that a request of one unit
+    /// would then get.
     ///
     /// This creates the limiter with any outcome.
     pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
@@ -143,7 +143,7 @@ impl Model {
         }
     }
 
-    /// When the last unit was taken, by the time that counts: what a settlement says of it.
+    /// The time of the last unit, as it counts: a settlement names this time.
     pub fn last_us(&self) -> Option<u64> {
         self.last.map(expected::value)
     }
@@ -161,7 +161,7 @@ impl Model {
         }
     }
 
-    /// Makes the permit with this token last W from now; whether it was still out.
+    /// Makes the permit with this token last W from now; returns whether it was still out.
     pub fn renew(&mut self, at_us: u64, token: u64) -> bool {
         let t = self.now(at_us);
         let renewed = self.state.as_mut().is_some_and(|state| state.renew(t, token));
@@ -229,7 +229,7 @@ impl Model {
     }
 
     /// The state, created at `t` if there is none. A bucket that starts part full counts as used at
-    /// its creation, so that a clock that steps behind it makes nobody wait for it.
+    /// its creation, so that a clock that steps back before it makes no caller wait for it.
     fn born(&mut self, t: i128) -> &mut dyn Meaning {
         let (policy, last) = (&self.policy, &mut self.last);
         self.state

@@ -70,7 +70,7 @@ pub struct Policy {
     pub window_us: u64,
     /// B of a sliding window; divides the window.
     pub buckets: u64,
-    /// True if a sliding window also counts the bucket of which only a part has left.
+    /// True if a sliding window also counts a bucket that has left only in part.
     pub strict: bool,
     /// True if a fixed window begins at the first unit taken, instead of being aligned to the
     /// epoch.
@@ -81,7 +81,7 @@ pub struct Policy {
     pub initial: Option<u64>,
     /// The tick of a sliding log, at least 1.
     pub resolution_us: u64,
-    /// How many units beyond the limit a settlement may leave in use: by default as many as the limit. A report is not
+    /// The units beyond the limit that a settlement may leave in use; by default as many as the limit. A report is not
     /// bounded by default.
     pub max_debt: Option<u64>,
 }
@@ -114,8 +114,8 @@ impl Policy {
         self.algorithm == AlgorithmKind::Concurrency && self.window_us > 0
     }
 
-    /// How far the clock may step back before the state's times move with it: W, or the longest possible
-    /// window if there is none.
+    /// The longest step back of the clock that leaves the state's times unchanged: W, or the longest possible window if
+    /// there is none.
     pub(super) fn clock_window(&self) -> i128 {
         const LONGEST_US: u64 = 366 * 86_400_000_000;
         i128::from(if self.window_us == 0 { LONGEST_US } else { self.window_us })

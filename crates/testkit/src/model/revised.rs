@@ -1,5 +1,5 @@
-//! One limiter under two sets of values: those of the newest revision that has taken a unit decide,
-//! for every node.
+//! One limiter under two sets of values: the values of the newest revision that has taken a unit decide, for every
+//! node.
 
 use super::{AlgorithmKind, Expected, Model, Policy, expected};
 

@@ -14,7 +14,7 @@ pub struct Settled {
 }
 
 impl Model {
-    /// Decides as [`Model::step`] does; what is admitted is held by a reservation.
+    /// Decides as [`Model::step`] does; a reservation holds the admitted units.
     pub fn reserve(&mut self, at_us: u64, cost: u64) -> Expected {
         let answer = self.step(at_us, cost);
         if answer.allowed

@@ -111,7 +111,7 @@ impl Meaning for SlidingCounter {
         self.came_back(number - 1, left - rest);
     }
 
-    /// Of the window in which they were taken, if that is this one or the one before.
+    /// They come back to the window in which they were taken, if that is the current or the previous window.
     fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let (number, of_take) = (self.number(t), self.number(since));
         let counts = of_take == number || of_take == number - 1;

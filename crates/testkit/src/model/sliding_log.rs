@@ -24,7 +24,7 @@ impl SlidingLog {
         }
     }
 
-    /// The time as of which a unit taken at `t` counts: the last microsecond of its tick.
+    /// The time that a unit taken at `t` counts from: the last microsecond of its tick.
     fn end_of_tick(&self, t: i128) -> i128 {
         t.div_euclid(self.resolution) * self.resolution + self.resolution - 1
     }
