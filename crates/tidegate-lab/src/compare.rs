@@ -118,8 +118,8 @@ impl Comparison {
         })
     }
 
-    /// A line for each algorithm: what it admitted and refused, and its fullest window next to its
-    /// bound. With a `width`, in columns of a terminal, no line is wider.
+    /// A line for each algorithm: its admissions and refusals, and its fullest window next to its bound. With a
+    /// `width`, in columns of a terminal, no line is wider.
     #[must_use]
     pub fn table(&self, width: Option<u16>) -> String {
         let header =

@@ -18,8 +18,8 @@ const LINE_BYTES: usize = 64;
 /// The difference of two policies, in the words of a configuration. It displays as one line for
 /// each change.
 ///
-/// It is bounded, whatever the policies have: a long text is cut, and of many changes the first ones are shown and the
-/// others are counted.
+/// It is bounded for any policies: a long text is cut, and of many changes the first are shown and the others are
+/// counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyDiff {
     /// Changes next to the rules: the revision, and fields of sections.
@@ -57,7 +57,7 @@ pub struct RuleDiff {
     pub name: String,
     /// Whose requests it decides, such as ``each `user`, if plan=free``.
     pub whom: String,
-    /// Whether it was added, changed or removed.
+    /// Says if it was added, changed or removed.
     pub change: Change,
     /// Its fields that differ; of an added or a removed rule, its limit.
     pub fields: Vec<FieldDiff>,
@@ -87,7 +87,7 @@ pub struct FieldDiff {
     /// The effect on those who have used the rule, where there is one to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<&'static str>,
-    /// The longest wait that the change causes, in microseconds, if it can cause one: what was used stays used, for one
+    /// The longest wait that the change causes, in microseconds, if it can cause a wait: usage carries over, for one
     /// new window at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_wait_us: Option<u64>,
@@ -224,7 +224,7 @@ impl FieldDiff {
         Self { field, old, new, effect: None, longest_wait_us: None }
     }
 
-    /// About the bytes that it takes as a line and as JSON, without those of its rule.
+    /// About the bytes that it takes as a line and as JSON, without the bytes of its rule.
     fn bytes(&self) -> usize {
         let values = [&self.old, &self.new].map(|value| value.as_ref().map_or(0, String::len));
         let [old, new] = values;

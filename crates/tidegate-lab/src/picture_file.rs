@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The file that a picture will be written to.
 ///
-/// [`PictureFile::at`] checks that it can be written and leaves nothing behind;
-/// [`PictureFile::write`] writes a file next to it and renames that. So nobody ever sees half a
-/// picture, and an older one stays if writing fails.
+/// [`PictureFile::at`] checks that it can be written and leaves no file; [`PictureFile::write`] writes a file next to
+/// it and renames that. So half a picture is never seen, and an older picture stays if writing fails.
 ///
 /// ```no_run
 /// let file = tidegate_lab::PictureFile::at("refused.svg")?;

@@ -1,5 +1,5 @@
-//! The report of a replay for a person: how many requests were refused, whose, and how near each
-//! window came to its bound.
+//! The report of a replay for a person: the number of refused requests, their callers, and the distance of each window
+//! from its bound.
 //!
 //! Memory is bounded however many keys there are. The units admitted to each key within a window
 //! are kept in [`WORST_BYTES`] over all rules (or, in a comparison, all algorithms): about four

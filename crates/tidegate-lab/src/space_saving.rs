@@ -1,9 +1,9 @@
 //! The most frequent keys of a stream in bounded memory: the Space-Saving summary of Metwally, Agrawal and El Abbadi
 //! ("Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! A key without a counter takes over the least counter with its count, because the key may have been counted before. So
-//! a count is never too low, and too high by at most the count that was taken over. A label and its memory are taken over too, so
-//! nothing is allocated once all counters are in use and their labels have grown.
+//! A key without a counter takes over the smallest counter with its count, because the key may have been counted
+//! before. So a count is never too low, and too high by at most the count that was taken over. A label and its memory
+//! are taken over too, so nothing is allocated once all counters are in use and their labels have grown.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ pub struct SpaceSaving<K, L> {
     capacity: usize,
     /// The counters from `order.len()` on are kept for the memory of their labels.
     counters: Vec<Counter<K, L>>,
-    /// The counters in use as a heap by count, the least first.
+    /// The counters in use as a heap by count, the smallest first.
     order: Vec<usize>,
     of_key: HashMap<K, usize>,
 }

@@ -1,4 +1,4 @@
-//! Request traces: who asked for what and when, read from a file and sorted by time.
+//! Request traces: callers, keys and times of requests, read from a file and sorted by time.
 //!
 //! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain, gzip or zstd), or by
 //! [`read_all`] from several, and comes out as [`Sorted`], which returns [`Event`]s in order of time, a [`Batch`] at a
@@ -19,8 +19,8 @@
 //! ```
 //!
 //! **Other logs** have as many of these entries as the log has: JSON as Caddy, Traefik, Envoy and nginx write it,
-//! HAProxy's and Envoy's lines, AWS load balancers', and those of IIS and CloudFront, whose columns a line `#Fields`
-//! names. For all others a [`LogFormat`] says how a line is read.
+//! HAProxy's and Envoy's lines, AWS load balancers' logs, and the logs of IIS and CloudFront, whose columns a line
+//! `#Fields` names. For all others a [`LogFormat`] says how a line is read.
 //!
 //! * The client is an address, the name of a host with a dot, or `localhost`; a line with another client cannot be
 //!   read. `ip` is the address as [`ClientAddress`](tidegate::ClientAddress) writes it for the layer: IPv6 by its

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-/// The colours; a viewer that knows no dark pages shows those of a light one.
+/// The colours; a viewer that knows no dark pages shows the colours of a light page.
 const STYLE: &str = "\
 .page{fill:#fff}.ink{fill:#1f2937}.grey{fill:#5f6773}.red{fill:#b91c1c}.blue{fill:#2f6d9c}
 .box{fill:#eef3f8;stroke:#8a929c}.core{fill:#d6e6f3;stroke:#2f6d9c}

@@ -31,10 +31,9 @@ impl Bins {
     /// The finest round bins that hold everything from `first_us` to `last_us`, both included,
     /// in at most `target` bins (clamped to 1..=[`MAX_BINS`]; [`TARGET_BINS`] is a good one).
     ///
-    /// Edges are multiples of the bin, so they coincide with those of aligned windows. A very short
-    /// span gets empty bins after it. `last_us` before `first_us` counts as `first_us`. A queue's
-    /// departures may end long after the arrivals: cover them as well, or leave the late ones out
-    /// and mention it in the lane's note.
+    /// Edges are multiples of the bin, so they coincide with the edges of aligned windows. A very short span gets empty
+    /// bins after it. `last_us` before `first_us` counts as `first_us`. A queue's departures may end long after the
+    /// arrivals: cover them as well, or leave late departures out and mention it in the lane's note.
     ///
     /// ```
     /// use tidegate_lab::plot::Bins;

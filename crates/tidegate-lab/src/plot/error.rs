@@ -25,12 +25,12 @@ pub enum PlotError {
     ZeroBin,
     /// More than [`MAX_BINS`] bins.
     TooManyBins {
-        /// How many there are.
+        /// Their number.
         found: usize,
     },
     /// More than [`MAX_LANES`] lanes.
     TooManyLanes {
-        /// How many there are.
+        /// Their number.
         found: usize,
     },
     /// The plotting library failed; no timeline is known to cause that.

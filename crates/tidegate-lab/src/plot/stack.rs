@@ -1,4 +1,4 @@
-//! A picture of one limit that several places share: what each admitted, on top of each other, next to the limit.
+//! A picture of a limit that several places share: the units admitted by each place, stacked, next to the limit.
 
 use std::error::Error;
 
@@ -47,7 +47,7 @@ pub struct Stack {
     pub marks: Vec<Mark>,
 }
 
-/// The units that one place admitted.
+/// The units that a place admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// Its name.
@@ -136,7 +136,7 @@ fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> Done {
     Ok(root.present()?)
 }
 
-/// The line of each mark: the first one in which it stands behind those before it.
+/// The line of each mark: the first line with room to the right of the earlier marks.
 fn rows(stack: &Stack, extent: Extent) -> Vec<i32> {
     let mut ends: Vec<i32> = Vec::new();
     let mut row = |mark: &Mark| {

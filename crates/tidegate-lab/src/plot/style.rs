@@ -15,7 +15,7 @@ pub(super) const REFUSED: RGBColor = RGBColor(0xf9, 0xcf, 0xb0);
 pub(super) const WOULD_REFUSE: RGBColor = RGBColor(0xf9, 0xcf, 0xb1);
 pub(super) const REFUSED_LINE: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
 
-/// The factor by which plotters sets a text smaller than the given size.
+/// Plotters sets a text smaller than the given size, by this factor.
 const EM_PER_SIZE: f64 = 1.24;
 
 /// The font of a text; the size is in pixels.

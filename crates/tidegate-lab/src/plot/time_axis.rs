@@ -9,7 +9,7 @@ use super::error::Extent;
 /// A trace that begins before this (one year after the epoch) counts from zero.
 const SYNTHETIC_BEFORE_US: u64 = 365 * DAY;
 
-/// Room between two labels, and the least distance between two ticks, in pixels.
+/// Room between two labels, and the smallest distance between two ticks, in pixels.
 const LABELS_APART: i32 = 24;
 const TICKS_APART: i32 = 60;
 

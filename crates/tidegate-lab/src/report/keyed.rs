@@ -47,7 +47,7 @@ impl Keyed {
         Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
     }
 
-    /// Bytes used, except those of each [`Recent`].
+    /// Bytes used, except by each [`Recent`].
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.chains.capacity() * size_of::<u32>()
     }
@@ -104,7 +104,7 @@ impl Keyed {
         }
     }
 
-    /// Turns a free entry into that of a new key, used last; `None` if there is none.
+    /// Turns a free entry into the entry of a new key, used last; `None` if no entry is free.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
         let (index, chain) = (self.free, self.chain(key));
         let entry = self.entries.get_mut(index as usize)?;

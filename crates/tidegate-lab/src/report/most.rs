@@ -19,7 +19,7 @@ pub struct Counted<'a> {
     pub name: &'a str,
     /// The least number of times it was counted.
     pub at_least: u64,
-    /// The largest number of times; equal to the least if the count is exact.
+    /// The largest number of times; equal to the smallest if the count is exact.
     pub at_most: u64,
 }
 

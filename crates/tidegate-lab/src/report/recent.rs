@@ -76,7 +76,7 @@ impl Recent {
         }
     }
 
-    /// Drops the oldest pair, whether it has left the window or not.
+    /// Drops the oldest pair, even if it has not left the window.
     pub(super) fn drop_oldest(&mut self) {
         match self {
             Self::One { .. } => *self = Self::NONE,

@@ -200,7 +200,7 @@ pub fn span_text(first_us: u64, last_us: u64) -> String {
     format!("from {} to {}", instant(first_us), instant(last_us))
 }
 
-/// Times within a year of the epoch are those of synthetic traces, and shown as such.
+/// Times within a year of the epoch belong to synthetic traces, and are shown as such.
 fn instant(at_us: u64) -> String {
     const SYNTHETIC_US: u64 = 365 * 86_400_000_000;
     if at_us < SYNTHETIC_US {

@@ -1,4 +1,4 @@
-//! The counts of one variant of a rule: its own values, or those of an override.
+//! The counts of one variant of a rule: of its own values, or of an override.
 
 use tidegate::{Micros, PolicyRule, Rule, Usage, printable};
 

@@ -1,8 +1,7 @@
 //! The units that every key was admitted within its last window, within a budget of bytes.
 //!
-//! A key whose last window has passed is dropped when a new one comes, which changes no sum. If
-//! that leaves no room, another key is forgotten too early: the one with the fewest units among a
-//! few.
+//! A key whose last window has passed is dropped when a new key comes, which changes no sum. If that leaves no room,
+//! another key is forgotten too early: the key with the fewest units among a few.
 
 use super::fingerprint::Fingerprint;
 use super::keyed::{Keyed, NOWHERE};
@@ -106,7 +105,7 @@ impl Watched {
         recent.is_some_and(|recent| now_us.saturating_sub(recent.last_us()) >= self.window_us)
     }
 
-    /// Forgets, of the next few keys after the cursor except `kept`, the one with the fewest units.
+    /// Forgets the key with the fewest units among the next few keys after the cursor, except `kept`.
     fn forget_one(&mut self, kept: u32, now_us: u64, may_go: impl Fn(&Recent) -> bool) -> bool {
         let mut least: Option<(u64, u32)> = None;
         for _ in 0..LOOKED_AT.min(self.keys.capacity()) {

@@ -20,7 +20,7 @@ const REASON_CHARS: usize = 300;
 /// The lines of a trace that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BadLines {
-    /// How many there were.
+    /// Their number.
     pub count: u64,
     /// The first of them, at most 20, in order of the input.
     pub first: Vec<BadLine>,
@@ -55,7 +55,7 @@ impl BadLines {
         }
     }
 
-    /// Appends those of a later piece, whose lines are counted from after `lines_before`.
+    /// Appends the bad lines of a later piece, whose lines are counted from after `lines_before`.
     pub(super) fn append(&mut self, piece: Self, lines_before: u64) {
         self.count += piece.count;
         let space = DESCRIBED.saturating_sub(self.first.len());

@@ -82,8 +82,8 @@ pub(super) fn is_address(word: &[u8]) -> bool {
     std::str::from_utf8(word).is_ok_and(|word| ClientAddress::parse(word).is_some())
 }
 
-/// Returns whether a word is `localhost`, or a name of at least two labels, of which the last is no
-/// number: so a duration, a month or `stdout` is none.
+/// Returns whether a word is `localhost`, or a name of at least two labels whose last is not a number. So a duration, a
+/// month or `stdout` is no host.
 pub(super) fn is_host(word: &str) -> bool {
     if word == "localhost" {
         return true;

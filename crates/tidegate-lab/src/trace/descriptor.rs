@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 }
 
-/// A string, borrowed if the text has it without escapes: the one text of the bytes that it stands for.
+/// A string, borrowed if the text has it without escapes: the canonical text of the bytes that it stands for.
 #[derive(Debug)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 

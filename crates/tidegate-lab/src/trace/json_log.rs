@@ -24,7 +24,7 @@ const ERRORS: &str = "http.log.error";
 /// The ranks of names for one slot: the best name of a line counts.
 const RANKS: usize = 5;
 
-/// Slots of which a request has at least one of each list.
+/// A request has at least one slot of each list.
 const CLIENT: [Slot; 3] = [Slot::Peer, Slot::XForwardedFor, Slot::Forwarded];
 const REQUEST: [Slot; 3] = [Slot::Request, Slot::Target, Slot::Method];
 

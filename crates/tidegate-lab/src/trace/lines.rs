@@ -8,8 +8,8 @@ use memchr::{memchr, memrchr};
 /// The longest line that is read, in bytes without its end: 1 MiB.
 pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// The most bytes that are kept of a line: room for a carriage return, and one byte more, so that a
-/// line of which bytes were dropped is still too long.
+/// The maximum bytes that are kept of a line: room for a carriage return, and one byte more, so that a line with
+/// dropped bytes is still too long.
 const KEPT_BYTES_MAX: usize = LINE_BYTES_MAX + 2;
 
 /// Cuts the bytes of a reader into pieces of whole lines. A piece is as long as requested, or one
@@ -30,8 +30,8 @@ impl<R: BufRead> Pieces<R> {
         Self { reader, piece_bytes, text: Vec::new(), last_line: 0, failed: None }
     }
 
-    /// Replaces `piece` by the next one, which is empty at the end of the input. The last line of
-    /// the input may have no end.
+    /// Replaces `piece` by the next piece, which is empty at the end of the input. The last line of the input may have
+    /// no end.
     ///
     /// If the reader fails, the whole lines before the error come first.
     pub(super) fn next(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {

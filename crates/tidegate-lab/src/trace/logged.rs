@@ -10,7 +10,7 @@ use super::clients::{Clients, Written};
 use super::event::{DEFAULT_DOMAIN, LineEntries, LineEvent};
 use super::times;
 
-/// A request as a line has it. What a log does not have is `None`.
+/// A request as a line has it. A field that a log does not have is `None`.
 #[derive(Debug)]
 pub(super) struct Logged<'a> {
     pub(super) at_us: u64,

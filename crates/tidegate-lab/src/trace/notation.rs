@@ -15,7 +15,7 @@ mod nginx;
 /// The format of a log, in the notation of nginx or Apache.
 ///
 /// The text is what `log_format` of nginx or `LogFormat` of Apache is given, without the quotes around
-/// it, or the whole directive. It has the client and the time; whatever else a line has may be named or not.
+/// it, or the whole directive. It must have the client and the time; other fields of a line may be named or not.
 ///
 /// ```
 /// use tidegate_lab::trace::LogFormat;

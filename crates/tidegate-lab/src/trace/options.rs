@@ -85,7 +85,7 @@ impl<'a> Options<'a> {
         self
     }
 
-    /// How the client of a log's line is found and written, as for the layer; by default no proxy is trusted. The
+    /// Sets the way to find and write the client of a log's line, as for the layer; by default no proxy is trusted. The
     /// entries of NDJSON are used as they are.
     #[must_use]
     pub fn client(mut self, client: ClientAddress) -> Self {

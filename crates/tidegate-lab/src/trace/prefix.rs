@@ -151,7 +151,7 @@ fn after_time(rest: &[u8]) -> &[u8] {
     if is_program(second) {
         return message.trim_ascii_start();
     }
-    // A host without a program. What cannot be a host is the message, and so is a client before its `-`.
+    // A host without a program. A word that cannot be a host begins the message, and so does a client before its `-`.
     let is_message = is_address(first) || matches!(first.first(), Some(b'{' | b'[' | b'"' | b'<'));
     if is_message || second == b"-" || second.is_empty() { rest } else { after }
 }

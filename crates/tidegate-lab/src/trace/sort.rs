@@ -17,7 +17,7 @@ use super::buffer::Buffer;
 use super::merge::{Merge, Part};
 use super::run::{Run, RunWriter};
 
-/// The number of runs that one merge reads.
+/// The number of runs that a merge reads.
 pub(super) const FAN_IN: usize = 64;
 
 /// Accepts sorted pieces in order of the input.

@@ -39,7 +39,7 @@ pub(super) fn of_form(form: &str, text: &str) -> Result<u64, Reason> {
         .ok_or_else(|| format!("the time is {text:?}, expected the form {form:?}").into())
 }
 
-/// A time such as `17/May/2015:10:05:03.250 +0000`, of which the fraction and the zone may be left out.
+/// A time such as `17/May/2015:10:05:03.250 +0000`; the fraction and the zone may be left out.
 pub(super) fn of_access_log(text: &[u8], access: &mut AccessTime) -> Result<u64, Reason> {
     if let Ok(whole) = text.try_into() {
         return access.parse(whole);

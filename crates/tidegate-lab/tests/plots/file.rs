@@ -1,4 +1,4 @@
-//! The file of a picture: checked before, nothing left behind, written in full or not at all.
+//! The file of a picture: checked before, no other file left, written in full or not at all.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 

@@ -8,7 +8,7 @@ use tidegate_lab::trace::{self, Options, Source};
 
 use crate::events::all;
 
-/// The values of this entry in lines of which none is left out.
+/// The values of this entry, in lines that must all be read.
 fn values(lines: &[&[u8]], name: &str) -> Vec<String> {
     let log = lines.join(&b"\n"[..]);
     let source = || Source::from_reader("log", Cursor::new(log.clone()));

@@ -28,7 +28,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The number of events, and the one bad line.
+/// The number of events, and the only bad line.
 fn cut(bytes: impl Into<Vec<u8>>) -> (u64, BadLine) {
     let sorted = read(bytes).unwrap();
     let bad = sorted.bad_lines().clone();
@@ -50,8 +50,7 @@ fn a_gzip_trace_cut_short_loses_the_line_that_was_cut_and_no_other() {
 
 #[test]
 fn a_line_cut_in_half_is_bad_however_well_it_reads() {
-    // Cut within the size of the answer this is still a line of an access log, but not the one
-    // written.
+    // Cut within the size of the answer this is still a line of an access log, but not the line that was written.
     let half = &LOG[..LOG.len() - 2];
     assert_eq!(read(half).unwrap().events(), 1);
     let (events, bad) = cut(begun(&format!("{LOG}\n{half}")));

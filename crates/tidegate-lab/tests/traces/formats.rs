@@ -128,7 +128,7 @@ fn other_compression_is_named() {
     }
 }
 
-/// What `>` of an older PowerShell writes: no line of it was recognised, and the reason not told.
+/// The output of `>` in an older PowerShell: no line of it was recognised, and no reason was given.
 #[test]
 fn a_log_in_utf_16_is_named() {
     let text = LOG.encode_utf16();

@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// Every line that is not blank is an event or a bad line, whatever the bytes are.
+/// Every line that is not blank is an event or a bad line, for any bytes.
 fn accounts_for_every_line(bytes: &[u8]) -> Result<(), TestCaseError> {
     let blank = |line: &&[u8]| line.trim_ascii().is_empty();
     let lines = bytes.split(|b| *b == b'\n').filter(|line| !blank(line)).count() as u64;

@@ -73,7 +73,7 @@ fn report_of_caller(ip: &str) -> String {
     report_in(None, ip)
 }
 
-/// The report of two equal requests by a caller of this name, one of which is admitted.
+/// The report of two equal requests by a caller of this name: one request is admitted.
 fn report_in(width: Option<u16>, ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));
