@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p tidegate --example connections --features tokio`
 //!
-//! Who wants a connection waits for a permit, first come, first served. The permit is kept next to the
-//! connection and comes back with it: when the work is done, when it panics, when its task is aborted.
+//! Tasks wait for a permit to get a connection, first come, first served. The permit is kept next to the connection and
+//! comes back with it: when the work is done, when it panics, when its task is aborted.
 
 use std::error::Error;
 use std::panic::resume_unwind;
@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 3;
 const TASKS: usize = 12;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The numbers of connections that nobody uses, and as many permits as there are connections.
+/// The numbers of the free connections, and as many permits as there are connections.
 #[derive(Clone)]
 struct Pool {
     in_use: Concurrency,
@@ -42,7 +42,7 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether nothing is in use, and nobody waits.
+    /// Returns whether nothing is in use, and no task waits.
     fn is_at_rest(&self) -> bool {
         let free = self.in_use.available() == CONNECTIONS as u64;
         free && self.idle().len() == CONNECTIONS && self.in_use.waiting() == 0
@@ -70,7 +70,8 @@ impl Drop for Connection {
     }
 }
 
-/// Many more tasks than connections: who was served, in which order, and by which connection.
+/// Many more tasks than connections. Returns the tasks in the order in which they were served, each with its
+/// connection.
 async fn serve_all(pool: &Pool) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
     let order = Arc::new(Mutex::new(Vec::new()));
     let tasks = (0..TASKS).map(|task| {

@@ -14,7 +14,7 @@ use tidegate::{
     TracingObserver,
 };
 
-/// In a service this is an exporter, such as that of the crate `metrics-exporter-prometheus`.
+/// In a service this is an exporter, such as the exporter of the crate `metrics-exporter-prometheus`.
 #[derive(Clone, Default)]
 struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 

@@ -1,7 +1,7 @@
 //! A client that keeps to a server's limit: `cargo run --example outgoing --all-features`.
 //!
 //! The server (a small one, on a port of its own choice) asks once to be left alone for a second. The
-//! client's own pace is 50 requests a second; what is too much waits.
+//! client's own pace is 50 requests a second; requests above it wait.
 
 use std::error::Error;
 use std::sync::Arc;

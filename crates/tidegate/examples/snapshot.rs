@@ -1,4 +1,4 @@
-//! What was used stays used after a restart: `cargo run --example snapshot`.
+//! Usage survives a restart: `cargo run --example snapshot`.
 //!
 //! Another thread decides while the limiters of many keys are written, and the longest of its decisions is printed. With
 //! the number of keys it measures: `cargo run --release --example snapshot 1000000`.
