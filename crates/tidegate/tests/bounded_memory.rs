@@ -16,13 +16,13 @@ static HEAP: PeakAlloc = PeakAlloc;
 
 const CAP: usize = 100_000;
 
-/// Tests of this file take turns: what one allocates, the others would count.
+/// Tests of this file take turns, because each would count the memory of the others.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends so many keys through a cap; the bytes held when it was reached, and the most ever after.
+/// Sends so many keys through a cap. Returns the bytes held when it was reached, and the maximum afterwards.
 fn flood(algorithm: AlgorithmKind, on_full: OnFull, keys: u64) -> (usize, usize) {
     flood_of(Spec::new(algorithm, 1, Duration::from_secs(86_400)), on_full, keys)
 }
@@ -74,7 +74,7 @@ fn states_kept_whole_stay_within_their_cap_too() {
     assert!(most <= full + 4_096, "{most} bytes after {full}");
 }
 
-/// Whoever brings other figures with each call has one limiter, and takes the memory of one.
+/// A caller that supplies other values with each call has one limiter, and takes the memory of one.
 #[test]
 fn a_new_plan_with_each_call_takes_no_more_memory() {
     let _turn = turn();
@@ -86,10 +86,11 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
         spec.capacity = Some(1 + plan % 7);
         let _ = limiter.check(Under(&Rule::new(spec).unwrap(), key.to_le_bytes()), 1);
     };
-    // Each under figures of its own, which those who share a plan would share.
+    // Each under values of its own, which keys of one plan would share.
     (0..1_000).for_each(|key| ask(key, key));
-    // Each key remembers its last eight limits, what a lower one eased and when its state began, because units come back of
-    // what was taken then: 500 to 520 bytes, of which the limits are 128. Shards grow at sizes that depend on the hashes.
+    // Each key remembers its last eight limits, the units that a lower limit eased, and the start of its state, because
+    // units taken then may come back. That is 500 to 520 bytes; the limits are 128 of them. Shards grow at sizes that
+    // depend on the hashes.
     (0..100_000).for_each(|call| ask(call % 1_000, call));
     let full = HEAP.current_usage().saturating_sub(before);
     (100_000..200_000).for_each(|call| ask(call % 1_000, call));
@@ -99,8 +100,8 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     assert!(full < 1_000 * 560, "{full} bytes for a thousand keys");
 }
 
-/// What states remember of units that may come back is counted too: reservations of packed states, and former limits of
-/// keys with plans.
+/// The memory for units that may come back is counted too: reservations of packed states, and former limits of keys
+/// with plans.
 #[test]
 fn what_is_remembered_of_keys_counts_in_their_memory() {
     const KEYS: usize = 1_000;
@@ -194,7 +195,7 @@ fn a_rule_without_keys_takes_two_kilobytes() {
     }
 }
 
-/// Keys that are made as good as new by hand come back, over and over: nothing of them stays behind.
+/// Keys that are reset by hand come back, over and over: they leave no memory in use.
 #[test]
 fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     let _turn = turn();
@@ -219,8 +220,8 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     }
 }
 
-/// What the allocator holds at most while four threads let each of many logs grow to its largest; the
-/// units that they got, and how often there was no room.
+/// Four threads let each of many logs grow to its largest size. Returns the peak of the allocated bytes, the admitted
+/// units, and the number of requests without room.
 fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u64, u64) {
     let _turn = turn();
     let before = HEAP.current_usage();
@@ -288,7 +289,7 @@ fn logs_that_have_space_for_all_they_need_are_never_in_overflow() {
     assert_eq!(own, 60, "there is always room for one");
 }
 
-/// Logs that need more than there is, all of which began while there was room.
+/// Logs that need more memory than there is. All of them began while there was room.
 #[test]
 fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
     const KEYS: usize = 40;

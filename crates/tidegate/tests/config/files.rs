@@ -1,4 +1,4 @@
-//! Files of rules, right and wrong: what each becomes, or every mistake told with its place.
+//! Files of rules, right and wrong: the policy of each, or every mistake with its place.
 
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -10,7 +10,7 @@ use tidegate::{
     OverrideSpec, RuleSpec, Spec, config,
 };
 
-/// Every `.toml` file of a folder next to this one, with its name and text.
+/// Every `.toml` file of a folder next to this file, with its name and text.
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(folder);
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -63,7 +63,7 @@ fn override_on(entries: &[(&str, &str)], change: impl FnOnce(&mut OverrideSpec))
     other
 }
 
-/// What `right/full.toml` says, said in code.
+/// The content of `right/full.toml`, in code.
 fn full() -> Vec<RuleSpec> {
     let mut log = spec(AlgorithmKind::SlidingLog, 100, "1s");
     log.resolution = Some(Duration::from_micros(250));

@@ -1,4 +1,4 @@
-//! Rules in TOML: what is right, what is wrong and what is told of it, and random files.
+//! Rules in TOML: correct files, incorrect files with their messages, and random files.
 #![cfg(feature = "config")]
 #![allow(
     clippy::unwrap_used,

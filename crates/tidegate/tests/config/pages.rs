@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::config;
 
-/// A part of a configuration without rules is tried next to this one.
+/// A part of a configuration without rules is tried with this rule.
 const RULE: &str = "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
 
 fn pages(path: &Path, found: &mut Vec<PathBuf>) {
@@ -17,8 +17,8 @@ fn pages(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The blocks of TOML in a page, without those of a Cargo.toml, and those with a section of the
-/// server, which its own tests check.
+/// The blocks of TOML in a page, without blocks of a Cargo.toml, and without blocks with a section of the server, which
+/// its own tests check.
 fn blocks(text: &str) -> Vec<&str> {
     let all = text.split("\n```toml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let is_other = |block: &&str| block.contains("[dependencies]") || block.contains("[server]");

@@ -1,4 +1,4 @@
-//! Files nobody would write: whatever the text, a policy or mistakes with places inside the text.
+//! Random files: any text gives a policy, or mistakes with places inside the text.
 
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ fn changed(text: &str, changes: &[Change]) -> String {
     text.into_iter().collect()
 }
 
-/// What must hold of any text.
+/// Checks the property that must hold for any text.
 fn holds(text: &str) -> Result<(), TestCaseError> {
     let errors = match config::parse("f", text) {
         Ok(policy) => {

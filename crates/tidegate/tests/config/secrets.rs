@@ -81,7 +81,7 @@ fn no_password_is_shown_whatever_is_wrong_with_its_line() {
         for (text, marker) in [
             (format!("{line}\n{RULE}"), "MARKER"),
             (format!("{RULE}{line}\r\n"), "MARKER"),
-            // A password of which a cut would show a part, and one whose length would be seen.
+            // A password that would show in part if it were cut, and a password whose length would be seen.
             (format!("{line}\n").replace("MARKER", &"MARKER".repeat(50)), "MARKER"),
             (format!("{line}\n").replace("MARKER", "MARKE"), "MARKE"),
         ] {

@@ -93,7 +93,7 @@ fn a_key_without_space_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>)
     assert_eq!((subject.available("second"), subject.available("first")), (1, 3));
 }
 
-/// Also if the key has found room meanwhile.
+/// This holds even if the key has found room since.
 fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(10, 1, OnFull::Share);
     assert!(subject.admits("first", 1));

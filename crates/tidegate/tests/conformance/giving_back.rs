@@ -37,7 +37,7 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today(case: &Case<
     }
 }
 
-/// A reservation that is held: the key, what settles it, when it was taken, and its units.
+/// A reservation that is held: the key, its settlement, the time when it was taken, and its units.
 type Held<'s> = (usize, Settle<'s>, u64, u64);
 
 /// Reservations are settled in any order, at any later time, between other verbs.

@@ -92,7 +92,7 @@ fn what_was_repeated_gives_nothing_back(case: &Case<'_, dyn Store>) {
     assert_eq!(seen(gate.as_ref(), &[]), [3]);
 }
 
-/// The limit holds for what is kept, with any number of held and released costs meanwhile.
+/// The limit holds for kept costs, with any number of costs held and released at the same time.
 fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     let limit = case.kind.asks();
     let gate = case.gate([case.rule("all", limit)]);

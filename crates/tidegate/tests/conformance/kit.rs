@@ -104,7 +104,7 @@ macro_rules! every_capped_subject {
     };
 }
 
-/// Behaviours of every gate, whatever its store.
+/// Behaviours of every gate, over any store.
 macro_rules! every_gate {
     ($($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit! {
@@ -137,8 +137,7 @@ macro_rules! every_gate_of_one_step {
     };
 }
 
-/// Behaviours of gates with reported usage, under every algorithm but that of a queue, for which usage cannot be
-/// reported.
+/// Behaviours of gates with reported usage, under every algorithm except the queue, for which usage cannot be reported.
 macro_rules! every_gate_that_is_reported_to {
     ($($behaviour:ident),* $(,)?) => {
         $($crate::kit::kit! {

@@ -17,7 +17,7 @@ every_subject! {
     admits_is_check_without_the_values,
 }
 
-/// By then a unit of the last window has left, with any weight in this one.
+/// By then a unit of the last window has left, with any weight in the current window.
 const TWO_DAYS: Duration = Duration::from_secs(2 * 86_400);
 
 /// The number of requests of one unit that are admitted before one is refused.

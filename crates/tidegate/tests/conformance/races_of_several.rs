@@ -27,8 +27,9 @@ fn by_name(gate: &dyn AnyGate, entries: &[(&str, &str)]) -> HashMap<String, u64>
     answer.matched().into_iter().map(of).collect()
 }
 
-/// One limit for all, one for each user, one for each address: different requests match different limiters, and most of
-/// what one of them admits another refuses. Addresses are new all the time, so that tables grow meanwhile.
+/// One limit for all, one for each user, one for each address: different requests match different limiters, and most
+/// requests that one limit admits are refused by another. Addresses are new all the time, so that tables grow during
+/// the test.
 fn nobody_is_charged_for_a_refusal_of_three_rules_at_once(case: &Case<'_, dyn Store>) {
     let all = AlgorithmKind::ALL;
     let place = all.iter().position(|one| *one == case.algorithm).unwrap();

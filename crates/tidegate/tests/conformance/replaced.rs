@@ -1,5 +1,5 @@
-//! Policies that are replaced while a gate decides: rules are matched by domain and name, what was used stays used, and
-//! nobody is given a fresh limit, whatever the store.
+//! Policies that are replaced while a gate decides, over any store: rules are matched by domain and name, usage carries
+//! over, and no caller gets a fresh limit.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

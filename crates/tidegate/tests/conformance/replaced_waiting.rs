@@ -123,7 +123,7 @@ fn who_waits_keeps_its_place_wherever_its_rule_stands(case: &Case<'_, dyn Store>
     gate.replace(vec![new(), patient(case, "r", 10)]);
     assert_eq!(waiting(&*gate), 2);
     ask(&[(ADA, 1)], |request| drop(gate.refund(request)));
-    // One unit is there, but the waiter for three came first; a request that does not wait is behind both.
+    // One unit is there, but the waiter for three came first; a request that does not wait comes after both.
     assert!(!ask(&[(ADA, 1)], |request| gate.check(request).is_allowed()));
     ask(&[(ADA, 2)], |request| drop(gate.refund(request)));
     until(&mut tasks, |_| waiting(&*gate) == 1);

@@ -83,7 +83,7 @@ fn rules_and_domains_share_no_limiter(case: &Case<'_, dyn Store>) {
     assert_eq!((reset, seen(gate.as_ref(), ADA)), (2, vec![4, 9]));
 }
 
-/// A reset once made the bucket as a new one, which is empty.
+/// A reset once made the bucket like a new bucket, which is empty.
 fn a_reset_fills_a_bucket_that_begins_empty(case: &Case<'_, dyn Store>) {
     let mut spec = Spec::new(AlgorithmKind::TokenBucket, 20, DAY);
     spec.initial = Some(0);

@@ -142,7 +142,7 @@ impl ByModels<'_> {
 }
 
 /// The reported rule: of a denial, the denying rule with the longest wait, never being the longest; else the rule
-/// with the least remaining; on a tie, the first in the file.
+/// with the smallest remaining; on a tie, the first in the file.
 fn reported(pairs: &[Pair], said: &Said) -> Option<(usize, Expected)> {
     let wait = |answer: &Expected| answer.retry_after_us.map_or((1, 0), |us| (0, us));
     let enforced = said.each.iter().filter(|(number, _)| pairs[*number].spec.mode == Mode::Enforce);

@@ -125,7 +125,7 @@ impl<K: ?Sized> Case<'_, K> {
         model::AlgorithmKind::named(self.algorithm.name()).unwrap()
     }
 
-    /// The units that stay taken when a reservation is settled: of a permit none, whatever the work did cost.
+    /// The units that stay taken when a reservation is settled: none for a permit, regardless of the work's cost.
     pub(crate) fn kept(&self, actual: u64) -> u64 {
         if self.algorithm.holds_permits() { 0 } else { actual }
     }

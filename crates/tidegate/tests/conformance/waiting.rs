@@ -159,7 +159,7 @@ fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &Case<'_, dyn K
     assert_eq!(at_once(&*closed, key, 1, Duration::MAX).outcome, Outcome::Never);
 }
 
-/// In a released limiter, a cancelled waiter kept its place; in a released semaphore, those behind it were not woken.
+/// In a released limiter, a cancelled waiter kept its place; in a released semaphore, later waiters were not woken.
 fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(4, 9);
     let key = subject.keys()[0];

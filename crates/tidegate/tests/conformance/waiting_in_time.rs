@@ -134,8 +134,8 @@ fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_
     assert!(limiter.admits(KEY, 1));
 }
 
-/// In a released limiter, a waiter that timed out or was cancelled kept its place, and everyone behind
-/// it waited longer.
+/// In a released limiter, a waiter that timed out or was cancelled kept its place, and every later waiter waited
+/// longer.
 fn a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let began = clock.now();
@@ -151,7 +151,7 @@ fn a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up(case: &Case<'_, d
     assert_eq!(ends, [ms(2), ms(3)]);
 }
 
-/// In a released semaphore, nobody woke the waiters behind a head that went away.
+/// In a released semaphore, the waiters after a head that went away were not woken.
 fn a_cancelled_head_wakes_the_next(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut tasks: Vec<_> = [9, 1, 1]
@@ -166,7 +166,7 @@ fn a_cancelled_head_wakes_the_next(case: &Case<'_, dyn InMemory>) {
     assert_eq!(limiter.peek(KEY, 1).remaining, 3);
 }
 
-/// Go's limiter gives the units of a cancelled wait back only in part, for they were promised.
+/// Go's limiter gives the units of a cancelled wait back only in part, because they were promised.
 fn no_unit_is_lost_to_those_who_leave(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     for round in 0..50 {
@@ -262,7 +262,7 @@ fn the_time_a_queue_holds_work_is_part_of_the_wait(case: &Case<'_, dyn InMemory>
     assert_eq!(limiter.check(KEY, 1).delay(), ms(3), "it took no slot");
 }
 
-/// "A delay once returned stays": the waiter behind does not move up, and no slot is used twice.
+/// "A delay once returned stays": the next waiter does not move up, and no slot is used twice.
 fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = queue(case, 5);
     let mut tasks: Vec<_> =

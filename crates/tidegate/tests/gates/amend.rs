@@ -145,8 +145,8 @@ fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     assert_eq!(left(&gate, "ada"), [6, 6]);
 }
 
-/// States that grow by the change must fit into the memory that the new values allow, those of all overrides
-/// together; otherwise nothing changes.
+/// States that grow by the change must fit into the memory that the new values allow, together with the states of all
+/// overrides; otherwise nothing changes.
 #[test]
 fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut vip = OverrideSpec::new("kind", "vip");

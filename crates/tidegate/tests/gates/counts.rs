@@ -167,7 +167,7 @@ impl Clock for Stepping<'_> {
     }
 }
 
-/// A state that moves back with its clock remembers that, whatever was asked: none of the steps may go uncounted.
+/// A state that moves back with its clock remembers that after any verb, so every step must be counted.
 #[test]
 fn what_a_refused_request_leaves_in_a_state_is_counted() {
     let seconds = AtomicU64::new(100 * 3_600);

@@ -1,4 +1,4 @@
-//! The observers for the facade crates: what they count and write, and that neither names a caller.
+//! The observers for the facade crates: their counts and events, which never name a caller.
 #![cfg(all(feature = "metrics", feature = "tracing"))]
 
 use std::collections::BTreeMap;

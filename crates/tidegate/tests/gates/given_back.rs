@@ -39,15 +39,15 @@ fn other_limit(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
     if Rule::new(spec_of(&next)).is_ok() { next } else { policy.clone() }
 }
 
-/// What an admitted request took.
+/// The units that an admitted request took.
 enum Held<C> {
     Charge(C),
     /// By a check; true if it says that its cost is settled later.
     Checked(Taken, bool),
 }
 
-/// Walks over one rule; returns how many reservations were settled under another limit than that which took them, and
-/// how many of their units came back.
+/// Walks over one rule. Returns the number of reservations that were settled under another limit than the limit that
+/// took them, and the number of their units that came back.
 fn walk<C: Clock>(
     rng: &mut Rng,
     policy: model::Policy,

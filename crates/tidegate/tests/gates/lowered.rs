@@ -140,7 +140,7 @@ fn a_debt_is_waited_for_whatever_changes() {
     }
 }
 
-/// What a lower limit does not make a caller wait for is used still when the limit rises again.
+/// Units for which a lower limit makes no caller wait are still used when the limit rises again.
 #[test]
 fn a_limit_that_falls_and_rises_gives_no_free_units() {
     for algorithm in
@@ -163,8 +163,7 @@ fn a_limit_that_falls_and_rises_gives_no_free_units() {
     }
 }
 
-/// Whatever limits follow each other, a window admits no more than the largest allows, and no wait is longer than a
-/// window.
+/// For any sequence of limits, a window admits no more than the largest allows, and no wait is longer than a window.
 #[test]
 fn limits_that_fall_and_rise_at_random_pass_no_bound_and_make_nobody_wait_longer() {
     for algorithm in algorithms() {

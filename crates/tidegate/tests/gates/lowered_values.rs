@@ -135,7 +135,7 @@ fn an_override_that_comes_or_goes_makes_nobody_wait_43_minutes() {
     }
 }
 
-/// A report puts the limit that it brings in force, whatever is in use.
+/// A report puts its own limit in force, with any usage.
 #[test]
 fn a_report_that_brings_a_lower_limit_makes_nobody_wait_43_minutes() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {

@@ -10,7 +10,8 @@ use tidegate::{
     RuleSpec, RuleStatistics, Timestamp,
 };
 
-/// The arguments of an observer: the request's domain and cost, whether it is allowed, how many rules matched.
+/// The arguments of an observer: the request's domain and cost, true if it is allowed, and the number of rules that
+/// matched.
 type Answered = (String, u64, bool, usize);
 
 #[derive(Default)]
@@ -148,7 +149,7 @@ fn observers_are_notified_in_their_order_and_a_panic_in_one_takes_nothing_back()
     assert_eq!(ask(1, |request| gate.peek(request).retry_after()), Some(ms(1)));
 }
 
-/// What each rule in force passed and blocked in the last minute, in their order.
+/// The units that each rule in force passed and blocked in the last minute, in their order.
 fn counted<C: Clock>(gate: &Gate<C>, statistics: &RuleStatistics<ManualClock>) -> Vec<(u64, u64)> {
     let of_all = statistics.of(gate.policy().rules());
     let minutes = of_all.iter().map(|of_rule| of_rule.minute());
@@ -222,7 +223,7 @@ fn all_observers_of_a_rule_count_it_and_each_once() {
     assert_eq!(counted(&copy, other), [(1, 0)]);
 }
 
-/// Statistics use the time of the answer, so that a recorded trace has those of its own time.
+/// Statistics use the time of the answer, so that a recorded trace is counted by its own time.
 #[test]
 fn a_trace_is_counted_by_its_own_time() {
     let policy = policy(vec![RuleSpec::new("all", bucket(1)), waiting(1).in_domain("other")]);

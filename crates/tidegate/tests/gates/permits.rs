@@ -27,7 +27,7 @@ fn gate(limit: u64, clock: &ManualClock) -> Gate<ManualClock> {
     Gate::with_clock(Policy::new(rules).unwrap(), clock.clone())
 }
 
-/// What each rule has left.
+/// The units that each rule has left.
 fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
     gate.peek(ADA).matched().iter().map(|one| one.decision().remaining).collect()
 }

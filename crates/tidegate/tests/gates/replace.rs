@@ -58,7 +58,7 @@ fn known(left: &[(&str, u64)]) -> Vec<(String, u64)> {
     left.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
 }
 
-/// The limiters of a removed rule count among those of all rules, and are dropped once they are idle.
+/// The limiters of a removed rule count among the limiters of all rules, and are dropped once they are idle.
 #[test]
 fn a_removed_rule_is_forgotten_when_it_is_idle() {
     let clock = TestClock::at(TODAY_US);
@@ -227,7 +227,7 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     assert_eq!(passed, [5, 4], "of `once` and `banned`");
 }
 
-/// An answer keeps the policy that decided, whatever came after it.
+/// An answer keeps the policy that decided, even after later policies.
 #[test]
 fn an_answer_keeps_the_policy_that_decided() {
     fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}

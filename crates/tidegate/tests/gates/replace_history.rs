@@ -23,7 +23,7 @@ fn ask<T>(user: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
     ask(&Request::new("default", &[Descriptor::new(&entries)]))
 }
 
-/// One policy after another, each with higher limits, while threads take one unit at a time until the last one
+/// One policy after another, each with higher limits, while threads take one unit at a time until the last policy
 /// refuses: each user is admitted exactly the last limit. A rule that comes and goes next to it, and would admit
 /// everything, changes nothing.
 fn rising(algorithms: &[AlgorithmKind]) {
@@ -81,7 +81,7 @@ fn limits_that_rise_while_threads_take_admit_just_what_they_promise() {
 }
 
 /// A rule that comes and goes: a request admitted while the rule was certainly in force was charged to it, and a
-/// request while it was certainly gone was not. The counts are those of a serial order.
+/// request while it was certainly gone was not. The counts match a serial order.
 #[test]
 fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     let gate =

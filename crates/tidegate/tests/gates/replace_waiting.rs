@@ -14,7 +14,7 @@ fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
     Policy::new(rules.into_iter().collect()).unwrap()
 }
 
-/// A gate of such rules, the first of which is empty for ada.
+/// A gate of such rules; the first rule is empty for ada.
 fn empty(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     let gate = Gate::with_clock(policy(rules), clock.clone());

@@ -1,4 +1,4 @@
-//! Rules whose usage is reported afterwards: what they take, and their answers, also next to other rules.
+//! Rules whose usage is reported afterwards: the units they take, and their answers, also next to other rules.
 
 use std::sync::Arc;
 use std::time::Duration;

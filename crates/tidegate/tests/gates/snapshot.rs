@@ -1,4 +1,4 @@
-//! Snapshots of gates: what is refused, what is dropped, and what holds while one is written.
+//! Snapshots of gates: refused snapshots, dropped limiters, and decisions while a snapshot is written.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;

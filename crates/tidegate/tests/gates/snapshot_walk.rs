@@ -158,7 +158,7 @@ impl<C: Clock + Clone> Walk<C> {
         Self { rng, users, world, clock, gate, twin }
     }
 
-    /// Stops the gate, and goes on in a new one.
+    /// Stops the gate, and goes on in a new gate.
     fn restart(&mut self) {
         let mut file = Vec::new();
         let written = self.gate.write_snapshot(&mut file).unwrap();

@@ -21,7 +21,7 @@ fn fast() -> Spec {
     spec(AlgorithmKind::TokenBucket, 6_000)
 }
 
-/// A rule of which each key has its own values once a first override was added.
+/// A rule whose keys have their own values once a first override was added.
 fn rule(spec: Spec) -> RuleSpec {
     RuleSpec::new("r", spec).key(["user"])
 }

@@ -16,7 +16,7 @@ fn log(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400))
 }
 
-/// A gate with a rule for each user, "each", with a plan for ada; before it and behind it a rule for all.
+/// A gate with a rule for each user, "each", with a plan for ada; before and after it a rule for all.
 fn gate(each: RuleSpec, plan: u64, all: u64) -> Gate<TestClock> {
     let rules = vec![
         RuleSpec::new("before", log(all)),
@@ -59,7 +59,7 @@ fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_cha
     let gate = gate(usual(10), 40, 100);
     assert!(admits(&gate, "ada", 30));
     assert!(admits(&gate, "bob", 5));
-    // From now on each step over all three rules finds the last one closed, with the others locked.
+    // From now on each step over all three rules finds the last limiter closed, with the others locked.
     amend(&gate, "behind", 90);
     for _ in 0..3 {
         assert_eq!(left(&gate, "ada"), [65, 10, 55]);

@@ -1,4 +1,4 @@
-//! Requests of any bytes: whatever a caller puts into a request, it is admitted at most as often as its limit says.
+//! Requests of any bytes: a request is admitted at most as often as its limit says, with any bytes that a caller sends.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ fn of_callers(entries: Entries) -> RateLimitLayer {
     RateLimitLayer::new(Arc::new(Gate::new(Policy::new(vec![rule]).unwrap()))).descriptor(entries)
 }
 
-/// How many of these requests the service behind the layer sees.
+/// The number of these requests that pass the layer.
 fn admitted(layer: &RateLimitLayer, requests: impl IntoIterator<Item = Request<Body>>) -> usize {
     let runtime = Builder::new_current_thread().build().unwrap();
     let seen = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! What a shaping rule admits is held for its delay, by every form of the layer.
+//! Requests that a shaping rule admits are held for their delay, by every form of the layer.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -80,7 +80,7 @@ async fn a_cost_that_never_fits_is_422_and_has_no_retry_after() {
     assert!(answer.body().contains("cost-never-fits"), "{}", answer.body());
 }
 
-/// All callers would share the one limiter of an address that nobody has.
+/// All callers would share one limiter, of an address that no caller has.
 #[tokio::test]
 async fn a_rule_by_address_is_an_error_of_a_server_that_does_not_pass_addresses_on() {
     for rules in [

@@ -75,7 +75,7 @@ async fn a_request_keeps_its_timeout() {
     assert!(error.is_timeout(), "{error}");
 }
 
-/// Puts a word in front of the middleware behind it, and expects its answer from there.
+/// Passes a word to the next middleware, and expects its answer from there.
 struct Asks;
 /// Answers the word.
 struct Answers;

@@ -123,7 +123,8 @@ async fn successes_of_windows_that_have_passed_pay_for_no_failed_login() {
     }
 }
 
-/// How many logins fail after 20 that succeeded, each in a second of its own, and end only then.
+/// Begins 20 logins two seconds apart, which succeed only after the second failed login. Returns the number of failed
+/// logins that the limit lets pass.
 async fn failed(layer: &RateLimitLayer, clock: &ManualClock) -> usize {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = is_over.clone();

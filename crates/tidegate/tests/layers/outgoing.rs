@@ -1,4 +1,4 @@
-//! The layer behind a client: pacing to someone else's limit, and leaving alone who asks for it.
+//! The layer around a client: it paces requests to a server's limit, and pauses when a server asks for a pause.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -180,7 +180,7 @@ fn holds_may_be_of_something_else_than_the_host() {
     assert!(ask("b").is_some());
 }
 
-/// A server behind the layer, called by a client behind it.
+/// A server inside the layer, called by a client inside another layer.
 #[test]
 fn a_grpc_server_that_refuses_is_left_alone_for_its_retry_info() {
     let clock = ManualClock::new();
@@ -209,7 +209,7 @@ fn a_grpc_server_that_refuses_is_left_alone_for_its_retry_info() {
     assert_eq!(served.load(Ordering::Relaxed), 2);
 }
 
-/// Two clones of a real client; the limit is that of the host, and nothing beyond it is sent.
+/// Two clones of a real client; the limit belongs to the host, and nothing beyond it is sent.
 #[tokio::test]
 async fn clones_of_a_real_client_share_the_pace_exactly() {
     let served = Counted::default();

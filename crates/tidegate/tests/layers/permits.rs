@@ -1,5 +1,5 @@
-//! The permits of a rule of `concurrency` in a gate or a limiter behind the layer: they are returned when the body of
-//! the response has ended, or the request is dropped at any stage before.
+//! The permits of a rule of `concurrency` in a gate or a limiter of the layer: they are returned when the body of the
+//! response has ended, or the request is dropped at any stage before.
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -11,7 +11,7 @@ use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Rule, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// So many a minute; twice as much for whoever has paid, and no limit for `root`.
+/// So many a minute; twice as much for paying callers, and no limit for `root`.
 fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
     limiter_by(&ManualClock::new(), limit)
 }

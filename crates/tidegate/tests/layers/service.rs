@@ -1,4 +1,4 @@
-//! The layer around plain services: what is counted, what is passed on, what is given up.
+//! The layer around plain services: it counts requests, passes them on, or gives them up.
 
 use std::convert::Infallible;
 use std::sync::Arc;

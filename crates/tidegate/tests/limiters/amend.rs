@@ -1,4 +1,4 @@
-//! Rules that change while limiters are in use: what was used stays used, and nobody slips between.
+//! Rules that change while limiters are in use: usage carries over, and no request slips between.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -12,7 +12,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    // What flows back in an instant is less than a unit, and so is nothing.
+    // Less than a unit flows back in an instant, so nothing does.
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
     spec
 }
@@ -150,7 +150,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
     }
 }
 
-/// A clock of which nobody promises that it never steps back.
+/// A clock that may step back.
 struct Stepping(TestClock);
 
 impl Clock for Stepping {
@@ -159,7 +159,7 @@ impl Clock for Stepping {
     }
 }
 
-/// Takes some units, closes the limiter and opens it again as often as is said; what is left.
+/// Takes some units, closes the limiter and opens it again so many times. Returns the units left.
 fn through_zero<C: Clock>(
     limiter: Result<Limiter<C>, tidegate::RuleErrors>,
     open: Spec,
@@ -230,7 +230,7 @@ fn every_verb_follows_the_limiter() {
     }
 }
 
-/// A clock that steps back keeps all states whole, whatever the rule.
+/// A clock that steps back keeps all states whole, under any rule.
 #[test]
 fn limiters_of_a_clock_that_may_step_back_change_too() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
@@ -261,7 +261,7 @@ fn no_key_of_many_is_lost_or_mixed_up() {
     }
 }
 
-/// What keys without room have taken from the limiter they share is carried over as well.
+/// Units that keys without room have taken from their shared limiter carry over as well.
 #[test]
 fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
@@ -311,7 +311,7 @@ fn packed_limiters_are_amended_if_they_fit_in_memory_as_they_are_packed() {
 }
 
 /// Four threads take what they can while a fifth moves the limit up and down: never more than the
-/// largest limit that was ever in force, and in the end exactly what the last one leaves.
+/// largest limit that was ever in force, and in the end exactly the units that the last limit leaves.
 fn four_threads(first: Spec, limits: &[u64], spec: impl Fn(u64) -> Spec + Sync) {
     let both = Both::new(first);
     let (alone, keyed, left) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(4));

@@ -1,4 +1,4 @@
-//! The cap on keys: hard under any concurrency, and felt by nobody who has a limiter.
+//! The cap on keys: hard under any concurrency, and without effect on callers that have a limiter.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -27,7 +27,7 @@ fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
     Spec::new(algorithm, limit, Duration::from_secs(60))
 }
 
-/// What a request came to.
+/// The answer to a request.
 struct Answered {
     allowed: bool,
     /// There was no room for the key.
@@ -91,7 +91,7 @@ fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
 }
 
 /// Callers come for some seconds and leave, in a table with room for few more than are ever in use:
-/// most of them find the place of one who left, and every answer is that of a limiter kept for ever.
+/// most of them find the place of a caller who left, and every answer equals the answer of a limiter kept for ever.
 #[test]
 fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
     for algorithm in model::AlgorithmKind::ALL {
@@ -131,8 +131,8 @@ fn a_full_table_has_space_again_when_time_has_passed() {
     }
 }
 
-/// Of a full table one limiter after another is idle; whoever comes looks at a few, and goes
-/// on where the one before ended.
+/// In a full table one limiter after another is idle. Each new key looks at a few limiters, and starts where the
+/// previous search ended.
 #[test]
 fn a_place_that_is_free_is_found_within_a_round() {
     const KEYS: u64 = 3_000;

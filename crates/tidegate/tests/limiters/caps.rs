@@ -1,4 +1,4 @@
-//! Caps on memory: who gets room, what becomes of the others, and that nobody is forgotten for it.
+//! Caps on memory: a few keys get room, the others share or are refused, and no limited key is forgotten.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -74,7 +74,7 @@ fn all_rules_together_keep_no_more_than_the_common_cap() {
     assert_eq!((admitted("ip"), gate.keys()), (60, 100));
 }
 
-/// Tables that nobody asks any more give back what they do not need.
+/// Tables that are not asked any more give back the memory that they do not need.
 #[test]
 fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {
     for [idle, busy] in [BOTH, [BOTH[1], BOTH[0]]] {

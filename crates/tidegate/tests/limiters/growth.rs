@@ -1,4 +1,4 @@
-//! A table that grows while everyone asks: each key has its own count, exactly, and nobody is lost.
+//! A table that grows while all threads ask: each key has its own exact count, and no key is lost.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -1,5 +1,5 @@
-//! Debts that a packed state has no room for: nothing of them is cut off, for it would come back as a
-//! credit when the limiter is refunded or its rule is changed.
+//! Debts that a packed state has no room for: nothing of them is cut off, because it would come back as a credit when
+//! the limiter is refunded or its rule is changed.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -225,8 +225,8 @@ fn limiters_with_debts_of_any_size_decide_as_the_models() {
     }
 }
 
-/// The last of a window before weighs so little that a unit fits next to it, and it is still too large for
-/// a word: what is left of it goes on counting.
+/// The rest of the previous window weighs so little that a unit fits next to it, and is still too large for a word. It
+/// goes on counting.
 #[test]
 fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {
     let mut policy = model::Policy::new(model::AlgorithmKind::SlidingCounter, 100, HOUR_US);
@@ -243,7 +243,7 @@ fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {
     }
 }
 
-/// A debt that was paid leaves nothing behind: the key goes when its units have left.
+/// A paid debt leaves no memory in use: the key goes when its units have left.
 #[test]
 fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingCounter] {
@@ -284,7 +284,7 @@ fn a_reset_ends_a_debt() {
     }
 }
 
-/// Each settle counts once, whoever else settles, gives back and asks as the state goes aside.
+/// Each settle counts once while other threads settle, give back and ask, and the state is spilled.
 #[test]
 fn what_eight_threads_settle_far_beyond_the_limit_is_what_is_owed() {
     for _ in 0..if long() { 30 } else { 3 } {

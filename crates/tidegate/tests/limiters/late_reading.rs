@@ -46,7 +46,7 @@ impl Clock for Readings {
 fn time_taken_before_the_lock_moves_no_state_back() {
     for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 1, Duration::from_secs(60));
-        // What is kept whole reads the time only once it is held: nothing overtakes that reading.
+        // A limiter with an unpacked state reads the time under its lock, so nothing overtakes that reading.
         let late = Rule::new(spec).unwrap().visit(IsPacked).unwrap();
         // A queue of one place serves one and holds one.
         let most = if *algorithm == AlgorithmKind::LeakyQueue { 2 } else { 1 };
@@ -64,8 +64,8 @@ fn time_taken_before_the_lock_moves_no_state_back() {
     }
 }
 
-/// How many of three requests within a second are admitted; the second has an old reading in hand,
-/// where it can have one.
+/// Returns the number of admitted requests, of three within a second. The second uses an old reading of the clock, if
+/// it can.
 fn admitted(clock: &Readings, late: bool, ask: impl Fn() -> bool) -> u32 {
     let second: &[u64] = if late { &[3_600, 7_200] } else { &[7_200] };
     let readings: [&[u64]; 3] = [&[7_200], second, &[7_200]];
@@ -77,7 +77,7 @@ fn admitted(clock: &Readings, late: bool, ask: impl Fn() -> bool) -> u32 {
 }
 
 /// A packed state does not keep the time of its last unit; it must not go back to an earlier window
-/// all the same, nor forget the units of the one before it.
+/// all the same, nor forget the units of the previous window.
 #[test]
 fn a_late_reading_does_not_take_a_sliding_counter_back_to_an_earlier_window() {
     let spec = Spec::new(AlgorithmKind::SlidingCounter, 100, Duration::from_secs(10));

@@ -13,7 +13,7 @@ fn keyed(limit: u64) -> KeyedLimiter {
     KeyedLimiter::new(*log(limit).spec()).unwrap()
 }
 
-/// Five for whoever has paid.
+/// Five for callers who have paid.
 fn planned(limit: u64) -> KeyedLimiter {
     let paid = Arc::new(log(5));
     keyed(limit).with_plans(move |key| key.starts_with(b"paid").then(|| Arc::clone(&paid)))

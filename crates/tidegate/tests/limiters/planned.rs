@@ -1,4 +1,4 @@
-//! Limiters under figures that come with each call: what was used stays used, whoever brings which.
+//! Limiters under values that come with each call: usage carries over between any values.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -71,7 +71,7 @@ fn first(most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
 
 struct Walk {
     limiter: KeyedLimiter<TestClock>,
-    /// What the limiter looks up, where calls do not bring it.
+    /// The plan that the limiter looks up, where calls do not supply a rule.
     plan: Arc<Mutex<Option<Arc<Rule>>>>,
     by_plan: bool,
     models: HashMap<&'static str, Model>,
@@ -86,7 +86,7 @@ impl Walk {
         Self { limiter, plan, by_plan, models: HashMap::new(), clock }
     }
 
-    /// A request at the model of a key. Figures that it brings and is denied under change nothing.
+    /// A request at the model of a key. Values that it supplies and is denied under change nothing.
     fn decided(&mut self, key: &'static str, plan: &model::Policy, cost: u64) -> Expected {
         let (at_us, seen) = (self.clock.now_us(), self.would_be(key, plan, cost));
         match seen {
@@ -95,7 +95,7 @@ impl Walk {
         }
     }
 
-    /// What figures that are brought are told that are not in force; `None` where they would come in
+    /// The model's answer for values that a call supplies and that are not in force; `None` where they would come in
     /// force anyway.
     fn would_be(&self, key: &'static str, plan: &model::Policy, cost: u64) -> Option<Expected> {
         let at_us = self.clock.now_us();

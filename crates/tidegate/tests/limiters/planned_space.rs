@@ -46,7 +46,7 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
     assert_eq!(limiter.refund(Under(&plan, "bob"), 1).remaining, 4, "nobody knows who took it");
 }
 
-/// A limiter that is idle makes room, whatever plan it was under.
+/// A limiter that is idle makes room, under any plan.
 #[test]
 fn idle_limiters_make_space_under_any_plan() {
     let clock = TestClock::at(TODAY_US);
@@ -178,7 +178,7 @@ fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back()
     assert_eq!(limiter.peek(Under(&bucket, "key"), 1).remaining, 10);
 }
 
-/// Whatever eight threads are denied under figures of their own, a unit comes back when it would have.
+/// Eight threads are denied under values of their own: a unit still comes back at its time.
 #[test]
 fn eight_threads_that_are_denied_change_nothing() {
     let clock = TestClock::at(TODAY_US);

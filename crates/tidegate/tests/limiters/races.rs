@@ -1,4 +1,4 @@
-//! Eight threads at once, by clocks that run: what is admitted is held to what the definitions allow over the whole time.
+//! Eight threads at once, by clocks that run: they admit no more than the definitions allow over the whole time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -63,7 +63,7 @@ fn most(policy: &model::Policy, span_us: u64) -> u64 {
 }
 
 /// Time passes while eight threads ask: their readings are overtaken again and again before they are
-/// served, and the most that the rule allows over all of the time is never exceeded.
+/// served, and the bound of the rule over the whole time is never exceeded.
 #[test]
 fn a_clock_that_runs_admits_no_more_than_the_rule_allows() {
     const WINDOW_US: u64 = 4_000;

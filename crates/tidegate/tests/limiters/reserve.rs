@@ -30,7 +30,7 @@ fn nothing_reserved_from_an_unlimited_rule_comes_back_to_a_limited_one() {
     assert_eq!(keyed.settle("key", reserved.1, 0).remaining, 0);
 }
 
-/// Its turn has come as soon as nobody stands before it in its own line.
+/// Its turn has come as soon as no request stands before it in its own line.
 #[test]
 fn reservations_are_answered_while_others_wait() {
     let spec = || per_day(AlgorithmKind::TokenBucket, 1);

@@ -1,4 +1,5 @@
-//! Several requests in one call, by examples: how often the store is asked, what fails alone, what expires when.
+//! Several requests in one call, by examples: the number of questions to the store, failures of single requests, and
+//! expiry.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::SystemTime;
@@ -31,7 +32,7 @@ fn ask(limiters: &[Limiter<'_>]) -> Call {
     Call::new(limiters, Step::Ask, None)
 }
 
-/// What a reply of a batch means to the call that it is for.
+/// The reply of a batch, as an answer to its call.
 fn decided(call: &Call, limiters: &[Limiter<'_>], reply: &Answered) -> Decided {
     match call.answer(limiters, reply.as_ref().unwrap()).unwrap() {
         Answer::Decided(decided) => decided,
@@ -39,7 +40,7 @@ fn decided(call: &Call, limiters: &[Limiter<'_>], reply: &Answered) -> Decided {
     }
 }
 
-/// How often each command was run since this was asked last.
+/// The number of runs of each command since the last call of this function.
 fn commands(client: &Client) -> Vec<(String, u64)> {
     let text = match client.run(&[b"INFO", b"commandstats"]).unwrap() {
         Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
@@ -273,7 +274,7 @@ fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
         let key = format!("expiry:{number}");
         let limiters = [one(&key, &rule, 1)];
         let call = ask(&limiters);
-        // Of the log, entries one behind the other, then in a ring.
+        // The log first appends its entries, then keeps them in a ring.
         for times in [1, 2, 5, 30, 1] {
             let reply = run_batch(&client, &[(&call, times)]);
             let reply = decided(&call, &limiters, reply[0].last().unwrap());

@@ -1,4 +1,4 @@
-//! Figures that requests bring, by examples: what they refuse leaves what is stored as it was.
+//! Values that requests supply, by examples: a refusal under them leaves the stored state as it was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

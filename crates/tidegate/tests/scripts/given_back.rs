@@ -1,4 +1,4 @@
-//! Units that scripts give back, in single cases: what they free, and what is kept of it.
+//! Units that scripts give back, in single cases: the room they make, and the part that is kept.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -55,7 +55,8 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
     }
 }
 
-/// A successor that lost the state may have a clock that is behind: then the time of what it never took lies ahead.
+/// A successor that lost the state may have a clock that runs late. Then the time of the units that it never took lies
+/// ahead.
 #[test]
 fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
     let server = Server::start();
@@ -176,7 +177,7 @@ fn values_dated_back_keep_the_mark_of_a_reservation() {
             let (cost, at_us) = (if second == 0 { 30 } else { 1 }, TODAY_US + second * S);
             assert!(step(client, limiter((&old, 1), cost), Step::Ask, at_us).allowed, "{key}");
         }
-        // Less than a unit has drained at the old limit, and more at the new one.
+        // Less than a unit has drained at the old limit, and more at the new limit.
         let at_us = TODAY_US + 49 * S + 900_000;
         let admits = step(client, limiter(next, 1), Step::Ask, at_us).allowed;
         assert_eq!(admits, key == "changed");

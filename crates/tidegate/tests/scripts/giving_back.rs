@@ -18,7 +18,7 @@ const STEPS_OF_A_POLICY: usize = 150;
 /// Waits that a script can not tell.
 const END_US: u64 = (1 << 53) - 1;
 
-/// What a request took, and when.
+/// The units that a request took, and their time.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     since_us: u64,
@@ -46,7 +46,7 @@ struct Walk<'a> {
     /// The latest change of the rule, and the latest reading of the clock since nothing was used.
     changed_us: u64,
     latest_us: u64,
-    /// What was done, for whoever reads of a failure.
+    /// The steps so far, for the message of a failure.
     steps: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ fn laid_out(policy: &Policy, layout: Layout) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-/// What settles is not held up.
+/// A settlement has no delay.
 fn without_delay(decision: Decision) -> Decision {
     Decision { outcome: Outcome::Allow { delay: Micros::ZERO }, ..decision }
 }

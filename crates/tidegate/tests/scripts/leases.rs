@@ -25,7 +25,7 @@ fn decided(client: &Client, call: &Call, limiter: &Limiter<'_>) -> Decided {
 /// A rule of the algorithm, with a log in a sorted set if that is asked for.
 fn rule(rng: &mut Rng, policy: &mut model::Policy, layout: Layout) -> Rule {
     if rng.chance(50) {
-        // Few units, so that it is full now and then, and slow enough for a lease to end meanwhile.
+        // Few units, so that it is full now and then, and slow enough for a lease to end before.
         policy.limit = 1 + rng.below(40);
         policy.capacity = policy.capacity.map(|_| 1 + rng.below(40));
         policy.initial = None;
@@ -96,14 +96,14 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let is_over = matches!(algorithm, model::AlgorithmKind::FixedWindow)
                         && at.since(since) >= Micros::from_micros(policy.window_us);
                     let is_forgotten = done == GivenBack::NotTaken && (is_over || at_us < latest);
-                    // A step back is remembered for longer than a state that has emptied meanwhile.
+                    // A step back is remembered for longer than a state that has become empty.
                     let is_barred = done == GivenBack::TooLate && since.as_micros() <= stepped_back;
                     let is_back = !is_forgotten
                         && !is_barred
                         && core.give_back_lease(at, units - kept, since.minus(earlier));
                     assert_eq!(done == GivenBack::Back, is_back, "{done:?}: {}", context());
                     let again = decided(client, &back, &limiter).lease_given_back();
-                    // What follows shows that it came back once.
+                    // The later steps show that it came back once.
                     let known = if done == GivenBack::NotTaken { done } else { GivenBack::Back };
                     assert_eq!(again, known, "{}", context());
                     returned += u64::from(is_back);
@@ -134,7 +134,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
     assert!(granted > 100 && returned > 50, "{granted} were granted, {returned} returned");
 }
 
-/// A server that holds the limiter and not the record has lost or never had the lease: a successor of the one that
+/// A server that holds the limiter and not the record has lost or never had the lease: a successor of the server that
 /// granted it.
 #[test]
 fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {

@@ -12,7 +12,7 @@ use crate::server::policies::rule_of;
 use crate::server::{Client, Server, long};
 use crate::walk_batch::{Answered, run_batch};
 
-/// What one step of a limiter is about.
+/// The key, rule and time of a step.
 struct Turn<'a> {
     key: &'a str,
     rule: &'a Rule,

@@ -1,6 +1,6 @@
 //! Two sets of values at once, by scripts: nodes of an old and of a new configuration ask about one key, and the
-//! newest revision that has taken from it decides. A random walk holds it equal to a naive model; a table for each
-//! algorithm, in both orders, is that of docs/faults.md:
+//! newest revision that has taken from it decides. A random walk compares it with a naive model; this command prints
+//! the table of docs/faults.md, for each algorithm in both orders:
 //!
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
 
@@ -82,7 +82,7 @@ fn some_policy(rng: &mut Rng, algorithm: model::AlgorithmKind) -> Policy {
     }
 }
 
-/// Nodes of two configurations ask by turns; those of the old one restart now and then.
+/// Nodes of two configurations ask in turn; nodes of the old configuration restart now and then.
 fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restarts: bool) {
     let mut model = Revised::new(&nodes[0].policy);
     let (mut at_us, mut admitted, mut began) = (TODAY_US, Vec::new(), 0);
@@ -90,10 +90,10 @@ fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restart
     let shortest = nodes.iter().map(|node| node.policy.window_us).min().unwrap();
     for turn in 0..150 {
         at_us += rng.pick([0, 1, 700, 9_000, 9_000, 30_000, 120_000]);
-        // First the old ones alone.
+        // First the old nodes alone.
         let which = if turn < 8 { 0 } else { usize::from(rng.chance(50)) };
         if restarts && rng.chance(4) {
-            // What was loaded later is the newer, whatever it says.
+            // The policy that was loaded later is the newer, with any values.
             nodes[0].revision = 10 + turn;
             began += 1;
         }
@@ -217,15 +217,15 @@ fn five(algorithm: model::AlgorithmKind, window_s: u64) -> Node {
 enum Which {
     Old,
     New,
-    /// Both by turns, after a second of the old alone.
+    /// Both in turn, after a second of the old alone.
     Both,
-    /// The same, and the old one restarts every second.
+    /// The same, and the old node restarts every second.
     Restarts,
     /// The same, and neither says its revision.
     RestartsWithoutWords,
 }
 
-/// What came of ten seconds.
+/// The results of ten seconds.
 #[derive(Default)]
 struct Answered {
     admitted: usize,
@@ -233,7 +233,7 @@ struct Answered {
     densest: usize,
     /// The longest that nothing was admitted.
     pause_ms: u64,
-    /// How often other values came in force.
+    /// The number of times that other values came in force.
     changes: usize,
 }
 
@@ -304,7 +304,7 @@ fn a_limit_that_falls_and_rises_again_grants_nothing() {
     }
 }
 
-/// By turns, two sets of values admit about what one of them does, and keep nobody waiting for longer than one.
+/// In turn, two sets of values admit about as much as one of them, and make no caller wait longer than one.
 #[test]
 fn two_sets_of_values_by_turns_for_ten_seconds() {
     let server = Server::start();

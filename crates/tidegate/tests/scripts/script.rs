@@ -1,5 +1,5 @@
-//! What scripts promise next to their decisions: the server's clock, expiry to the millisecond, nothing
-//! kept that is idle, recovery from a lost script, little memory, and nothing of others touched.
+//! The promises of scripts apart from their decisions: the server's clock, expiry to the millisecond, no idle state
+//! kept, recovery from a lost script, little memory, and no key of others touched.
 
 use crate::server::{Client, Server};
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
     let server = Server::start();
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
-        // Of the log, entries one behind the other, then in a ring.
+        // The log first appends its entries, then keeps them in a ring.
         let rule = rule(*algorithm, 97, Duration::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
         for unit in 0..60 {
@@ -189,7 +189,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         let remaining = |limit: u64, cost: u64| {
             let rule = rule(*algorithm, limit, Duration::from_secs(86_400));
             let answer = client.step(&one(&key, &rule, cost), Step::Ask, None);
-            // A queue has one place more than its capacity: the one that is served.
+            // A queue has one place more than its capacity, for the unit that is served.
             answer.decisions[0].remaining
                 - u64::from(*algorithm == AlgorithmKind::LeakyQueue && limit > 0)
         };

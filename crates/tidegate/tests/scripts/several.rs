@@ -33,7 +33,7 @@ struct Part {
     looks: bool,
 }
 
-/// What the core answers to a report: each limiter by itself, and all that are enforced admit one unit more.
+/// The core's answer to a report: each limiter by itself, and true if all enforced limiters admit one unit more.
 fn reported(parts: &mut [Part], at: Timestamp) -> (bool, Vec<Decision>) {
     let (mut allowed, mut decisions) = (true, Vec::new());
     for part in parts {
@@ -48,7 +48,7 @@ fn reported(parts: &mut [Part], at: Timestamp) -> (bool, Vec<Decision>) {
     (allowed, decisions)
 }
 
-/// What the core answers, each limiter's decision included.
+/// The core's answer, including each limiter's decision.
 fn by_the_core(parts: &mut [Part], step: Step, at: Timestamp) -> (bool, Vec<Decision>) {
     if step == Step::Report {
         return reported(parts, at);

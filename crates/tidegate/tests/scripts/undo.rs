@@ -1,5 +1,5 @@
-//! What is taken and undone again leaves a limiter that never admits more than one that nothing was taken
-//! from, however much time passed and whatever others took between.
+//! A limiter whose units were taken and undone never admits more than a limiter that nothing was taken from, after any
+//! time and any other requests in between.
 
 use crate::server::policies::rule_of;
 use crate::server::{Client, Server, held, long};
@@ -42,8 +42,8 @@ fn few(rng: &mut Rng, algorithm: model::AlgorithmKind, layout: Layout) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-/// Requests that are kept, and others that are undone a while later; what the store admits, the core,
-/// which knows of the former alone, must admit as well.
+/// Requests that are kept, and others that are undone a while later; requests that the store admits must be admitted by
+/// the core as well, which knows only the kept requests.
 fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
     let rng = &mut Rng::new(5);
     let (walks, turns) = if long() { (200, 1_000) } else { (10, 300) };

@@ -143,7 +143,7 @@ impl<'c> Walk<'c> {
         let keys = [0, 1, 2].map(|rule| format!("figures:{}:{rule}", self.number).into_bytes());
         let mut actual = rng.pick([0, cost / 2, cost, cost + 1]);
         if rules.iter().any(|rule| rule.is_unlimited()) {
-            // What is settled under an unlimited rule may be a permit, which comes back as a whole.
+            // A settlement under an unlimited rule may be about a permit, which comes back as a whole.
             actual = 0;
         }
         let reports = cost > 0 && self.reports();
@@ -233,7 +233,7 @@ fn values_of_plans_and_requests_are_reported_as_in_memory() {
             let from_request = rng.chance(brings).then(|| RequestLimit::new(any(rng, &walk.pool)));
             let most = rng.pick([3, 50, 500]);
             let cost = rng.below(most);
-            // What is given back while the clock is behind may leave one as good as new, as above.
+            // Units given back while the clock runs late may make a limiter idle, as above.
             latest = latest.max(walk.clock.now());
             let is_behind = walk.clock.now() < latest;
             let step = rng.pick(STEPS);
@@ -306,7 +306,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
         let call = Call::giving_back(&surplus, at);
         call.given_back(&client.eval(&call.script, &call.keys, &call.args))
     };
-    // Of a version to come, of a kind to come, and nobody's.
+    // A later version, a later kind, and bytes of no program.
     for (foreign, version) in
         [([9, 1], Some(9)), ([version_now(&rule), 31], None), ([b'x', b'y'], None)]
     {

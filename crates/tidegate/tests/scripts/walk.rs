@@ -85,7 +85,7 @@ fn step_of(rng: &mut Rng) -> Step {
     }
 }
 
-/// What a request turned out to cost: less, nothing, or more, but no debt beyond all telling.
+/// The actual cost of a request: less, nothing, or more, but without an enormous debt.
 fn actual_of(rng: &mut Rng, policy: &Policy, cost: u64) -> u64 {
     let more = policy.limit.min(cost / 2 + 3);
     let above = cost + rng.below(more + 1);
@@ -133,8 +133,8 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             let cost = cost.min(1 << 40);
             let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
             if matches!(step, Step::Settle | Step::Report) && core.reset_after(at) >= END {
-                // What is used has become a debt beyond all telling: the script's stops at 2^53 us, and
-                // what is given back comes off that.
+                // Usage has become an enormous debt: the script's debt stops at 2^53 us, and units given back are
+                // subtracted from that.
                 let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();
                 let answer = client.step(&[limiter], Step::Peek, Some(at));
                 assert!(

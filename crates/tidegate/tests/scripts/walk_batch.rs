@@ -49,7 +49,7 @@ pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<An
     each.collect()
 }
 
-/// The replies of calls of one limiter each, as those of a batch that asks each once.
+/// The replies of calls of one limiter each, in the form of a batch that asks each once.
 pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Answered>> {
     let each = Each::of(&calls.iter().collect::<Vec<_>>());
     let answer = run(client, &each.script, &each.keys, &each.args);
@@ -57,7 +57,7 @@ pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Answered>> {
     each.replies(answer).unwrap().into_iter().map(|answer| vec![answer]).collect()
 }
 
-/// One limiter of a request: the number of its key, its rule and the revision of that, its cost, whether it may
+/// One limiter of a request: the number of its key, its rule and the rule's revision, its cost, and true if it may
 /// refuse.
 #[derive(Clone, Debug)]
 struct Part {
@@ -70,7 +70,7 @@ struct Part {
     looks: bool,
 }
 
-/// Returns whether a limiter was found under other values: a text for each, and one without bytes behind them.
+/// Returns whether a limiter was found under other values: a text for each, and an empty text after them.
 pub(super) fn is_of_others(answer: &Answered) -> bool {
     let empty = Reply::Bytes(Vec::new());
     matches!(answer, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))
@@ -241,7 +241,7 @@ impl Walk<'_> {
     }
 }
 
-/// How often what was met.
+/// The number of answers of each kind.
 #[derive(Debug, Default)]
 struct Seen {
     taken: usize,

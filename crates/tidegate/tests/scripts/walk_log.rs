@@ -30,7 +30,8 @@ fn rule(shape: &Shape) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-/// How the clock goes on: mostly a little, sometimes long enough for most units to leave, and back.
+/// The next reading of the clock: mostly a little later, sometimes late enough for most units to leave, sometimes
+/// earlier.
 fn next(rng: &mut Rng, shape: &Shape, at_us: u64) -> u64 {
     match rng.below(1000) {
         975..986 | 995 if !shape.pauses => at_us + rng.below(shape.pause_us + 1),
@@ -43,7 +44,7 @@ fn next(rng: &mut Rng, shape: &Shape, at_us: u64) -> u64 {
     }
 }
 
-/// Walks; answers the most bytes that the log took meanwhile.
+/// Walks; returns the maximum bytes that the log took during the walk.
 fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
     let rng = &mut Rng::new(shape.limit);
     let mut rule = rule(shape);
@@ -83,7 +84,7 @@ fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
     most_bytes
 }
 
-/// What the log takes: bytes of the string, or members.
+/// The size of the log: bytes of the string, or members.
 fn bytes(client: &Client, key: &str, shape: &Shape) -> i64 {
     let command = if shape.layout == Layout::String { "STRLEN" } else { "ZCARD" };
     client.int(&[command, key])

@@ -85,7 +85,7 @@ fn at_a_limit_of_0_only_what_is_due_leaves_and_the_rest_stays_for_later() {
     }
 }
 
-/// What left before keeps the next one off for as long as the pace says that is in force then.
+/// The last item that left delays the next item by the spacing of the pace in force.
 #[test]
 fn strict_spacing_follows_the_pace() {
     let mut queue = ShapingQueue::new(spec(10, 9)).unwrap().strict();

@@ -1,4 +1,4 @@
-//! Shapers: the queue, who receives, workers, tokio, walks next to a model.
+//! Shapers: the queue, receivers, workers, tokio, and walks next to a model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

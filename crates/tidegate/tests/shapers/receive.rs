@@ -83,8 +83,8 @@ fn a_receiver_that_is_dropped_leaves_no_trace() {
     assert_eq!(Arc::strong_count(&bell), 1, "nobody keeps its waker");
 }
 
-/// Pitfall: a waiter that is cancelled keeps its place, and everyone behind it waits longer. Nor does
-/// one that is not polled, though it was woken.
+/// Pitfall: a waiter that is cancelled keeps its place, and every later waiter waits longer. A receiver that was woken
+/// but is not polled keeps no place either.
 #[test]
 fn a_receiver_that_sits_still_holds_nobody_up() {
     let (shaper, clock) = ten_a_second();
@@ -151,7 +151,7 @@ fn handles_are_one_line() {
 
 type Receiver = Pin<Box<dyn Future<Output = Option<char>> + Send>>;
 
-/// A waker that is the last to know a receiver, as that of a task may be whose runtime is gone.
+/// A waker that holds the last reference to a receiver, like the waker of a task whose runtime is gone.
 struct Keeper(#[expect(dead_code, reason = "it is dropped with the waker")] Mutex<Receiver>);
 
 impl Wake for Keeper {

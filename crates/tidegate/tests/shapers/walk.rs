@@ -27,7 +27,7 @@ impl Naive {
         Self { model: Model::new(policy), last_us: None, since_us: 0, line: Vec::new() }
     }
 
-    /// How far a clock may be behind: without a window, as far as any.
+    /// The longest step back of a clock: without a window, as long as the longest window.
     fn window_us(&self) -> u64 {
         let policy = self.model.policy();
         if policy.window_us > 0 { policy.window_us } else { Micros::from(MAX_WINDOW).as_micros() }
@@ -45,7 +45,8 @@ impl Naive {
         now
     }
 
-    /// What is not due yet leaves when all but it, and what is behind it, has drained at the new rate.
+    /// An item that is not due yet leaves when all units have drained at the new rate, except its own and the units
+    /// after it.
     fn amend(&mut self, now: u64, policy: Policy) {
         let (at, used) = (self.at(now), self.model.used(now));
         let old = self.model.policy();
@@ -252,8 +253,8 @@ fn every_answer_and_every_slot_is_the_models_while_the_pace_changes() {
     }
 }
 
-/// What the core's algorithm says of any interval: no two slots closer than W/N times the units between,
-/// but for the microsecond by which each is rounded up; and in the order of their coming.
+/// The core's algorithm promises for any interval: no two slots are closer than W/N times the units between, except for
+/// the microsecond of rounding each up, and slots keep the order of arrival.
 #[test]
 fn slots_are_evenly_apart_and_in_order() {
     for seed in 0..walks() {
@@ -280,7 +281,7 @@ fn slots_are_evenly_apart_and_in_order() {
     }
 }
 
-/// However it is pushed, taken and closed: what was taken in comes out, once and in order.
+/// With any pushes, polls and closings, accepted items come out once and in order.
 #[test]
 fn nothing_is_lost_and_nothing_comes_twice() {
     for seed in 0..walks() {

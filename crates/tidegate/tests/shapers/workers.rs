@@ -117,8 +117,8 @@ fn a_thread_sleeps_until_the_slot_and_is_woken_by_an_item_and_by_the_end() {
     assert_eq!(handled.join().unwrap(), ['A', 'B']);
 }
 
-/// Two threads push, two take, by the system's clock at the highest pace there is: what was taken in
-/// comes out, once each, and of each producer in its order.
+/// Two threads push, two take, by the system's clock at the highest pace there is: accepted items come out once each,
+/// in the order of each producer.
 #[test]
 fn two_producers_and_two_workers_count_exactly() {
     const EACH: u32 = 20_000;
@@ -149,7 +149,7 @@ fn two_producers_and_two_workers_count_exactly() {
     assert!(all.into_iter().eq([0, 1].into_iter().flat_map(|p| (0..EACH).map(move |n| (p, n)))));
 }
 
-/// Pushes until it is taken in: by far the most often it is the line that is full.
+/// Pushes until the item is accepted. Nearly all refusals come from a full line.
 fn insist(shaper: &Shaper<(u32, u32)>, item: (u32, u32)) {
     while let Err(refused) = shaper.push(item) {
         assert!(matches!(refused.refusal, Refusal::Full { .. } | Refusal::Behind), "{refused}");

@@ -1,4 +1,4 @@
-//! What limiters count of what they decide: the same decisions as without, at the time they were taken.
+//! The statistics of limiters: they change no decision, and count each at the time when it was made.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -31,7 +31,7 @@ impl Ticking {
         self.us.fetch_add(us, Relaxed);
     }
 
-    /// How often it is read meanwhile.
+    /// Returns the number of readings during `work`.
     fn readings<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
         let before = self.us.load(Relaxed);
         let done = work();
@@ -72,7 +72,7 @@ fn a_limiter_counts_what_it_decided_when_it_decided() {
         let mut random = Rng::new(20_261_122);
         for _ in 0..2_000 {
             let (cost, key) = (random.below(4), [b'a' + u8::try_from(random.below(3)).unwrap()]);
-            // The time that nothing is read at is that of the next reading.
+            // Statistics by hand use the time of the next reading.
             let now = Timestamp::from_micros(by_hand.us.load(Relaxed));
             let (by_limiter, plain) = match random.below(2) {
                 0 => (one.admits_counted(cost, &counted), other.admits(cost)),
@@ -83,8 +83,7 @@ fn a_limiter_counts_what_it_decided_when_it_decided() {
                 true => expected.pass_at(cost, now),
                 false => expected.block_at(cost, now),
             }
-            // Both clocks are at one time again, whichever was read more often, and that of the last reading
-            // is not long ago.
+            // Sets both clocks to the same time again, not long after the later of the last readings.
             let latest =
                 clock.us.load(Relaxed).max(by_hand.us.load(Relaxed)) + random.below(300_000);
             clock.us.store(latest, Relaxed);
@@ -114,7 +113,7 @@ fn counting_reads_no_clock_that_the_decision_has_read() {
     }
 }
 
-/// While somebody waits, others are refused behind the line, and counted as of then.
+/// While a caller waits, later callers are refused, and counted at that time.
 #[test]
 fn what_is_refused_behind_a_line_is_counted_as_well() {
     let clock = ManualClock::new();
@@ -133,7 +132,7 @@ fn what_is_refused_behind_a_line_is_counted_as_well() {
     clock.advance(Duration::from_secs(5));
     assert!(!limiter.admits_counted(1, &statistics));
     assert!(!keyed.admits_counted("key", 1, &statistics));
-    // Nobody waits for this one, though somebody does for another.
+    // No caller waits for this key, but a caller waits for another key.
     assert!(keyed.admits_counted("other", 1, &statistics));
     let second = statistics.second();
     assert_eq!((second.pass, second.block), (1, 2));

@@ -77,7 +77,7 @@ impl Walk {
         self.model.count(self.now_us, what);
     }
 
-    /// Asks both for a place: how long each says to wait.
+    /// Asks both for a place, and returns the wait, which must be equal.
     fn occupy(&mut self, limit: u64, most: u64) -> Option<u64> {
         let units = self.rng.below(limit / 2 + 2);
         let wait = self

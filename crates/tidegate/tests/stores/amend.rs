@@ -181,7 +181,7 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     let answer = check(&gate, "ada", 1).await;
     assert!(answer.is_degraded());
     let one = &answer.matched()[0];
-    // A share of 20, of which four units are known to be used.
+    // A share of 20; four units are known to be used.
     assert_eq!((one.decision().limit, one.decision().remaining), (20, 15));
     let descriptors = [Descriptor::new(&[])];
     let answer = gate.check(&Request::new("closed", &descriptors)).await;

@@ -1,4 +1,5 @@
-//! A slow or unavailable store: how each rule decides meanwhile, and that the store decides exactly afterwards.
+//! A slow or unavailable store: each rule decides by itself during the outage, and the store decides exactly
+//! afterwards.
 
 use std::future::poll_fn;
 use std::pin::pin;

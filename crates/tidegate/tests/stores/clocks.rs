@@ -1,4 +1,4 @@
-//! Clocks that differ: those of clients do not matter, and those of a cluster's nodes are reported.
+//! Clocks that differ: clocks of clients do not matter, and differing clocks of a cluster's nodes are reported.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -176,7 +176,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
         let refused = check(&gate, &user, 1).await;
         let given = u64::from(refused.is_allowed());
         assert!(!refused.is_degraded(), "{algorithm}: {refused:?}");
-        // The counts of one minute fade over the next one, by a sixth in each step.
+        // The counts of one minute fade over the next minute, by a sixth in each step.
         let fades = *algorithm == AlgorithmKind::SlidingCounter;
         let longest = Duration::from_secs(if fades { 70 } else { 60 });
         assert!(refused.retry_after().unwrap() <= longest, "{algorithm}: {refused:?}");

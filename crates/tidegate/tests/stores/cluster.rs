@@ -43,7 +43,7 @@ impl Cluster {
         self.0[node].run(&["CLUSTER", "MYID"])
     }
 
-    /// Returns the indices of the node that holds a key, and of the other one.
+    /// Returns the indices of the node that holds a key, and of the other node.
     pub(crate) fn holder(&self, key: &str) -> (usize, usize) {
         let slot: u32 = self.0[0].run(&["CLUSTER", "KEYSLOT", key]);
         if slot < 8192 { (0, 1) } else { (1, 0) }

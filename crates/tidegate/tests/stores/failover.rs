@@ -1,4 +1,4 @@
-//! Failover and moving slots while 64 tasks ask: units admitted over a limit meanwhile.
+//! Failover and moving slots while 64 tasks ask: counts the units admitted over a limit.
 //!
 //! A primary that dies loses the writes that its replicas do not have yet. The documented bound is one limit's
 //! worth for each key.

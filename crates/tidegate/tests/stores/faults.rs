@@ -1,4 +1,4 @@
-//! Faults of one server and of the network while 64 tasks ask: units admitted over a limit meanwhile.
+//! Faults of one server and of the network while 64 tasks ask: counts the units admitted over a limit.
 //!
 //! Each test causes one fault and prints a row of values; times are printed and never asserted. With
 //! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`; with `TIDEGATE_MODE=leased` or
@@ -269,7 +269,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
         let value = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
         value.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
     };
-    // Three scripts do not count: the one that dates the policy, bob's request, and the last look. The others are
+    // Three scripts do not count: the script that dates the policy, bob's request, and the last look. The others are
     // each request once, and once more for each late reply, to undo it. Only checks of the store use ZCOUNT here.
     let scripts = calls("cmdstat_eval:") + calls("cmdstat_evalsha:") - calls("cmdstat_zcount:");
     let sent = scripts - 3;

@@ -58,7 +58,7 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     assert_eq!(gate.available(&request).await, 3);
 }
 
-/// The answer of a settlement in this process says what was cut, like that of a settlement in the store.
+/// The answer of a settlement in this process reports cut units, like a settlement in the store.
 #[tokio::test]
 async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
     let mut server = Server::start(&[]);
@@ -153,7 +153,7 @@ async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_t
     }
 }
 
-/// What is too much of a reservation comes back whole where the bucket was never so low.
+/// The surplus of a reservation comes back whole if the bucket never ran that low.
 #[tokio::test]
 async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
     let folder = Folder::new();

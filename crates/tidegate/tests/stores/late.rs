@@ -25,7 +25,7 @@ const SENT: usize = 12;
 const ALGORITHMS: [AlgorithmKind; 3] =
     [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket];
 
-/// Rules by which only the store admits, each in a domain of its own.
+/// Rules that admit only through the store, each in a domain of its own.
 fn rules() -> Vec<RuleSpec> {
     let rule = |one: &AlgorithmKind| rule(*one, LIMIT).in_domain(one.name());
     closed(ALGORITHMS.iter().map(rule).collect())
@@ -138,7 +138,7 @@ async fn replaced(
     for of in all {
         tell(gate, *of, ANSWERED).await;
     }
-    // The server knows the script of many requests then, so that it reads the next ones in one go.
+    // Afterwards the server knows the script of many requests, so it reads the next requests in one go.
     let _ = ask_at_once(gate, all, 0).await;
     undone(gate).await;
     block_in_place(|| in_step(primary, replica));
@@ -149,7 +149,8 @@ async fn replaced(
     events.until(|message| message.ends_with("back")).await;
 }
 
-/// All units told of each limiter, the first ones included, are at most the limit; all of it if each is asked for.
+/// The units that callers were told of each limiter, including the first, are at most the limit, and all of it if every
+/// unit is asked for.
 async fn assert_within(gate: &SharedGate, all: &[Of<'_>], least: u64) {
     for of in all {
         let answer = ANSWERED + rest(gate, *of).await;

@@ -176,8 +176,8 @@ async fn what_is_held_back_after_all_is_given_back() {
     let (sent, held) = tokio::join!(get(&layer, "/alone"), get(&layer, "/"));
     assert!(sent.extensions().get::<Refusal>().is_none());
     assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
-    // The slot of the first request is over by now, whether the second was asked before the first reply or not
-    // at all. The second's slot would take as long again.
+    // The slot of the first request is over by now, even if the second was asked before the first reply, or not at all.
+    // The second's slot would take as long again.
     tokio::time::sleep(Duration::from_millis(520)).await;
     assert_eq!(left(&gate).await, most);
 }

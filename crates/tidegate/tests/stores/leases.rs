@@ -31,7 +31,7 @@ const ALGORITHMS: [AlgorithmKind; 6] = [
     AlgorithmKind::LeakyBucket,
 ];
 
-/// A rule of `limit` units a day, of which a fifth can be leased.
+/// A rule of `limit` units a day; a fifth can be leased.
 fn leased(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     with_leases(rule(algorithm, limit))
 }
@@ -148,7 +148,7 @@ async fn the_last_unit_is_had_by_somebody_and_no_unit_more() {
         let server = Server::start(&[]);
         let gates = nodes(&server, 3, &[leased(algorithm, LIMIT)]).await;
         let (mut admitted, began) = (0, Instant::now());
-        // What one node holds unspent comes back within the life of its lease.
+        // The unspent units of a node come back within the life of its lease.
         while admitted < LIMIT && began.elapsed() < LONG {
             let until = Instant::now() + Duration::from_millis(20);
             admitted += hammer(&gates, until).await.len() as u64;

@@ -93,7 +93,7 @@ async fn between(client: TcpStream, server: TcpStream, proxy: Proxy) {
     asking.abort();
 }
 
-/// Makes a gate behind a proxy, after the first check of its store has ended and its scripts are known.
+/// Makes a gate over a proxy, after the first check of its store has ended and its scripts are known.
 async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
     let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
     settings.timeout = timeout;
@@ -240,7 +240,7 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
     }
 }
 
-/// The most calls by which the store is asked to take units back, while other values decide each time.
+/// The maximum number of calls that ask the store to take units back, while other values decide each time.
 pub(crate) const MOST_ASKED: usize = 17;
 
 /// Sends a request, and drops it while its reply is on the way.

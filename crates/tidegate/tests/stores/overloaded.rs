@@ -10,8 +10,8 @@ use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{Server, check, gate_with, rule, settings};
 
-/// Returns the answers to ten requests of `ada` and one look while other requests fill the store's queue, and
-/// to the one that follows.
+/// Returns the answers to ten requests of `ada` and one look while other requests fill the store's queue, and the
+/// answer to the next request.
 async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize, &Answer<'_>)) {
     let server = Server::start(&[]);
     let mut narrow = settings(&server.url());

@@ -128,7 +128,7 @@ async fn a_store_that_lost_its_data_knows_no_reservation() {
     assert!(settle(&gate, b"a", 0).await.is_none());
 }
 
-/// What a node decided without the store, no other node can settle.
+/// A request that a node decided without the store cannot be settled by another node.
 #[tokio::test]
 async fn what_was_taken_without_the_store_has_no_record() {
     let mut server = Server::start(&[]);

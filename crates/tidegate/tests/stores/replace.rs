@@ -1,4 +1,5 @@
-//! Policies that are replaced on nodes of one store, one node after another: which values decide meanwhile.
+//! Policies that are replaced on the nodes of one store, one node after another: the values that decide during the
+//! change.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -98,7 +98,7 @@ async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rul
     assert!(!away(&gate, "eve", 7).await.0, "four are used");
 }
 
-/// A replaced rule of which some node has no share is reported once.
+/// A replaced rule that leaves a node without a share is reported once.
 #[tokio::test]
 async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
     let server = Server::start(&[]);

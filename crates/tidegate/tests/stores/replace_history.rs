@@ -17,13 +17,12 @@ fn rules(algorithm: AlgorithmKind, limit: u64, step: u64) -> Vec<RuleSpec> {
     if step.is_multiple_of(3) { vec![open, own] } else { vec![own] }
 }
 
-/// The limit rises, and every other one is far down, below usage.
+/// The limit rises, and every second limit is far below usage.
 fn limit(step: u64) -> u64 {
     if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step }
 }
 
-/// Runs 32 tasks over `nodes` nodes, each of which changes the limit `steps` times, and checks the admitted
-/// units.
+/// Runs 32 tasks over `nodes` nodes and checks the admitted units. Each node changes the limit `steps` times.
 async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps: u64) {
     let (history, done) = (Arc::new(History::default()), Arc::new(AtomicBool::new(false)));
     let mut gates = Vec::new();
@@ -76,8 +75,8 @@ async fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobod
     }
 }
 
-/// A rule comes and goes beside one that stays. It is charged for requests that came while it was surely in
-/// force, and not for those that came while it was surely removed.
+/// A rule comes and goes next to a rule that stays. It is charged for requests that came while it was surely in force,
+/// and not for those that came while it was surely removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     const MOST: u64 = 1_000_000;

@@ -73,8 +73,8 @@ fn is_lost(events: &Events) -> bool {
     events.seen().iter().any(|message| message.starts_with("lost"))
 }
 
-/// Stops the server and returns the answer to one request. If this process gets no processor time, the answer
-/// is that of overload and not of an outage; then the test tries again.
+/// Stops the server and returns the answer to one request. If this process gets no processor time, the answer reports
+/// overload and not an outage; then the test tries again.
 async fn lonely(server: &Server, gate: &SharedGate) -> Got {
     for _ in 0..200 {
         server.signal("STOP");
@@ -195,9 +195,9 @@ fn hold_up() {
     thread::sleep(Duration::from_secs(if long() { 11 } else { 2 }));
 }
 
-/// A time in which the store's thread does not run is not a silence of the server, whether the reply comes
-/// during that time or after it. The observer is called on that thread, and blocks it. With `TIDEGATE_LONG=1`
-/// it blocks for longer than any late reply is awaited.
+/// A time in which the store's thread does not run is not a silence of the server, if the reply comes during that time
+/// or after it. The observer is called on that thread, and blocks it. With `TIDEGATE_LONG=1` it blocks for longer than
+/// any late reply is awaited.
 #[tokio::test]
 async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_server() {
     for is_answered in [true, false] {

@@ -1,6 +1,6 @@
-//! Units are conserved: after a fault that loses no data and no reply, the store counts what callers were told of and
-//! nothing else; after one that loses replies, what is counted as lost besides. Callers check, and reserve and settle. Each
-//! fault is run in every mode: exact, with leases, and with a split limit.
+//! Units are conserved: after a fault that loses no data and no reply, the store counts only the units that callers
+//! were told of; after a fault that loses replies, also the units counted as lost. Callers check, and reserve and
+//! settle. Each fault is run in every mode: exact, with leases, and with a split limit.
 //!
 //! `TIDEGATE_LONG=1` makes faults last longer than any share.
 
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{LONG, Server, gate_over, gate_with, long};
 
-/// Every algorithm of which units can be leased. The windows are so long that nothing leaves them in a test.
+/// Every algorithm whose units can be leased. The windows are so long that nothing leaves them in a test.
 const ALGORITHMS: [AlgorithmKind; 6] = [
     AlgorithmKind::FixedWindow,
     AlgorithmKind::SlidingWindow,
@@ -72,15 +72,15 @@ fn rules(mode: Mode) -> Vec<RuleSpec> {
     ALGORITHMS.iter().map(|algorithm| rule(algorithm).in_domain(algorithm.name())).collect()
 }
 
-/// The units that a caller reserves, and those that its work costs.
+/// The units that a caller reserves, and the units that its work costs.
 const RESERVED: u64 = 3;
 const USED: u64 = 1;
 
-/// The units of which callers were told.
+/// The units that callers were told of.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answered {
     units: u64,
-    /// Units of reservations of which no reply says whether they came back.
+    /// Units of reservations that may have come back, because no reply came.
     in_doubt: u64,
 }
 
@@ -128,7 +128,8 @@ async fn ask(
     reported
 }
 
-/// Returns the units that the store counts for a user, in all limiters. A level drains a small part of a unit meanwhile.
+/// Returns the units that the store counts for a user, in all limiters. A level drains a small part of a unit during
+/// the call.
 async fn counted(gate: &SharedGate, mode: Mode) -> u64 {
     let (entries, mut sum) = ([("user", mode.name())], 0);
     let descriptors = [Descriptor::new(&entries).cost(0)];
@@ -158,7 +159,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Units that the store counts and of which no caller was told.
+    /// Units that the store counts but that no caller was told of.
     fn missing(&self) -> i64 {
         self.counted.cast_signed() - self.answered.units.cast_signed()
     }

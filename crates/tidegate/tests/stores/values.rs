@@ -217,7 +217,7 @@ async fn who_waits_does_so_under_the_values_it_came_with() {
 }
 
 /// Under the values in force, with a window of a second, all waiters are admitted soon; under their own, of a
-/// day, none behind the first would be.
+/// day, none after the first would be.
 #[tokio::test]
 async fn nobody_is_refused_for_those_before_it_by_values_that_are_not_in_force() {
     let server = Server::start(&[]);

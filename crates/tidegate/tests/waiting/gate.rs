@@ -1,4 +1,4 @@
-//! Waiting at a gate: several limiters on one request, one line each, and nobody passed.
+//! Waiting at a gate: several limiters for one request, a line for each limiter, and no overtaking.
 
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn all_and_each(all: u64, each: u64) -> (Gate<ManualClock>, ManualClock) {
     ])
 }
 
-/// A request for `units`, of a user or of nobody.
+/// A request for `units`, of a user or without a user.
 struct Wish<'a> {
     entries: Vec<(&'a str, &'a str)>,
     units: u64,
@@ -111,7 +111,7 @@ fn a_request_may_want_to_wait_less_than_its_rule_lets_it_and_never_more() {
     assert_eq!(end(&waits).0.duration_since(began), ms(3));
 }
 
-/// The limiter that is waited for is that of one user; the limiter of all goes on for others.
+/// The request waits for the limiter of one user; the limiter of all goes on for others.
 #[test]
 fn who_waits_for_one_limiter_holds_up_nobody_at_another() {
     let (gate, clock) = all_and_each(100, 10);
@@ -142,8 +142,7 @@ fn no_request_passes_those_who_wait_for_a_limiter_that_it_meets_as_well() {
     assert_eq!(end(&tasks[1]).0.duration_since(began), ms(6));
 }
 
-/// Who has waited for one limiter and finds that another lets it wait as well goes before all who came
-/// later, there too.
+/// A request that has waited for one limiter and must then wait for another goes before all later requests there too.
 #[test]
 fn from_line_to_line_the_order_of_arrival_stays() {
     let (gate, clock) = all_and_each(10, 4);
@@ -156,7 +155,7 @@ fn from_line_to_line_the_order_of_arrival_stays() {
     tasks.extend(wishes[1..3].iter().map(|wish| begun(&gate, wish, &clock)));
     assert_eq!(tasks.iter().map(Task::is_over).collect::<Vec<_>>(), [false, true, false]);
     run_until(&mut tasks, &clock, began.plus(ms(3)));
-    // The last one finds one left. When ann's own limiter lets her go, she needs four of them too.
+    // The last request finds one unit left. When ann's own limiter lets her go, she needs four units too.
     tasks.push(begun(&gate, &wishes[3], &clock));
     run(&mut tasks, &clock);
     let ends: Vec<_> = tasks.iter().map(|task| end(task).0.duration_since(began)).collect();

@@ -1,4 +1,4 @@
-//! Waiting at a gate under an id: who asks again is held as the first was, and takes no turn.
+//! Waiting at a gate under an id: a repeated request is held like the first, and takes no turn.
 
 use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;

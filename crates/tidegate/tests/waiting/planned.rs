@@ -1,4 +1,4 @@
-//! Waiting under plans: in turn, and a plan that changes meanwhile.
+//! Waiting under plans: in turn, also if a plan changes during the wait.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ struct Planned {
     clock: ManualClock,
 }
 
-/// A bucket of so many tokens, of which one comes each millisecond.
+/// A bucket of so many tokens; one comes each millisecond.
 fn plan(tokens: u64) -> Arc<Rule> {
     Arc::new(Rule::new(bucket(tokens)).unwrap())
 }
@@ -141,7 +141,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
     assert_eq!((served.into_inner(), limiter.waiting("key")), (160, 0));
 }
 
-/// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
+/// Waiting puts nothing in force: usage leaves at the pace of the old values.
 #[test]
 fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
     let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! Threads that wait: all get what is theirs, whoever wakes whom, and nobody sleeps for ever.
+//! Threads that wait: all get their units, with any order of wakes, and no thread sleeps for ever.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;

@@ -23,7 +23,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Buckets of so many tokens, of which one comes each millisecond.
+    /// Buckets of so many tokens; one comes each millisecond.
     fn new(tokens: u64) -> Self {
         let (clock, plan) = (ManualClock::new(), Arc::new(Mutex::new(rule(bucket(tokens)))));
         let user = RuleSpec::new("user", bucket(1)).key(["user"]).limit_from_request();
@@ -105,7 +105,7 @@ fn who_waits_while_the_plan_becomes_too_small_is_refused() {
     assert_eq!(left.matched()[0].decision().remaining, 997, "nothing was taken of the other");
 }
 
-/// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
+/// Waiting puts nothing in force: usage leaves at the pace of the old values.
 #[test]
 fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
     let log = |millis| Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis));

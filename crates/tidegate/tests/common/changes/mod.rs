@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate::{Answer, Limit};
 
-/// What became of one request of one unit.
+/// The decision on one request of one unit.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     begun: u64,
     ended: u64,
     is_admitted: bool,
-    /// The limit by which it was decided.
+    /// The limit that decided it.
     limit: u64,
     /// Units that were used then, its own included.
     used: u64,
@@ -39,7 +39,7 @@ impl History {
         self.moments.fetch_add(1, SeqCst)
     }
 
-    /// Notes what a request was answered that began then; the limiter of the rule `r` decided it.
+    /// Notes the answer of a request that began at `begun`; the limiter of the rule `r` decided it.
     pub fn note(&self, begun: u64, answer: &Answer<'_>) -> bool {
         let ended = self.now();
         let matched = answer.matched();
@@ -58,8 +58,9 @@ impl History {
         self.changed.lock().unwrap().push(Changed { begun, ended, limit });
     }
 
-    /// What the naive model says of any order of these requests that it allows: the nth unit is admitted as the nth,
-    /// under a limit that holds it and was in force, and who is refused under a limit finds as much used.
+    /// Checks the rules of the naive model, which hold in every order that it allows: the nth unit is admitted as the
+    /// nth, under a limit that holds it and was in force, and a request that is refused under a limit finds that limit
+    /// used up.
     pub fn check(self, has_one_node: bool) -> u64 {
         let (asked, changed) =
             (self.asked.into_inner().unwrap(), self.changed.into_inner().unwrap());

@@ -19,7 +19,7 @@ impl Wake for Woken {
     }
 }
 
-/// A future, what woke it, and what came of it.
+/// A future, its waker, and its result.
 pub struct Task<'a, T> {
     future: Option<Pin<Box<dyn Future<Output = T> + 'a>>>,
     woken: Arc<Woken>,
@@ -34,7 +34,7 @@ impl<'a, T> Task<'a, T> {
         Self { future: Some(future), woken: Arc::default(), seen: 0, polls: 0, end: None }
     }
 
-    /// One that was polled once.
+    /// A task that was polled once.
     pub fn begun(future: impl Future<Output = T> + 'a, clock: &ManualClock) -> Self {
         let mut task = Self::new(future);
         task.poll(clock);
@@ -46,7 +46,7 @@ impl<'a, T> Task<'a, T> {
         self.poll_at(|| clock.now())
     }
 
-    /// Polls it where nobody asks when it ended.
+    /// Polls it in a test that does not need the time of its end.
     pub fn poll_now(&mut self) -> bool {
         self.poll_at(|| Timestamp::EPOCH)
     }
@@ -63,7 +63,7 @@ impl<'a, T> Task<'a, T> {
         self.end.is_some()
     }
 
-    /// How often it was woken.
+    /// Returns the number of times that it was woken.
     pub fn wakes(&self) -> usize {
         self.woken.0.load(SeqCst)
     }
@@ -83,7 +83,7 @@ impl<'a, T> Task<'a, T> {
     }
 }
 
-/// Polls whoever is woken until nobody is. A task that were woken for ever fails.
+/// Polls woken tasks until none is woken. Panics if tasks are woken for ever.
 pub fn settle<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
     for _ in 0..10_000 {
         let Some(task) = tasks.iter_mut().find(|task| task.is_woken()) else { return };
@@ -92,7 +92,7 @@ pub fn settle<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
     panic!("tasks wake each other for ever");
 }
 
-/// Moves the clock from one sleeper to the next, up to `until`, polling whoever is woken.
+/// Moves the clock from one sleeper to the next, up to `until`, and polls woken tasks.
 pub fn run_until<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock, until: Timestamp) {
     settle(tasks, clock);
     while let Some(at) = clock.next_sleeper().filter(|at| *at <= until) {
@@ -102,7 +102,7 @@ pub fn run_until<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock, until: Times
     clock.advance_to(until);
 }
 
-/// Moves the clock until nobody sleeps any more.
+/// Moves the clock until no task sleeps any more.
 pub fn run<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
     settle(tasks, clock);
     while let Some(at) = clock.next_sleeper() {

@@ -28,7 +28,7 @@ fn settings_of_ones_own(url: &str) -> StoreSettings {
     settings
 }
 
-/// The change that turns the rules of a behaviour into those of gates over a store.
+/// The change that turns the rules of a behaviour into rules of gates over a store.
 type Fitted = fn(Vec<RuleSpec>) -> Vec<RuleSpec>;
 
 /// Nodes over one store, asked in turn.

@@ -1,4 +1,4 @@
-//! What the tests of the layer share: gates whose clock stands still, and clients over real sockets.
+//! Shared by the tests of the layer: gates whose clock stands still, and clients over real sockets.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ impl Connection {
         Response::from_parts(head, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// How many of so many requests for `/` are answered by 200; all others are by 429.
+    /// Sends so many requests for `/`. Returns the number of responses with 200; all others must be 429.
     pub(crate) async fn admitted_of(mut self, requests: usize) -> usize {
         let mut admitted = 0;
         for _ in 0..requests {

@@ -14,7 +14,7 @@ pub trait Limiter {
     fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision);
     /// A look at a limiter whose usage is reported: one unit is decided about, and none taken.
     fn look(&mut self, at: Timestamp) -> (bool, Decision);
-    /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
+    /// The time until nothing is used, if no request comes; the limiter is left as it is.
     fn reset_after(&self, at: Timestamp) -> Duration;
     /// The time until nothing counts any more of what a change of the rule has eased.
     fn eased_for(&self, at: Timestamp) -> Duration;
@@ -43,7 +43,7 @@ struct Of<R: Algorithm> {
     amended: bool,
     /// True if something is to be written even if nothing is taken.
     unwritten: bool,
-    /// What is remembered next to a limiter that is not kept.
+    /// The memory next to a limiter that is not kept.
     bar: Option<Past>,
 }
 
@@ -106,7 +106,7 @@ impl<R: Algorithm> Of<R> {
 }
 
 impl<R: Algorithm> Of<R> {
-    /// What was written and is idle is not kept.
+    /// Drops a state that was written and is idle.
     fn written(&mut self, at: Timestamp, wrote: bool) {
         let at = self.slot.as_mut().map_or(at, |state| self.algorithm.advance(state, at));
         if let Some(state) = &mut self.slot
@@ -157,7 +157,7 @@ impl<R: Algorithm> Limiter for Of<R> {
             Step::Settle => {
                 let settled =
                     held.settle(at, Settlement { reserved: cost, actual, ..Settlement::default() });
-                // What is cut off is not taken.
+                // Units that are cut off are not taken.
                 let actual = actual - settled.cut_units();
                 let began = actual > cost && !R::HOLDS_PERMITS;
                 let wrote = if R::HOLDS_PERMITS { cost > 0 } else { cost != actual };

@@ -62,7 +62,7 @@ impl<'a, T> Task<'a, T> {
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// How often it was woken until now.
+    /// Returns the number of times that it was woken until now.
     pub(crate) fn woken(&self) -> usize {
         self.bell.0.load(SeqCst)
     }
@@ -73,7 +73,7 @@ impl<'a, T> Task<'a, T> {
     }
 }
 
-/// What a future that needs no waiting comes to.
+/// The result of a future that needs no waiting.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),

@@ -131,7 +131,7 @@ async fn until_used(gates: &[Arc<SharedGate>], such: RangeInclusive<u64>) -> u64
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
-    // So many units over such a time that a bucket drains less than one unit meanwhile.
+    // So many units over such a time that a bucket drains less than one unit during the test.
     const MANY: (u64, u64) = (20_000, 366 * 86_400_000);
     let server = Server::start(&[]);
     let choices = [OnStoreError::Closed, OnStoreError::Local];
@@ -149,7 +149,7 @@ async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
             all.iter().filter(such).count() as u64
         };
         let (exact, own) = (count(false), count(true));
-        // A bucket keeps the part of a returned unit that would have drained meanwhile.
+        // A bucket keeps the part of a returned unit that would have drained since.
         let such = exact..=exact + own + 1;
         let last = until_used(&gates, such.clone()).await;
         let undone: u64 = counts(&gates).iter().map(|node| node.undone).sum();

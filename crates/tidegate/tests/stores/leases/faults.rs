@@ -15,7 +15,7 @@ use crate::server::{LONG, Server, check, gate_with, settings};
 
 const LIMIT: u64 = 3_000;
 
-/// A node behind a proxy, that waits for the store 20 ms at most.
+/// A node over a proxy, which waits for the store 20 ms at most.
 async fn behind(proxy: &Proxy, algorithm: AlgorithmKind) -> Arc<SharedGate> {
     let mut settings = settings(&proxy.url());
     (settings.timeout, settings.nodes) = (Duration::from_millis(20), Some(2));

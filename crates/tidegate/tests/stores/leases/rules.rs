@@ -1,4 +1,4 @@
-//! What leases mean for several rules, ids, looks, refunds, resets and changed rules.
+//! Leases together with several rules, ids, looks, refunds, resets and changed rules.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn own(algorithm: AlgorithmKind) -> RuleSpec {
     leased(algorithm, LIMIT)
 }
 
-/// A rule beside the leased one, which the store decides.
+/// A rule next to the leased rule, which the store decides.
 fn beside(limit: u64) -> RuleSpec {
     let mut beside = rule(AlgorithmKind::FixedWindow, limit);
     beside.name = "beside".to_owned();
@@ -56,7 +56,7 @@ async fn ids_and_looks_and_what_may_wait_are_the_stores() {
     let before = gate.peek(&request).await.reported().unwrap().decision().remaining;
     assert!(gate.acquire(&request).await.is_allowed());
     let after = gate.peek(&request).await.reported().unwrap().decision().remaining;
-    // Leases that end give their units back meanwhile.
+    // Leases that have ended have given their units back.
     assert!(after + 1 >= before, "{before} {after}");
     assert_eq!(gate.counts().leased_spent, spent);
 }

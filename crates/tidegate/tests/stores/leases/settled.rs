@@ -1,4 +1,4 @@
-//! Reservations of rules with leases and shares: what is not used comes back, and no bound is passed.
+//! Reservations of rules with leases and shares: unused units come back, and no bound is passed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::server::{LONG, Server, long, rule};
 /// The cost of each reservation.
 const COST: u64 = 10;
 
-/// Reserves until one request was admitted by leased units and one by the store, and settles each for 3 units. Returns
-/// how many were admitted.
+/// Reserves until leased units have admitted a request and the store has admitted a request, and settles each for 3
+/// units. Returns the number of admitted requests.
 async fn settle_both_kinds(gate: &SharedGate) -> u64 {
     let user = [("user", "ada")];
     let request = Request::from(Descriptor::new(&user).cost(COST));

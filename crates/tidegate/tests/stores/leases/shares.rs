@@ -150,7 +150,7 @@ async fn what_a_node_that_leaves_did_not_spend_is_had_by_the_others() {
     }
 }
 
-/// Nodes get a changed limit one after the other; what those with the old limit hold comes back.
+/// Nodes get a changed limit one after the other; units held by nodes with the old limit come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
     use AlgorithmKind::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
@@ -207,7 +207,7 @@ async fn a_share_is_renewed_without_requests_and_no_longer_once_nobody_asks() {
         let before = gate.counts().leased;
         let answer = gate.peek(("default", &[("user", "ada")])).await;
         let (left, counts) = (answer.reported().unwrap().decision().remaining, gate.counts());
-        // The next share may have been asked for meanwhile.
+        // The next share may have been asked for in between.
         if left == LIMIT - admitted && counts.leased == before {
             break counts;
         }

@@ -16,7 +16,7 @@ pub fn limit() -> u64 {
     if takes_ahead() { 200 } else { 20 }
 }
 
-/// The number of times that each key is asked, by all tasks together, before the next one is.
+/// The number of times that each key is asked, by all tasks together, before the next key.
 pub fn asked() -> u64 {
     2 * limit()
 }

@@ -116,7 +116,7 @@ impl Events {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits for an event of which `such` is true; fails if none comes for long.
+    /// Waits for an event that `such` accepts; fails if none comes for long.
     pub async fn until(&self, such: impl Fn(&str) -> bool) {
         let waits = async {
             while !self.seen().iter().any(|answer| such(answer)) {
@@ -134,7 +134,7 @@ pub const LONG: Duration = Duration::from_secs(30);
 pub fn settings(url: &str) -> StoreSettings {
     let mut settings = StoreSettings::new(url.parse().unwrap());
     settings.timeout = LONG;
-    // Otherwise the store would get calls and a key beside those of the tests; `nodes_seen` tests these.
+    // Otherwise the store would get calls and a key in addition to the tests' own; `nodes_seen` tests these.
     settings.nodes = Some(1);
     settings
 }

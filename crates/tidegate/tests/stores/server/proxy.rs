@@ -16,7 +16,7 @@ pub enum Way {
     Slow(Duration),
     /// Commands arrive and run; replies are lost.
     Lossy,
-    /// Connections end, and new ones fail.
+    /// Connections end, and new connections fail.
     Cut,
     /// The first digit of `redis_version` is replaced by 0.
     Aged,

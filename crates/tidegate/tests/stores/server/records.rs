@@ -38,7 +38,7 @@ pub struct OwnValues {
     pub most_over: u64,
     /// The number of keys that were asked for.
     pub keys: usize,
-    /// Keys of which the store answered every request.
+    /// Keys whose requests the store answered, all of them.
     pub whole: usize,
     /// Units that keys lack although the store answered every request for them.
     pub short: u64,
@@ -47,7 +47,7 @@ pub struct OwnValues {
     waits: Vec<Duration>,
 }
 
-/// Returns the most units a key admits: a queue serves one more than it has places for.
+/// Returns the maximum units that a key admits: a queue serves one more than it has places for.
 fn most(key: AlgorithmKind) -> u64 {
     if matches!(key, AlgorithmKind::LeakyQueue) { limit() + 1 } else { limit() }
 }
