@@ -134,7 +134,7 @@ fn never_more_than_the_limit_is_out_by_what_holders_know() {
                     let one = rng.below(held.len() as u64) as usize;
                     let (end_us, token, _) = &mut held[one];
                     let is_out = limiter.renew(at_us, *token);
-                    assert_eq!(is_out, *end_us > at_us, "a late renewal is told");
+                    assert_eq!(is_out, *end_us > at_us, "a late renewal is reported");
                     if is_out {
                         *end_us = at_us + SECOND_US;
                     }

@@ -87,8 +87,8 @@ pub struct FieldDiff {
     /// The effect on those who have used the rule, where there is one to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<&'static str>,
-    /// The longest wait that the change causes, in microseconds, if it can cause a wait: usage carries over, for one
-    /// new window at most.
+    /// The longest wait that the change causes, in microseconds, if it can cause a wait. Usage carries over, but counts
+    /// for at most one new window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_wait_us: Option<u64>,
 }

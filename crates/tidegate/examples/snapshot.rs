@@ -50,7 +50,7 @@ fn restart(algorithm: AlgorithmKind, keys: u32) -> Result<(), Box<dyn Error>> {
     let written = written?;
     println!("{algorithm}: {} limiters, {} bytes", written.limiters, written.bytes);
     println!("  written in {took:.1?}, {used:.1?} of CPU");
-    println!("  the longest decision beside it {longest:.1?}, beside other work {usual:.1?}");
+    println!("  the longest decision during it {longest:.1?}, during other work {usual:.1?}");
 
     let begun = clock.now();
     let (after, loaded) =

@@ -127,7 +127,7 @@ pub async fn resets<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     assert_eq!(gate.available(ADA).await, 10, "nothing counts as used after a reset");
     assert!(admits(&gate, 9).await);
     assert_eq!(charge.settle(0).await, Ok(()), "a settlement is answered");
-    assert_eq!(gate.available(ADA).await, 1, "what was taken before a reset does not come back");
+    assert_eq!(gate.available(ADA).await, 1, "units taken before a reset do not come back");
 }
 
 /// A change of a rule's values is neither a credit nor a reset.

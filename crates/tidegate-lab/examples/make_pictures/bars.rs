@@ -33,7 +33,7 @@ pub(crate) fn picture(page: &str) -> Result<String, Box<dyn Error>> {
     let (batch, _) = row(page, "1,000,000 keys, text, `check_many`")?;
     let (bytes, bytes_other) = row(page, "bytes per key, `token_bucket`")?;
     let mut drawing =
-        Drawing::new(760, 344, "Time of a decision and bytes per key, beside governor");
+        Drawing::new(760, 344, "Time of a decision and bytes per key, next to governor");
     drawing.text(
         "ink",
         17,

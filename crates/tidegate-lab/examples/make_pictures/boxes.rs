@@ -52,7 +52,7 @@ pub(crate) fn architecture() -> String {
     drawing.rect("core", (382.0, 46.0), (180.0, 307.0));
     let steps = [
         ("Rules", "which limits it matches"),
-        ("Bans, idempotency keys", "what needs no decision"),
+        ("Bans, idempotency keys", "answers without a decision"),
         ("One step, all or nothing", "the algorithms of its limits"),
         ("Waiting", "first come, first served"),
         ("Answer", "yes, no or never, and when"),
@@ -80,7 +80,7 @@ pub(crate) fn envoy_and_redis() -> String {
         17,
         Anchor::Start,
         (20.0, 30.0),
-        "Who waits how long, and what happens then",
+        "Deadlines, and what happens when they pass",
     );
     let boxes = [
         (20.0, "Client", ""),

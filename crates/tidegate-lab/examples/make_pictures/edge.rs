@@ -82,7 +82,7 @@ pub(crate) fn picture() -> Result<String, Box<dyn Error>> {
             13,
             Anchor::Start,
             (RIGHT + 8.0, end + 15.0),
-            format!("{most} at the most"),
+            format!("at most {most}"),
         );
     }
     drawing.line("limit", 1.5, "7 4", &[(LEFT, y(LIMIT)), (RIGHT, y(LIMIT))]);

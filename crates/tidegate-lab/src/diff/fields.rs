@@ -183,18 +183,18 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
     match field {
         "key" => Some("its limiters start fresh"),
         "mode" if new.mode == Mode::Enforce => Some("it refuses from then on"),
-        "mode" if old.mode == Mode::Enforce => Some("it refuses nobody from then on"),
+        "mode" if old.mode == Mode::Enforce => Some("it refuses no request from then on"),
         "limit" => match (old.spec.limit, new.spec.limit) {
             (Limit::Unlimited, _) => Some("its limiters start fresh"),
             (Limit::Units(_), Limit::Unlimited) => None,
             (Limit::Units(_), Limit::Units(0)) => Some("it denies every cost from then on"),
             (Limit::Units(before), Limit::Units(after)) if after < before => {
-                Some("lower: what was used stays used")
+                Some("lower: usage carries over")
             }
             (Limit::Units(before), Limit::Units(after)) if after > before => {
                 Some("higher: the difference is added immediately")
             }
-            _ => Some("what was used stays used"),
+            _ => Some("usage carries over"),
         },
         _ => None,
     }

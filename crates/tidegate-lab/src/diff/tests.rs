@@ -47,7 +47,7 @@ fn the_change_of_each_rule_is_a_line_that_says_for_whom() {
     let login = rule("login", 5).when("path", "/login").mode(Mode::Shadow).in_domain("web");
     let found = diff(vec![old.clone(), rule("gone", 1)], vec![new.clone(), login]);
     let expected = "\
-~ rule default/per-user (each user): limit 100/1m -> 50/1m; lower: what was used stays used; a caller waits at most 1m because of it
+~ rule default/per-user (each user): limit 100/1m -> 50/1m; lower: usage carries over; a caller waits at most 1m because of it
 ~ rule default/per-user (each user): override user=vip added: limit 500
 + rule web/login (each user, if path=/login): token_bucket 5/1m, mode shadow; starts fresh
 - rule default/gone (each user): token_bucket 1/1m; decides nothing, and is kept until it is idle

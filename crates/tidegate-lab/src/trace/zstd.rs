@@ -39,7 +39,7 @@ impl<R: BufRead> Unzstd<R> {
             self.in_frame = false;
             let written = self.decoder.get_checksum_from_data();
             if written.is_some() && written != self.decoder.get_calculated_checksum() {
-                let how = "what was read does not match its checksum";
+                let how = "the data does not match its checksum";
                 return Err(Damage::Corrupt(KIND, how).into());
             }
             return Ok(true);

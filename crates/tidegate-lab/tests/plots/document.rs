@@ -152,7 +152,7 @@ fn refused_stands_on_admitted_and_one_scale_serves_all_lanes() {
     let height = floor - refused_top;
     assert!((height - (floor - admitted_top) * 2).abs() <= 1, "5000 and 5000 are as high");
     let lower = admitted[1].1 - admitted[1].0;
-    assert!((height - lower * 10).abs() < 10, "10000 beside 1000");
+    assert!((height - lower * 10).abs() < 10, "10000 next to 1000");
     assert_eq!(times(&picture, "10k"), 2);
 }
 

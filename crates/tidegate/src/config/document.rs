@@ -96,7 +96,7 @@ pub(super) fn read(
 
 impl<'t> Document<'t> {
     fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        let expected = "`[[rule]]`, in double brackets, for there may be several";
+        let expected = "`[[rule]]`, in double brackets, because there may be several";
         if let Some(table) = entry.as_table() {
             report.add(&entry.position(), format!("`rule` is a single table: expected {expected}"));
             self.rules.push(rule::read(table, report));

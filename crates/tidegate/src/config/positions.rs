@@ -168,11 +168,11 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
         (Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. }, _) => {
             rules
                 .get(*earlier)
-                .map(|first| format!(" (that one is on line {})", line(&first.table, "name")))
+                .map(|first| format!(" (that rule is on line {})", line(&first.table, "name")))
         }
         (Problem::Unreachable(earlier), _) => rule
             .and_then(|rule| rule.overrides.get(*earlier))
-            .map(|first| format!(" (that one is on line {})", line(&first.table, "match"))),
+            .map(|first| format!(" (that override is on line {})", line(&first.table, "match"))),
         (Problem::NotInKey(name), _) => rule.and_then(|rule| {
             let words: Vec<Called<'_>> =
                 rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();

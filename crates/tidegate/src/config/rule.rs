@@ -333,7 +333,7 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn overrides(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        let expected = "`[[rule.override]]`, in double brackets, for there may be several";
+        let expected = "`[[rule.override]]`, in double brackets, because there may be several";
         if let Some(table) = entry.as_table() {
             report.add(
                 &entry.position(),

@@ -84,7 +84,7 @@ fn a_lease_is_asked_for_when_three_requests_come_in_one_life() {
     reported(&mut book, 0, 7, 500);
     assert_eq!(book.wants(at(0), &7, 1), None);
     ask_times(&mut book, 700, 1, 2);
-    assert_eq!(book.wants(at(700), &7, 1), None, "those of an earlier life do not count");
+    assert_eq!(book.wants(at(700), &7, 1), None, "requests of an earlier life do not count");
     ask_times(&mut book, 710, 1, 1);
     assert_eq!(book.wants(at(710), &7, 1).map(|wanted| wanted.units), Some(3));
     assert_eq!(book.wants(at(710), &7, 1), None, "one is on its way");
@@ -245,7 +245,7 @@ fn refusals_eat_no_lease_that_is_due_while_the_store_decides() {
         let (mut book, ticket) = leased();
         let held = leased_by(book.decide(at(20), &asks(cost)));
         assert_eq!(book.close(&7, ticket), None, "the giving back waits");
-        assert_eq!(book.held(at(150), &7), 0, "and nothing is spent meanwhile");
+        assert_eq!(book.held(at(150), &7), 0, "and nothing is spent until then");
         assert_eq!(book.release(&asks(cost), &held), vec![unspent(ticket, 12)], "it is one");
         assert_eq!(book.close(&7, ticket), None, "once");
         assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12 });

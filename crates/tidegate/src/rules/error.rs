@@ -155,12 +155,12 @@ impl fmt::Display for Problem {
             }
             Self::Unreachable(earlier) => write!(
                 f,
-                "override {} comes first and matches everything this one does, so this one would \
-                 never hold: expected it to come earlier, or to go",
+                "override {} comes first and matches everything that this override does, so this \
+                 override would never apply: expected it earlier, or removed",
                 earlier + 1
             ),
             Self::InitialWithKey => f.write_str(
-                "`initial` on a rule with a `key`: expected `key = []`, for a key's state may be \
+                "`initial` on a rule with a `key`: expected `key = []`, because a key's state may be \
                  forgotten when it is full and would then begin with fewer tokens again",
             ),
             Self::MaxKeys(0) => write!(
@@ -173,13 +173,13 @@ impl fmt::Display for Problem {
             }
             Self::Wait(Duration::ZERO) => write!(
                 f,
-                "`wait` is 0: expected {WAIT_EXPECTED}; who is not to wait has \
+                "`wait` is 0: expected {WAIT_EXPECTED}; to let no request wait, use \
                  `on_excess = \"reject\"`"
             ),
             Self::Wait(given) => write!(f, "`wait` is {}: expected {WAIT_EXPECTED}", Shown(*given)),
             Self::MaxWaiters(0) => write!(
                 f,
-                "`max_waiters` is 0: expected {MAX_WAITERS_EXPECTED}; who is not to wait has \
+                "`max_waiters` is 0: expected {MAX_WAITERS_EXPECTED}; to let no request wait, use \
                  `on_excess = \"reject\"`"
             ),
             Self::MaxWaiters(given) => {
@@ -249,21 +249,21 @@ impl fmt::Display for Problem {
             ),
             Self::LeaseBeside(field) => write!(
                 f,
-                "`lease` beside `{field}`: the store has to decide each request of such a rule, and leased units \
-                 are spent without it: expected one of the two fields"
+                "`lease` together with `{field}`: the store has to decide each request of such a rule, and \
+                 leased units are spent without it: expected one of the two fields"
             ),
             Self::NoSplit => f.write_str(
                 "a limit of this algorithm cannot be split: expected no `split`, or an algorithm other than \
                  \"leaky_queue\" and \"concurrency\"; for \"sliding_log\", a `resolution`",
             ),
             Self::SplitBeside("lease") => f.write_str(
-                "`split` beside `lease`: a share is a lease that follows the number of nodes: expected one of the two \
-                 fields",
+                "`split` together with `lease`: a share is a lease that follows the number of nodes: expected \
+                 one of the two fields",
             ),
             Self::SplitBeside(field) => write!(
                 f,
-                "`split` beside `{field}`: the store has to decide each request of such a rule, and a share is spent \
-                 without it: expected one of the two fields"
+                "`split` together with `{field}`: the store has to decide each request of such a rule, and a \
+                 share is spent without it: expected one of the two fields"
             ),
             Self::TooLargeForStore { bytes, resolution: None } => write!(
                 f,

@@ -105,7 +105,7 @@ impl StoreUrl {
                 Some(("db", number)) => url.database = database(number)?,
                 Some(("user", name)) => url.username = user_part(name)?,
                 Some(("pass", word)) => url.password = user_part(word)?,
-                _ => return Err(wrong("a socket takes only `db`, `user` and `pass` behind `?`")),
+                _ => return Err(wrong("a socket takes only `db`, `user` and `pass` after `?`")),
             }
         }
         Ok(url)
@@ -116,7 +116,7 @@ impl StoreUrl {
             return Err(wrong(RAW_PASSWORD));
         }
         if rest.contains(['?', '#']) {
-            return Err(wrong("nothing may stand behind `?` or `#`"));
+            return Err(wrong("`?` and `#` are not allowed"));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -160,7 +160,7 @@ impl Kind {
     fn form(self, path: &str, hosts: usize) -> Result<(Form, &str), StoreUrlError> {
         match self {
             Self::Single if hosts > 1 => Err(wrong(
-                "several hosts are a cluster, redis+cluster://, or behind Sentinel, redis+sentinel://",
+                "several hosts need redis+cluster://, or redis+sentinel:// for Sentinel",
             )),
             Self::Single => Ok((Form::Single, path)),
             Self::Cluster if !matches!(path, "" | "0") => {

@@ -18,7 +18,7 @@ impl<S: Store> SharedGate<S> {
     ///
     /// This process counts refusals and keeps bans: each node bans for the refusals that it returned itself,
     /// and [`SharedGate::reset`] lifts the bans of this node. Refusals without the store
-    /// ([`Answer::is_degraded`]) are not counted, for the store might have admitted the request. A ban that has
+    /// ([`Answer::is_degraded`]) are not counted, because the store might have admitted the request. A ban that has
     /// started holds while the store is unavailable.
     ///
     /// The answer to a banned request contains only the banned limiters, because only the store knows the

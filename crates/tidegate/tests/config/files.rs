@@ -45,7 +45,7 @@ fn every_mistake_is_reported_with_its_place_and_a_hint() {
         let expected = fs::read_to_string(&expected).unwrap_or_default();
         marks += message.lines().filter(|line| line.ends_with('^')).count();
         if message != expected {
-            different.push(format!("--- expected\n{expected}--- told\n{message}"));
+            different.push(format!("--- expected\n{expected}--- found\n{message}"));
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));

@@ -75,8 +75,8 @@ fn a_banned_key_is_denied_before_any_limiter_is_asked(case: &Case<'_, dyn Store>
     assert!(!gate.admits(&request) && is_banned(&at_once(gate, request)));
     assert!(gate.hold(&request, crate::subjects::gates::Ending::Kept).is_err());
     assert_eq!(gate.available(&request), 0);
-    assert!(check(gate, "ada", 5).is_never(), "what can never fit is told so");
-    assert!(check(gate, "ada", 0).is_allowed(), "what costs nothing");
+    assert!(check(gate, "ada", 5).is_never(), "a cost that can never fit gets `never`");
+    assert!(check(gate, "ada", 0).is_allowed(), "a request without cost");
     let others = check(gate, "bob", 1);
     assert_eq!(left(&others), [0, 98], "nothing was charged but what was admitted");
 }

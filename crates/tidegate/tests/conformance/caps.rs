@@ -54,7 +54,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused(case: &Case<'_, dyn Capp
         });
         assert_eq!(beyond.into_inner(), shared, "{on_full:?}");
         for key in 0..20 {
-            assert_eq!(subject.available(&key.to_string()), 2, "who has a limiter keeps it");
+            assert_eq!(subject.available(&key.to_string()), 2, "a key with a limiter keeps it");
         }
     }
 }
@@ -83,7 +83,7 @@ fn a_refund_of_a_key_without_space_gives_nobody_a_credit(case: &Case<'_, dyn Cap
         let _ = subject.refund(key, 3);
         assert_eq!(subject.available("second"), 1, "{key}");
     }
-    assert_eq!(subject.refund("first", 1).remaining, 5, "who has a limiter gets it back");
+    assert_eq!(subject.refund("first", 1).remaining, 5, "a key with a limiter gets its units back");
 }
 
 fn a_key_without_space_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>) {
@@ -104,7 +104,7 @@ fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn
         assert_eq!(
             two(1).remaining,
             3,
-            "it gives back its last slots, whoever has the ones before"
+            "it gives back its last slots, even if others have the earlier slots"
         );
         return;
     }
@@ -185,7 +185,7 @@ fn nobody_knows_who_took_what_of_the_shared_limiter(case: &Case<'_, dyn Store>) 
         assert_eq!(seen(gate.as_ref(), BEYOND), [1, 1]);
     }
     let _ = ask(&[(FIRST, 1)], |request| gate.refund(request).is_allowed());
-    assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "who has a limiter gets it back");
+    assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "a key with a limiter gets its units back");
 }
 
 fn a_refund_says_who_has_no_space(case: &Case<'_, dyn Store>) {

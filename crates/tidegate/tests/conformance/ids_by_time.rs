@@ -109,7 +109,7 @@ fn the_same_id_takes_once(case: &Case<'_, dyn Store>) {
     let used = |decision: &Answered| decision.3[0].limit - decision.3[0].remaining;
     assert_eq!(used(&other), used(&first) + 1, "one was taken in between");
     let late = gate.ask(&ask(10_000_000, "a"));
-    assert!(!late.1 && used(&late) == used(&other) + 1, "counted anew");
+    assert!(!late.1 && used(&late) == used(&other) + 1, "counted again");
 }
 
 fn another_cost_or_key_is_another_request_and_no_id_is_none(case: &Case<'_, dyn Store>) {
@@ -138,7 +138,7 @@ fn a_refusal_changes_no_later_decision_of_its_id_either(case: &Case<'_, dyn Stor
     assert_eq!(refused.3[0].retry_after(), Some(Duration::from_millis(600)));
     assert!(!gate.ask(&ask(500_000, "b")).0);
     let admitted = gate.ask(&ask(1_000_000, "b"));
-    assert!(admitted.0 && !admitted.1, "who comes back when told so is let in under the same id");
+    assert!(admitted.0 && !admitted.1, "a request that comes back at that time is admitted under the same id");
     assert!(gate.ask(&ask(1_000_001, "b")).1);
 }
 

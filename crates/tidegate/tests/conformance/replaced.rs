@@ -224,7 +224,7 @@ fn a_charge_is_settled_with_the_rules_that_took_it(case: &Case<'_, dyn Store>) {
         known(&[("d", 8), ("c", 18 - case.kept(1)), ("a", 8 - case.kept(1))])
     );
     gate.replace(vec![each("b", 10)]);
-    assert_eq!(left(&*gate, ADA), known(&[("b", 4)]), "what it took there stays taken");
+    assert_eq!(left(&*gate, ADA), known(&[("b", 4)]), "units it took there stay taken");
 }
 
 /// Also of a bucket in which other units were used all the time: nothing has drained of a limit of a day.

@@ -124,7 +124,7 @@ fn an_answer_near_the_end_of_a_rule_is_marked(case: &Case<'_, dyn Store>) {
     assert_eq!(marked(1), (true, vec![true, false, false]));
     assert_eq!(marked(2), (true, vec![true, false, false]));
     assert_eq!(marked(1), (false, vec![false, false, false]), "a refusal is not near");
-    assert_eq!(marked(0), (true, vec![true, false, true]), "what costs nothing is admitted");
+    assert_eq!(marked(0), (true, vec![true, false, true]), "a request without cost is admitted");
 }
 
 fn a_shadow_rule_counts_and_refuses_nobody(case: &Case<'_, dyn Store>) {

@@ -127,7 +127,7 @@ fn what_can_not_be_in_time_is_refused_at_once(case: &Case<'_, dyn Kind>) {
     assert!(alone.retry_after().unwrap() > second, "{alone:?}");
     let first = waiter(&*subject, key, 3);
     let behind = at_once(&*subject, key, 3, second);
-    assert!(behind.retry_after().unwrap() > alone.retry_after().unwrap(), "who waits counts");
+    assert!(behind.retry_after().unwrap() > alone.retry_after().unwrap(), "waiters count");
     assert_eq!(behind.remaining, 0);
     drop(first);
 }

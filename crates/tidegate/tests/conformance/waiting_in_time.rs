@@ -222,7 +222,7 @@ fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, d
     assert!(end(&tasks[0]).is_allowed());
     // Its place is gone; it continues like a new request, which is too late.
     sleeper.poll(&clock);
-    assert!(end(&sleeper).is_allowed(), "nobody waits, and units are there");
+    assert!(end(&sleeper).is_allowed(), "no caller waits, and units are there");
 }
 
 fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &Case<'_, dyn InMemory>) {

@@ -124,7 +124,7 @@ fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) ->
     while !is_at(&tasks[victim], step) && !tasks[victim].is_over() {
         match tasks.iter_mut().find(|task| task.is_woken()) {
             Some(task) => drop(task.poll(&clock)),
-            None => clock.advance_to(clock.next_sleeper().expect("somebody waits")),
+            None => clock.advance_to(clock.next_sleeper().expect("a caller waits")),
         }
     }
     let now_us = clock.now().as_micros();

@@ -72,7 +72,7 @@ fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm() {
             amend(&gate, "each", per_day(from, 100));
             assert_eq!(left(&gate, "ada"), [910, 40], "{from} to {to} and back");
             assert!(admits(&gate, "ada", 40) && !admits(&gate, "ada", 1));
-            assert_eq!(left(&gate, "bob"), [870, 70], "who is refused takes nothing");
+            assert_eq!(left(&gate, "bob"), [870, 70], "a refused request takes nothing");
         }
     }
 }
@@ -201,9 +201,9 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
         assert_eq!(gate.keys(), 60, "{algorithm}");
     }
     assert_eq!((how_many("two", 0..80), gate.keys()), (40, 100));
-    assert_eq!(how_many("one", 100..200), 0, "no room, whatever tables there were");
+    assert_eq!(how_many("one", 100..200), 0, "no room, with any former tables");
     amend(&gate, "one", Spec::unlimited(AlgorithmKind::TokenBucket));
-    assert_eq!((gate.keys(), how_many("two", 80..100)), (100, 0), "what was used is known");
+    assert_eq!((gate.keys(), how_many("two", 80..100)), (100, 0), "usage is known");
     amend(&gate, "one", per_day(AlgorithmKind::SlidingLog, 5));
     assert_eq!((how_many("one", 0..80), gate.keys()), (60, 100));
 }
@@ -264,7 +264,7 @@ fn a_remembered_answer_is_repeated_only_under_the_same_values() {
     assert_eq!(left(&gate, "ada"), [898, 98]);
     amend(&gate, "all", spec(800));
     amend(&gate, "all", spec(900));
-    assert!(repeated(), "the same figures again");
+    assert!(repeated(), "the same values again");
     // If only the other rule can refuse, nothing is remembered.
     amend(&gate, "each", Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!([repeated(), repeated()], [false, false]);

@@ -47,7 +47,7 @@ fn a_charge_is_waited_for_in_turn_and_what_is_released_lets_the_next_go_on() {
     run(&mut tasks, &clock);
     let ends = tasks.each_ref().map(|task| task.end.as_ref().unwrap().1);
     let then = begun.plus(ms(4));
-    assert_eq!(ends, [begun, then, then], "what the second gave back, the third had");
+    assert_eq!(ends, [begun, then, then], "the third had the units that the second gave back");
 }
 
 #[test]

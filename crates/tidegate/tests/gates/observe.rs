@@ -60,7 +60,7 @@ fn each_decision_is_reported_once_and_nothing_else_is() {
     assert!(!ask(1, |request| gate.check(request).is_allowed()));
     assert!(!ask(2, |request| gate.admits(request)));
     let all = [answered(4, true), answered(6, true), answered(1, false), answered(2, false)];
-    assert_eq!(journal.take(), all, "with figures, also where only a verdict was asked for");
+    assert_eq!(journal.take(), all, "with values, also where only a verdict was asked for");
     ask(1, |request| {
         let _ = gate.peek(request);
         let _ = gate.settle(request, 3);
@@ -86,7 +86,7 @@ fn a_request_that_waits_is_observed_when_it_is_decided_and_one_that_leaves_is_no
     let mut gone = Task::begun(acquire(5), &clock);
     let mut tasks = [Task::begun(acquire(3), &clock), Task::begun(in_turn, &clock)];
     assert!(journal.take().is_empty(), "nothing is decided yet");
-    assert!(!ask(1, |request| gate.admits(request)), "behind those who wait");
+    assert!(!ask(1, |request| gate.admits(request)), "after the waiters");
     assert_eq!(journal.take(), [answered(1, false)]);
     gone.cancel();
     run(&mut tasks, &clock);
@@ -182,9 +182,9 @@ fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
     let answer = "the rule for all would have admitted it, and counts nothing, nor does the trial";
     assert_eq!(counts(), [(3, 0), (3, 2), (3, 0), (0, 0)], "{answer}");
     assert!(check(&[("ada", 1), ("bob", 2)]));
-    assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that is met under two keys");
+    assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that matches under two keys");
     assert!(!check(&[("ada", 0), ("bob", 3), ("eve", 4)]));
-    assert_eq!(counts()[..2], [(6, 7), (6, 5)], "of the two keys only that of bob had no room");
+    assert_eq!(counts()[..2], [(6, 7), (6, 5)], "of the two keys only bob's had no room");
     clock.advance(Duration::from_secs(61));
     assert_eq!(counts(), [(0, 0); 4]);
 }

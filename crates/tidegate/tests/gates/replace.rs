@@ -68,7 +68,7 @@ fn a_removed_rule_is_forgotten_when_it_is_idle() {
     assert_eq!(gate.keys(), 2);
     clock.set(TODAY_US + Micros::from(DAY).as_micros());
     gate.replace(policy([each("b", 10)])).unwrap();
-    assert_eq!(gate.keys(), 1, "that of the rule in force is dropped when it is met");
+    assert_eq!(gate.keys(), 1, "the limiter of the rule in force is dropped when it is found");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn caps_that_change_count_the_limiters_there_are() {
     assert_eq!((0..3).filter(|user| left(&gate, &user.to_string())[0].1 == 8).count(), 3);
     replace(&gate, [capped(10, OnFull::Share)]);
     assert_eq!(comes(&gate, 9_000, 9_100), 10, "they share one limiter");
-    assert_eq!(comes(&gate, 0, 5_000), 5_000, "nobody who had a limiter lost it");
+    assert_eq!(comes(&gate, 0, 5_000), 5_000, "no key lost its limiter");
     let capped_all = policy([capped(9_000, OnFull::Refuse)]);
     let most = NonZeroUsize::new(5_002).unwrap();
     gate.replace(capped_all.with_max_keys(most)).unwrap();
@@ -219,7 +219,7 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     replace(&gate, rules().into_iter().rev());
     assert!(!admits(&gate, "bob", 1), "banned still");
     assert_eq!(left(&gate, "ada"), known(&[("once", 99), ("planned", 49), ("banned", 1)]));
-    assert!(once("ada"), "the same limiters under the same figures");
+    assert!(once("ada"), "the same limiters under the same values");
     replace(&gate, [last, banned]);
     assert!(!once("ada"), "it meets others");
     let of_all = statistics.of(gate.policy().rules());

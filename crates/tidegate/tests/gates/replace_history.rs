@@ -134,7 +134,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         (surely.saturating_sub(1_000)..=perhaps).contains(&used[0]),
         "{used:?} {surely} {perhaps}"
     );
-    assert_eq!(used[1], all, "the rule that stays counted every one");
+    assert_eq!(used[1], all, "the rule that stays counted every request");
 }
 
 /// A limit that goes up and down every few moments during the requests.
@@ -176,6 +176,6 @@ fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_
                 }
             }
         });
-        assert_eq!(history.check(true), limit(steps), "{algorithm}: all of the last one was had");
+        assert_eq!(history.check(true), limit(steps), "{algorithm}: all units of the last limit were had");
     }
 }

@@ -97,14 +97,14 @@ fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
     assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (vec![10, 20], vec![2, 20]));
     assert!(!ask(&[("ada", 1), ("bob", 3)], None, |request| gate.admits(request)), "bob has 2");
     assert!(!ask(&[("ada", 11)], None, |request| gate.admits(request)), "ada has 10");
-    assert_eq!(left(&gate, "ada"), [10, 20], "nobody was charged");
+    assert_eq!(left(&gate, "ada"), [10, 20], "no limiter was charged");
     plans.set("ada", log(100));
     assert!(!ask(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
     assert_eq!(left(&gate, "ada"), [70, 20]);
     plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));
-    assert_eq!(left(&gate, "ada"), [20], "the rule is not met");
+    assert_eq!(left(&gate, "ada"), [20], "the rule does not match");
     plans.set("ada", log(30));
-    assert_eq!(left(&gate, "ada"), [0, 20], "what was used stays used");
+    assert_eq!(left(&gate, "ada"), [0, 20], "usage carries over");
     assert_eq!(ask(&[("ada", 1)], None, |request| least_limit(&gate, request)), 30);
     assert_eq!(ask(&[("ada", 1)], None, |request| gate.available(request)), 0);
 }
@@ -169,7 +169,7 @@ fn values_that_are_new_with_each_request_cost_no_memory() {
         assert!(ask(&users, Some(&supplied).filter(|_| number % 2 == 0), |r| gate.admits(r)));
     }
     assert_eq!(gate.keys(), 3);
-    assert_eq!(left(&gate, "ada"), [980_000, 960_000], "what was used stays used");
+    assert_eq!(left(&gate, "ada"), [980_000, 960_000], "usage carries over");
 }
 
 /// Eight threads ask for two users in either order, under a plan, request-supplied values, and the rule's own values.

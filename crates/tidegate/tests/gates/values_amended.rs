@@ -90,10 +90,10 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     amend(&gate, EACH, 5);
     assert!(!admits(&gate, "bob", 1), "9 of 5 are used");
     gate.amend("default", EACH, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
-    assert_eq!(left(&gate, "bob").len(), 2, "it is not met");
+    assert_eq!(left(&gate, "bob").len(), 2, "it does not match");
     assert!(admits(&gate, "bob", 100));
     amend(&gate, EACH, 10);
-    assert_eq!(left(&gate, "bob")[1], 1, "what was used before stays used");
+    assert_eq!(left(&gate, "bob")[1], 1, "earlier usage carries over");
 }
 
 #[test]

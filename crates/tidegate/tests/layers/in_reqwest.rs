@@ -46,7 +46,7 @@ async fn what_the_limit_admits_is_sent_and_the_rest_is_refused_here() {
     for _ in 0..2 {
         let response = client.get(format!("{server}/#part")).send().await.unwrap();
         assert_eq!(response.url().as_str(), format!("{server}/#part"));
-        assert!(response.remote_addr().is_some(), "what reqwest noted of the response is kept");
+        assert!(response.remote_addr().is_some(), "reqwest's notes about the response are kept");
         assert_eq!(response.text().await.unwrap(), "hello");
     }
     let refused = client.get(&server).send().await.unwrap();

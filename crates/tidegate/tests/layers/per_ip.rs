@@ -84,7 +84,7 @@ async fn a_request_without_an_address_is_an_error_of_the_program() {
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(problem["type"], "urn:problem-type:tidegate:internal-error");
-    assert_eq!(limiter.keys(), 0, "nobody else pays for it");
+    assert_eq!(limiter.keys(), 0, "no other caller pays for it");
     let mut call = from(None);
     call.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     assert_eq!(ask(&service, call).await.headers()["grpc-status"], "13");

@@ -114,7 +114,7 @@ async fn a_place_in_flight_is_kept_until_the_body_is_done_with() {
         service.oneshot(get()).await.unwrap().extensions().get::<Refusal>().unwrap().reason(),
         Reason::Limit
     );
-    assert_eq!(limit.in_flight(), 0, "what the gate refuses gives its place back");
+    assert_eq!(limit.in_flight(), 0, "a request that the gate refuses gives its place back");
 }
 
 #[test]

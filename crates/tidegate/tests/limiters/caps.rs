@@ -89,7 +89,7 @@ fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {
         let overflow = (0..100)
             .filter(|n| ask(&gate, &[("user", &n.to_string())]).is_overflow() && *n < 50)
             .count();
-        assert!(overflow < 10, "{overflow} of 50 found no room beside an idle rule");
+        assert!(overflow < 10, "{overflow} of 50 found no room next to an idle rule");
     }
 }
 

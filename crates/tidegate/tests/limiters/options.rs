@@ -55,7 +55,7 @@ fn a_change_of_the_rule_of_all_keys_is_none_of_their_plans() {
     assert_eq!(
         (limiter.peek("bob", 0).limit, limiter.available("bob")),
         (9, 7),
-        "what was used stays"
+        "usage carries over"
     );
     assert!(limiter.check("bob", 7).is_allowed() && !limiter.admits("bob", 1));
     limiter.amend(*log(3).spec()).unwrap();

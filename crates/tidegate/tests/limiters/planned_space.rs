@@ -25,7 +25,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
     assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 4, "of the usual plan");
     assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
     assert_eq!(shared.keys(), 2);
-    assert!(shared.admits(Under(&small, "ada"), 2), "nobody who had a limiter lost it");
+    assert!(shared.admits(Under(&small, "ada"), 2), "no key lost its limiter");
 
     let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
     assert!(refused.admits(Under(&small, "ada"), 1) && !refused.admits(Under(&small, "bob"), 1));
@@ -43,7 +43,7 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
     assert!(limiter.admits(Under(&plan, "ada"), 1));
     let reserved = limiter.reserve(Under(&plan, "bob"), 4).unwrap();
     assert_eq!(limiter.settle(Under(&plan, "bob"), reserved, 1).remaining, 4);
-    assert_eq!(limiter.refund(Under(&plan, "bob"), 1).remaining, 4, "nobody knows who took it");
+    assert_eq!(limiter.refund(Under(&plan, "bob"), 1).remaining, 4, "it is not known which key took it");
 }
 
 /// A limiter that is idle makes room, under any plan.
@@ -85,7 +85,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
         };
         admitted += u64::from(got);
     }
-    assert!(admitted <= 3 * 12_000, "{admitted}: two keys, and the one that others share");
+    assert!(admitted <= 3 * 12_000, "{admitted}: two keys, and the limiter that others share");
     assert!(admitted > 0);
 }
 
@@ -104,7 +104,7 @@ fn calls_that_are_denied_under_two_values_do_not_starve_a_key() {
     assert_eq!(
         answer.retry_after(),
         Some(Duration::from_micros(600_000)),
-        "what was taken goes then"
+        "the used units leave then"
     );
     clock.pass(599_999);
     assert!(!limiter.admits(Under(&other, "key"), 1));

@@ -50,7 +50,7 @@ fn reservations_are_answered_while_others_wait() {
         assert!(begun(&mut waits));
         waiting.push(waits);
     }
-    assert!(keyed.reserve("bob", 1).is_ok(), "nobody waits for bob");
+    assert!(keyed.reserve("bob", 1).is_ok(), "no caller waits for bob");
     assert!(keyed.reserve("7", 1).is_err());
 }
 

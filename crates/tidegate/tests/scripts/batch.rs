@@ -239,7 +239,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
         assert!(reply.iter().all(|reply| reply.is_err() == fails), "request {number}: {reply:?}");
     }
     assert_eq!(client.run(&[b"DUMP", b"log"]).unwrap(), before);
-    assert_eq!(client.int(&["EXISTS", "reply"]), 0, "no reply is remembered that nobody got");
+    assert_eq!(client.int(&["EXISTS", "reply"]), 0, "no reply is remembered that no caller got");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
         let taken_us = one.at_us;
         assert!(one.ask(&low, 1).is_allowed() && !one.ask(&low, 1).is_allowed());
         assert_eq!(of(&one, &low, 1, taken_us, Step::Undo), 1);
-        assert!(one.ask(&low, 1).is_allowed(), "{algorithm}: what was taken since comes back");
+        assert!(one.ask(&low, 1).is_allowed(), "{algorithm}: units taken since come back");
         // Of 499 units 99 came back, 60 drained, and a unit was taken.
         assert_eq!(one.ask(&high, 0).remaining, 1_000 - (499 - 99 - 60 + 1), "{algorithm}");
     }

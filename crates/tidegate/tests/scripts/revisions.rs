@@ -150,7 +150,7 @@ fn walks(algorithm: model::AlgorithmKind, layout: Layout) {
         let key = format!("{}:{layout:?}:{number}", algorithm.name());
         walk(&client, rng, &key, nodes, number % 4 == 3);
     }
-    assert!(client.superseded.get() > 50, "old nodes met newer values");
+    assert!(client.superseded.get() > 50, "old nodes found newer values");
 }
 
 macro_rules! walks {
@@ -323,8 +323,8 @@ fn two_sets_of_values_by_turns_for_ten_seconds() {
                     "| {} | 5/{old_s}s, 5/{new_s}s | {} | {} | {} | {} of {most} | {} | {} |",
                     algorithm.name(),
                     match which {
-                        Which::Both => "by turns",
-                        Which::Restarts => "the old one restarts every second",
+                        Which::Both => "in turn",
+                        Which::Restarts => "the old node restarts every second",
                         _ => "the same, without `revision`",
                     },
                     answer.admitted,

@@ -142,13 +142,13 @@ fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_ste
     assert!(ask(&wide, 2).allowed);
     let refused = ask(&wide, 1);
     assert!(!refused.allowed);
-    assert_eq!(refused.decisions[0].remaining, 8, "the one that would admit is not charged");
+    assert_eq!(refused.decisions[0].remaining, 8, "the limiter that would admit is not charged");
 
     let wider = rule(AlgorithmKind::SlidingWindow, 20);
     let amended = ask(&wider, 1);
     assert!(!amended.allowed);
     assert_eq!(client.changed.get(), 1);
-    assert_eq!(amended.decisions[0].remaining, 18, "what was used stays used");
+    assert_eq!(amended.decisions[0].remaining, 18, "usage carries over");
     ask(&wider, 1);
     assert_eq!(client.changed.get(), 1, "amended once and for all");
 }

@@ -242,7 +242,7 @@ fn values_of_plans_and_requests_are_reported_as_in_memory() {
             assert_eq!(
                 one,
                 other,
-                "seed {seed}, turn {turn}, brought {}: {context}",
+                "seed {seed}, turn {turn}, from a request {}: {context}",
                 from_request.is_some()
             );
         }

@@ -88,7 +88,7 @@ fn an_item_of_cost_0_goes_ahead_of_those_that_wait() {
     assert_eq!(pushed(&mut queue, 0, 'C', 0), Ok(0));
     assert_eq!(pushed(&mut queue, 50, 'D', 0), Ok(0));
     assert_eq!(queue.poll(ms(50)), item('A', 0));
-    assert_eq!(queue.poll(ms(50)), item('C', 0), "behind who is due");
+    assert_eq!(queue.poll(ms(50)), item('C', 0), "after the items that are due");
     assert_eq!(queue.poll(ms(50)), item('D', 50), "ahead of who is not");
     assert_eq!(queue.poll(ms(100)), item('B', 100));
 }

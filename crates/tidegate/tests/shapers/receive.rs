@@ -80,7 +80,7 @@ fn a_receiver_that_is_dropped_leaves_no_trace() {
     let mut next = Box::pin(shaper.next());
     assert_eq!(next.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
     drop((next, waker));
-    assert_eq!(Arc::strong_count(&bell), 1, "nobody keeps its waker");
+    assert_eq!(Arc::strong_count(&bell), 1, "its waker is not kept");
 }
 
 /// Pitfall: a waiter that is cancelled keeps its place, and every later waiter waits longer. A receiver that was woken

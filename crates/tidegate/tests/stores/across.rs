@@ -65,7 +65,7 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
             assert_eq!(
                 answered,
                 [user - least, all - least],
-                "the one that refuses, and the other"
+                "the limiter that refuses, and the other"
             );
             let reported = answer.reported().unwrap();
             assert_eq!(reported.decision().remaining, 0);
@@ -147,7 +147,7 @@ async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
     let mut looks = 0;
     while remaining(&closed, &pays[..1]).await != [9] {
         looks += 1;
-        assert!(looks < 100_000, "what was taken is not given back");
+        assert!(looks < 100_000, "taken units are not given back");
     }
 }
 
@@ -177,7 +177,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
             || look(&gate, &pays).await.is_degraded()
         {
             looks += 1;
-            assert!(looks < 60_000, "what was taken is not given back");
+            assert!(looks < 60_000, "taken units are not given back");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         // Units are given back before this many looks at the store.

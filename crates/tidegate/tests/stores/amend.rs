@@ -185,7 +185,7 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     assert_eq!((one.decision().limit, one.decision().remaining), (20, 15));
     let descriptors = [Descriptor::new(&[])];
     let answer = gate.check(&Request::new("closed", &descriptors)).await;
-    assert!(answer.is_allowed(), "an unlimited rule refuses nobody, whatever the store does");
+    assert!(answer.is_allowed(), "an unlimited rule refuses no request, with any store");
 }
 
 async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(bool, u64)> {

@@ -61,7 +61,7 @@ async fn a_store_without_memory_left_is_reported_and_is_no_outage() {
     let (gate, events) = gate_over(&server.url(), rules.clone()).await;
     assert_eq!(remaining(&gate).await, 9);
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    assert_eq!(remaining(&gate).await, 8, "who has a limiter is decided by it");
+    assert_eq!(remaining(&gate).await, 8, "a key with a limiter is decided by it");
     assert!(events.seen().is_empty());
     let answer = check(&gate, "bob", 1).await;
     assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_degraded());
@@ -69,7 +69,7 @@ async fn a_store_without_memory_left_is_reported_and_is_no_outage() {
     let reported = events.seen();
     assert!(reported.len() == 1 && reported[0].contains("no memory left"), "{reported:?}");
     let (late, _) = gate_over(&server.url(), rules).await;
-    assert_eq!(remaining(&late).await, 7, "a node that is started meanwhile is exact as well");
+    assert_eq!(remaining(&late).await, 7, "a node that starts during the outage is exact as well");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(check(&gate, "bob", 1).await.is_allowed());
 }
@@ -155,7 +155,7 @@ async fn a_server_that_still_reads_its_data_is_waited_for() {
     assert_eq!(late.connected().await, Err(StoreError::Loading));
     server.run::<()>(&["CONFIG", "SET", "key-load-delay", "0"]);
     late.recovered().await;
-    assert_eq!(remaining(&late).await, 8, "what was saved is what counts");
+    assert_eq!(remaining(&late).await, 8, "the saved units count");
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn requests_beyond_those_that_may_wait_are_shed_and_those_that_wait_are_de
         assert_eq!(
             shed,
             (false, true, true, true),
-            "16 wait for the one call that may be under way"
+            "16 wait for the only call that may be under way"
         );
     }
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
@@ -343,7 +343,7 @@ async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
     }
     assert_eq!(remaining(&gate).await, 9);
     let answer = events.seen();
-    assert_eq!(answer.len(), 1, "it is no outage, and told once: {answer:?}");
+    assert_eq!(answer.len(), 1, "it is no outage, and is reported once: {answer:?}");
     assert!(answer[0].starts_with("undecided: tidegate:default:token_bucket:eve: "), "{answer:?}");
 }
 

@@ -56,7 +56,7 @@ async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
     assert!(refused.is_overflow() && refused.decision().remaining == 0);
     let retry_after = Duration::from_secs(60);
     assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after: retry_after.into() });
-    assert_eq!(global.decision().remaining, 97, "what is refused costs the other rule nothing");
+    assert_eq!(global.decision().remaining, 97, "a refused request costs the other rule nothing");
     let answer = ask(&gate, "1").await;
     assert!(answer.is_allowed() && !answer.is_overflow());
 }
@@ -113,7 +113,7 @@ async fn what_ends_before_its_time_makes_space() {
     assert!(!ask(&gate, "bob").await.is_overflow());
     assert!(ask(&gate, "ada").await.is_overflow());
     server.run::<()>(&["DEL", "tidegate:default:r:bob"]);
-    assert!(ask(&gate, "ada").await.is_overflow(), "nobody has said so");
+    assert!(ask(&gate, "ada").await.is_overflow(), "no node has reported it");
     assert!(!ask(&gate, "bob").await.is_overflow(), "the place is bob's");
 }
 

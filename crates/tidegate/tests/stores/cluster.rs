@@ -147,7 +147,7 @@ async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
     way.begin();
     assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
     way.carry();
-    assert_eq!(remaining(&gate, "ada").await, 7, "the old node asks to go to the new one");
+    assert_eq!(remaining(&gate, "ada").await, 7, "the old node redirects to the new node");
     way.end();
     assert_eq!(remaining(&gate, "ada").await, 6, "it has moved");
     assert_eq!(remaining(&gate, "ada").await, 5);
@@ -211,7 +211,7 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
     old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
     for left in [7, 6, 5] {
-        assert_eq!(remaining(&gate, "ada").await, left, "the new one is in no map yet");
+        assert_eq!(remaining(&gate, "ada").await, left, "the new node is in no map yet");
     }
     for node in [&new, old] {
         node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);

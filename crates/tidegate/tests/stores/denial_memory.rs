@@ -62,7 +62,7 @@ async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back
             break denied;
         }
     };
-    assert!(!denied.is_allowed() && !denied.is_degraded(), "nobody waits for it: {denied:?}");
+    assert!(!denied.is_allowed() && !denied.is_degraded(), "no caller waits for it: {denied:?}");
     drop(gate.refund(&ada).await.unwrap());
     assert!(check(&gate, "ada", 1).await.is_allowed(), "a refund");
     drop(denied_again(&gate, "ada").await);

@@ -60,7 +60,7 @@ async fn open_admits_a_key_that_has_no_limiter_and_a_limiter_that_is_there_decid
     assert_eq!(
         left(&check(&gate, "bob", 1).await),
         2,
-        "what was admitted without it is not counted"
+        "requests admitted without it are not counted"
     );
 }
 

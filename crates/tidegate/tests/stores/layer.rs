@@ -88,7 +88,7 @@ async fn only_what_counts_is_charged_and_the_response_tells_what_is_left() {
     gate.reset(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await.unwrap();
     let request = Request::get("/error").body(Body::empty()).unwrap();
     assert!(layer.layer(service_fn(service)).oneshot(request).await.is_err());
-    assert_eq!(left(&gate).await, 1, "what has no response counts");
+    assert_eq!(left(&gate).await, 1, "a request without a response counts");
 }
 
 #[tokio::test]
@@ -208,5 +208,5 @@ async fn places_in_flight_statistics_and_pacing_are_as_over_a_gate_in_memory() {
     assert_eq!(get(&outgoing, "/alone").await.status(), StatusCode::TOO_MANY_REQUESTS);
     let held = get(&outgoing, "/").await;
     assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
-    assert_eq!(left(&gate).await, 2, "what is not sent is not charged");
+    assert_eq!(left(&gate).await, 2, "a request that is not sent is not charged");
 }

@@ -37,7 +37,7 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
         assert!(answer.is_overloaded() && answer.is_degraded(), "{answer:?}");
         verify(number, &answer);
     }
-    assert!(look(&gate).await, "a look is told the same");
+    assert!(look(&gate).await, "a look gets the same");
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
     assert_eq!(others.join_all().await, [false; 17], "those that wait are decided");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "exact again with the next request");

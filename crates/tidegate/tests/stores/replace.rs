@@ -56,7 +56,7 @@ async fn the_node_that_replaces_first_decides_for_the_other_once_it_has_taken() 
             let [first, second] = nodes(&server, &rules(10)).await;
             assert_eq!(asked(&second, "ada", 2).await, (true, vec![10]));
             replace(&first, rules(next));
-            assert_eq!(asked(&second, "ada", 1).await, (true, vec![10]), "{name}: not met yet");
+            assert_eq!(asked(&second, "ada", 1).await, (true, vec![10]), "{name}: not found yet");
             assert_eq!(asked(&first, "ada", 1).await, (true, vec![next]), "{name}");
             assert_eq!(
                 asked(&second, "ada", 1).await,
@@ -68,7 +68,7 @@ async fn the_node_that_replaces_first_decides_for_the_other_once_it_has_taken() 
             let left = next - 5;
             assert!(!asked(&second, "ada", left + 1).await.0, "{name}");
             assert_eq!(asked(&second, "ada", left).await, (true, vec![next]), "{name}");
-            assert!(!asked(&first, "ada", 1).await.0, "{name}: what was used stays used");
+            assert!(!asked(&first, "ada", 1).await.0, "{name}: usage carries over");
             assert_eq!(asked(&first, "bob", 1).await, (true, vec![next]), "{name}");
         }
     }
@@ -185,7 +185,7 @@ async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
     replace(&gate, vec![log("x", 10).hash_tag("user")]);
     assert_eq!(asked(&gate, "ada", 8).await, (true, vec![10]), "its limiter has another key now");
     charge.release().await.unwrap();
-    assert!(!asked(&gate, "ada", 3).await.0, "that one took nothing of the charge");
+    assert!(!asked(&gate, "ada", 3).await.0, "that rule took nothing of the charge");
     assert!(asked(&gate, "ada", 2).await.0);
 }
 

@@ -58,7 +58,7 @@ async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
     replace(&gate, vec![log(10).on_store_error(OnStoreError::Open)]);
     assert_eq!(away(&gate, "ada", 10).await, (true, None));
     replace(&gate, vec![log(10)]);
-    assert_eq!(away(&gate, "ada", 4).await, (true, Some(0)), "what was used before");
+    assert_eq!(away(&gate, "ada", 4).await, (true, Some(0)), "earlier usage");
 }
 
 /// A denial of the store holds only for the values of its time.

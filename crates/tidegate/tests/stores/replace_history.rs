@@ -58,7 +58,7 @@ async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps:
     done.store(true, SeqCst);
     tasks.join_all().await;
     let history = Arc::into_inner(history).unwrap();
-    assert_eq!(history.check(nodes == 1), limit(steps), "{algorithm}: all of the last one was had");
+    assert_eq!(history.check(nodes == 1), limit(steps), "{algorithm}: all units of the last limit were had");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,5 +131,5 @@ async fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
     let answer = check(&gate, "ada", 0).await;
     let used: Vec<_> = answer.matched().iter().map(|one| MOST - one.decision().remaining).collect();
     assert!((surely..=perhaps).contains(&used[0]) && surely > 0, "{used:?} {surely} {perhaps}");
-    assert_eq!(used[1], all, "the rule that stays counted every one");
+    assert_eq!(used[1], all, "the rule that stays counted every request");
 }

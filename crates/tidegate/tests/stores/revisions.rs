@@ -57,7 +57,7 @@ async fn an_old_node_is_decided_by_the_newer_values_that_have_taken_and_reports_
         let user = format!("ada of {revisions:?}");
         assert_eq!(asked(&old, &user, 3).await, by(true, 10));
         let new = node(&server, revisions[1], vec![log(5)]).await;
-        assert_eq!(asked(&old, &user, 1).await, by(true, 10), "it has not met the newer values");
+        assert_eq!(asked(&old, &user, 1).await, by(true, 10), "it has not found the newer values");
         assert_eq!(asked(&new, &user, 2).await, by(false, 5));
         assert_eq!(asked(&old, &user, 0).await, by(true, 10), "a refusal puts nothing in force");
         assert_eq!(asked(&new, &user, 0).await, by(true, 5));
@@ -203,7 +203,7 @@ async fn plans_come_in_force_as_requests_bring_them_and_a_rules_own_values_by_re
         assert_eq!(
             asked(&old, "ada", 1).await,
             by(true, 30),
-            "which plan is the newer nobody knows"
+            "it is not known which plan is newer"
         );
     }
     assert_eq!(asked(&old, "bob", 1).await, by(true, 10));

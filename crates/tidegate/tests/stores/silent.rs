@@ -115,7 +115,7 @@ async fn requests_that_wait_for_a_silent_server_together_are_decided_as_under_ov
         server.signal("STOP");
         let silent = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
         server.signal("CONT");
-        assert_eq!(silent, [overloaded; 50], "{on_store_error:?}: nobody knows what is left");
+        assert_eq!(silent, [overloaded; 50], "{on_store_error:?}: the units left are not known");
         let after = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
         let admitted = after.iter().filter(|got| got.is_allowed).count();
         assert!(admitted <= LIMIT as usize, "{on_store_error:?}: {admitted}");

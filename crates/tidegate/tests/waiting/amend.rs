@@ -54,7 +54,7 @@ fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow() {
     let mut tasks = all_begun(&gate, [4, 4, 3], &clock);
     assert!(tasks.iter().all(|task| !task.is_over()));
     gate.amend("default", "all", bucket(200)).unwrap();
-    assert!(tasks.iter().all(|task| task.wakes() == 0), "nobody waits for that rule");
+    assert!(tasks.iter().all(|task| task.wakes() == 0), "no request waits for that rule");
     // Ten more in the same time for each, and what was used stays used.
     gate.amend("default", "each", Spec::new(AlgorithmKind::TokenBucket, 20, ms(10))).unwrap();
     assert_eq!(tasks.iter().map(Task::wakes).collect::<Vec<_>>(), [1, 0, 0]);

@@ -76,7 +76,7 @@ fn a_request_waits_as_its_rule_says_and_no_longer() {
     let mut tasks: Vec<_> = wishes.iter().map(|wish| begun(&gate, wish, &clock)).collect();
     assert_eq!(end(&tasks[0]), (began, true, Some(Duration::ZERO)));
     assert_eq!(end(&tasks[1]), (began, false, Some(ms(6))), "longer than it may wait");
-    assert_eq!(end(&tasks[4]), (began, false, Some(ms(9))), "behind two who wait");
+    assert_eq!(end(&tasks[4]), (began, false, Some(ms(9))), "after two waiters");
     assert_eq!(end(&tasks[5]), (began, false, Some(ms(6))), "the line is full");
     assert_eq!(wishes[5].ask(|request| gate.waiting(request)), 2);
     run(&mut tasks, &clock);

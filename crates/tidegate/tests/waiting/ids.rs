@@ -47,7 +47,7 @@ fn a_repeated_request_is_held_until_the_slot_of_the_first_and_no_longer() {
     assert!(answer.is_allowed() && answer.is_repeated());
     assert!(begun(&gate, "a", &clock).is_over(), "its slot is there");
     let reported = ask("a", |request| gate.check(request).delay());
-    assert_eq!(reported, ms(10), "who does not wait is told what the first was");
+    assert_eq!(reported, ms(10), "a repetition that does not wait gets the first answer");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn one_that_waits_twice_takes_once_and_is_answered_before_its_turn() {
     let mut tasks = ["a", "", "a", ""].map(|id| begun(&gate, id, &clock));
     clock.advance(ms(1));
     assert!(tasks[0].poll(&clock));
-    assert!(tasks[2].poll(&clock), "what it asks for is answered, whoever stands before it");
+    assert!(tasks[2].poll(&clock), "its request is answered, even with others before it");
     run(&mut tasks, &clock);
     let ends = tasks.map(|task| task.end.map(|(at, answer)| (at.duration_since(began), answer)));
     let ends = ends.map(|end| end.map(|(at, answer)| (at, answer.is_repeated())));

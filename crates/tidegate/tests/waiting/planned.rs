@@ -47,7 +47,7 @@ fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
     let mut tasks = [planned.begun(3, ms(100)), planned.begun(1, ms(100))];
     assert_eq!(planned.limiter.waiting("key"), 2);
     let passed = planned.limiter.check("key", 1);
-    assert_eq!(passed.retry_after(), Some(ms(5)), "behind those who wait");
+    assert_eq!(passed.retry_after(), Some(ms(5)), "after the waiters");
     assert!(!planned.limiter.admits("key", 1) && planned.limiter.reserve("key", 1).is_err());
     assert!(planned.limiter.admits("another", 1));
     run(&mut tasks, &planned.clock);
@@ -97,7 +97,7 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
     assert!(tasks[0].is_over(), "it need not wait");
     tasks.push(Task::begun(limiter.acquire("key", 3, ms(100)), &clock));
     look();
-    assert!(!limiter.check("key", 1).is_allowed(), "behind the one who waits");
+    assert!(!limiter.check("key", 1).is_allowed(), "after the waiter");
     look();
     run(&mut tasks, &clock);
     look();

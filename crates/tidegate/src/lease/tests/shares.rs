@@ -72,7 +72,7 @@ fn a_share_is_renewed_without_a_request_as_long_as_somebody_asks() {
     let (mut book, ticket) = held();
     assert!(book.close(&7, ticket).is_some());
     reported(&mut book, 4_000, 900);
-    assert_eq!(book.renewal(at(4_000), &7, 2, 0), None, "nobody asked in two lives");
+    assert_eq!(book.renewal(at(4_000), &7, 2, 0), None, "no request asked in two lives");
 }
 
 #[test]

@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(kept, whole.keys());
         assert_eq!(kept, parts.iter().map(Budget::keys).sum::<usize>());
         let more = parts.iter().map(|part| (0..100).filter(|_| part.claim()).count());
-        assert_eq!(kept + more.sum::<usize>(), 50, "what is free is not withheld");
+        assert_eq!(kept + more.sum::<usize>(), 50, "free places are not withheld");
     }
 
     /// Claims one limiter, and releases it if the number is odd; returns whether it was kept.

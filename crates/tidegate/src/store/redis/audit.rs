@@ -78,7 +78,7 @@ impl fmt::Display for Finding {
             ),
             Self::MayNotLook { message } => write!(
                 f,
-                "whether the store evicts keys, or is too old, is not known: expected a user with the \
+                "it is not known if the store evicts keys or is too old: expected a user with the \
                  right `+info` ({message})"
             ),
             Self::ClocksApart { by } => write!(

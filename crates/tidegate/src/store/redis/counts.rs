@@ -181,6 +181,6 @@ mod tests {
         assert!(!counts.overloaded(start + 3 * CALM) && counts.is_overloaded());
         assert_eq!(counts.overload_ended(start + 5 * CALM), None, "one alone is not reported");
         let reported = [6, 6].map(|calms| counts.overloaded(start + calms * CALM));
-        assert_eq!(reported, [false, true], "it is another one");
+        assert_eq!(reported, [false, true], "it is another overload");
     }
 }

@@ -126,7 +126,7 @@ async fn until_used(gates: &[Arc<SharedGate>], such: RangeInclusive<u64>) -> u64
         }
         sleep(Duration::from_millis(5)).await;
     }
-    panic!("{last} are used, and were given to nobody but {such:?}: {:?}", counts(gates));
+    panic!("{last} are used, but only {such:?} were admitted: {:?}", counts(gates));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

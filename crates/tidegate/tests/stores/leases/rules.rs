@@ -33,7 +33,7 @@ async fn what_was_reserved_here_is_put_back_if_another_rule_refuses() {
     while check(&gate, "ada", 1).await.is_allowed() {
         admitted += 1;
     }
-    assert_eq!(admitted, 200, "the rule beside it is exact");
+    assert_eq!(admitted, 200, "the rule next to it is exact");
     let spent = gate.counts().leased_spent;
     for _ in 0..100 {
         assert!(!check(&gate, "ada", 1).await.is_allowed());
@@ -133,7 +133,7 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
         }
         let decision = *answer.reported().unwrap().decision();
         assert_eq!(decision.limit, 2 * LIMIT);
-        assert!(decision.remaining < 2 * LIMIT - admitted, "what was used stays used");
+        assert!(decision.remaining < 2 * LIMIT - admitted, "usage carries over");
     }
 }
 

@@ -47,7 +47,7 @@ async fn a_lease_that_comes_back_wakes_the_waiters_of_its_key_and_no_others() {
     let mut rule = leased(AlgorithmKind::FixedWindow, LIMIT).on_excess(wait);
     rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_secs(1) });
     for attempt in 0.. {
-        assert!(began.elapsed() < LONG, "each lease has come back before anybody waits");
+        assert!(began.elapsed() < LONG, "each lease has come back before any caller waits");
         let gate = node(&server.url(), 1, vec![rule.clone()]).await;
         let (ada, zelda) = (format!("ada{attempt}"), format!("zelda{attempt}"));
         assert!(waiter(&gate, &zelda, LIMIT).await.await.unwrap(), "her limit was not used up");

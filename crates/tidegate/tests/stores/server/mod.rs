@@ -172,7 +172,7 @@ pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
     while !events.seen().iter().any(|message| message.starts_with("lost")) {
         let _ = check(gate, "lost", 1).await;
         asked += 1;
-        assert!(asked < 1_000, "the store is away and nobody says so");
+        assert!(asked < 1_000, "the store is away and no event says so");
     }
     asked
 }

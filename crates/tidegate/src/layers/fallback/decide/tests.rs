@@ -102,7 +102,7 @@ fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
     fallback.split(Share::of_rank(3, 2));
     let again = ask(&fallback, 2, Some(check("a")));
     assert!(again.allowed && again.repeated);
-    assert!(!ask(&fallback, 1, Some(check("b"))).allowed, "what was used stays used");
+    assert!(!ask(&fallback, 1, Some(check("b"))).allowed, "usage carries over");
     fallback.split(Share::of_rank(1, 0));
     let left = (0..9).filter(|_| ask(&fallback, 1, None).allowed).count();
     assert_eq!(left, 2, "and is no credit when the share grows again");
@@ -149,7 +149,7 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     assert!(admits(&fallback, &together) && admits(&fallback, &alone));
     left(&fallback, 9_999);
     assert!(!admits(&fallback, &together) && !admits(&fallback, &alone));
-    assert!(admits(&fallback, &StoreError::Timeout), "nobody else decides");
+    assert!(admits(&fallback, &StoreError::Timeout), "no other decides");
     left(&fallback, 20_000);
     assert!(admits(&fallback, &together) && admits(&fallback, &alone));
 }

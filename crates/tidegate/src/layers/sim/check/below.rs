@@ -35,7 +35,7 @@ pub(in super::super) fn below(
             (summary.admitted + admitted, summary.reference + reference);
         let is_alone = limiter == LONG && !plan.is_leased(SHORT);
         if is_alone && 10 * admitted < 9 * reference {
-            return Err(format!("{admitted} units are told of, and {reference} without leases"));
+            return Err(format!("{admitted} units are admitted, and {reference} without leases"));
         }
     }
     Ok(())

@@ -101,12 +101,12 @@ pub(super) fn as_exact(
     let raised = drained(&plan.keys[0].rules[0], plan.keys[0].life.as_micros());
     let had = own.answered + own.rest + own.lost + own.drained + raised;
     if 100 * had < 99 * (exact.answered + exact.rest) {
-        return Err(format!("{own:?} can be had of {exact:?}"));
+        return Err(format!("{own:?} can be had, and {exact:?} without leases"));
     }
     let is_quick = plan.network.is_quick(plan.keys[0].life) && !plan.has_outage();
     if is_quick && (raised == 0 || plan.works.are_none()) && 10 * own.answered < 9 * exact.answered
     {
-        return Err(format!("{own:?} are told of {exact:?}"));
+        return Err(format!("callers were told of {own:?}, and of {exact:?} without leases"));
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ pub(super) fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bo
 
 pub(super) fn left(store: &MemoryStore, rule: usize, key: u32) -> u64 {
     let done = step(store, &request(&[(rule, key)]), Step::Peek);
-    done.decisions.first().expect("a peek has figures").decision.remaining
+    done.decisions.first().expect("a peek has values").decision.remaining
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn two_tables_named_in_opposite_orders_are_charged_together_or_not_at_all() {
     explore(2, || {
         let store = store(&[2, 1]);
         let admitted = at_once(&store, &[&[(0, 2), (1, 2)], &[(1, 2), (0, 2)]]);
-        assert_ne!(admitted[0], admitted[1], "one of them, for the second rule admits one");
+        assert_ne!(admitted[0], admitted[1], "the second rule admits one request");
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2)), (1, 0));
         assert_eq!(store.keys(), 2);
     });

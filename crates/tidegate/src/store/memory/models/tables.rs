@@ -96,7 +96,7 @@ fn keys_added_while_the_table_grows_are_all_there() {
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(admits(&table, 2, BASE), "as good as new by now");
+        assert!(admits(&table, 2, BASE), "idle by now");
         assert!(admits(&table, 3, NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 3, NOW)]);
         assert_eq!(admitted, [true, true]);
@@ -111,7 +111,7 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
 fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(admits(&table, 2, BASE), "as good as new by now");
+        assert!(admits(&table, 2, BASE), "idle by now");
         assert!(admits(&table, 3, NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
         assert!(admitted[0] | admitted[1], "there is room for one of them");
@@ -120,7 +120,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
             assert_eq!(
                 left(&*table, fingerprint(key)),
                 of_its_own,
-                "{key}: who has none is refused"
+                "{key}: without a limiter it is refused"
             );
         }
         assert_eq!(left(&*table, fingerprint(3)), 1);

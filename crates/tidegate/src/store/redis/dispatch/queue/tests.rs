@@ -62,7 +62,7 @@ fn of_many_keys_the_one_whose_source_was_served_least_comes_first() {
         push(&mut queue, source);
     }
     push(&mut queue, 99);
-    assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [99]), "it waits behind 100 others");
+    assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [99]), "it waits for 100 others");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_source_that_asks_seldom_comes_before_those_that_always_wait() {
     // Ten of the busy sources had their next turn.
     assert_eq!(all(&mut queue, 10).unwrap().len(), 10);
     queue.push(keys(&[1, 99]), 99, 99);
-    assert!(all(&mut queue, 4).unwrap().contains(&99), "it waits behind 30 others");
+    assert!(all(&mut queue, 4).unwrap().contains(&99), "it waits for 30 others");
     // Its next requests get no more than its part.
     (0..4).for_each(|_| queue.push(keys(&[1, 99]), 99, 99));
     let taken = all(&mut queue, 40).unwrap();
@@ -107,7 +107,7 @@ fn a_source_that_asks_seldom_does_not_wait_behind_new_keys_without_end() {
     (0..100).for_each(|_| drop(all(&mut queue, 1)));
     for _ in 0..10 {
         queue.push(keys(&[9]), 99, 9);
-        assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [9]), "it waits behind 800 others");
+        assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [9]), "it waits for 800 others");
         // Many other requests are served before it asks again.
         for _ in 0..900 {
             ask(&mut queue);
