@@ -24,7 +24,7 @@ pub(crate) use settle::with_actual;
 #[cfg(feature = "redis")]
 pub(crate) use settle::{again, known_by};
 
-/// The parts that every gate has over any store: plans, bans by the clock `C`, and observers.
+/// The parts that gates over every store have: plans, bans by the clock `C`, and observers.
 #[derive(Debug)]
 pub(crate) struct Frontend<C> {
     pub(crate) plans: Plans,

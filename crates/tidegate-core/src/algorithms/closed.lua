@@ -1,5 +1,4 @@
--- The algorithm of a limit of 0 without a window. The state: units that never leave, and the time of the last
--- one.
+-- The algorithm of a limit of 0 without a window. The state: units that never leave, and the time of the last unit.
 
 local function closed(key, v, arg, now, verb, full, amended, taken)
   -- decode

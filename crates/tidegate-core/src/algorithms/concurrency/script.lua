@@ -1,9 +1,9 @@
--- Concurrency. The state: the time and the token of the last permit, and the units of all; then each permit in the
--- order in which they end (those of one end by their tokens): when it ends, its token, and its units.
+-- Concurrency. The state: the time and the token of the last permit, and the units of all; then each permit, ordered by
+-- its end and then its token: its end, its token, and its units.
 --
 --   34  the time  42  the token  50  the units  58  the permits, 20 bytes each
 --
--- `token` names the permit that is given back or renewed; 0 gives back units of those that end first.
+-- `token` names the permit that is given back or renewed; 0 gives back units of the permits that end first.
 
 local function concurrency(key, v, arg, now, verb, full, amended, taken)
   local unpack, pack, sub = struct.unpack, struct.pack, string.sub
@@ -58,7 +58,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
     end
   end
 
-  -- The permit that is put in its place, behind all that end no later.
+  -- The permit is put in its place, after all permits that end no later.
   local ends, of, units
   if verb == 'renew' then verdict = 1 end
   if cost > 0 and verdict == 0 and verb ~= 'look' then

@@ -46,7 +46,7 @@ local function fixed_window(key, v, arg, now, verb, full, amended, taken)
     count, last, takes = inside + cost, at, true
     if count > 9007199254740991 then count = 9007199254740991 end
   elseif cost < 0 and v and (not taken or taken.since >= ends - W and taken.since < ends) then
-    -- give_back. Units of another window are not given back to this one.
+    -- give_back. Units of another window are not given back to this window.
     if ends > at then
       back = -cost
       if back > count then back = count end

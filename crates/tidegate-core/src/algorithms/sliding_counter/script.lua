@@ -24,7 +24,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
     else
       local windows = ((last - last % W) - (now - now % W)) / W
       window = math.max(window - windows, 0)
-      -- The window before that of the epoch is -1.
+      -- The window before the epoch's window is -1.
       if eased then eased, cut = eased - windows, math.min(cut, now) end
       last, amended = now, amended or last
     end
@@ -74,8 +74,8 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
     window, current, last, takes = number, all + cost, at, true
     if current > 9007199254740991 then current = 9007199254740991 end
   elseif cost < 0 and v then
-    -- give_back: units of the window in which they were taken; of any time, those of this window and then those of
-    -- the one before.
+    -- give_back: units of the window in which they were taken; without a time, units of this window and then of the
+    -- previous window.
     local function came_back(count, units)
       if not taken or taken.since <= cut then off = math.max(off - units, 0) end
       off = math.min(off, count)
@@ -101,7 +101,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
   -- encode
   local shown
   if eased then
-    -- The reply says what decides.
+    -- The reply holds the numbers that decide.
     shown = struct.pack('<dddd', window, eased == window and current - off or current,
       eased == window - 1 and previous - off or previous, last)
   end
@@ -125,7 +125,7 @@ if changes then
   local its = algorithms[4]
 
   -- All units in use, also those that make no caller wait, and how many are a debt: above the limit in the running
-  -- window, and there whatever changed.
+  -- window, and not caused by changes.
   function its.owed(at, _, _, counts, N, W)
     local window, current, previous = counts[1], counts[2], counts[3]
     local eased, off, caused = counts[4], counts[5], counts[7]
@@ -161,7 +161,7 @@ if changes then
     return value
   end
 
-  -- The state under another limit; nil under another window. If more is allowed than before, all counts that was used.
+  -- The state under another limit; nil under another window. If more is allowed than before, all usage counts.
   function its.refit(at, _, last, _, counts, N, W, _, N2, W2)
     if W ~= W2 then return nil end
     local _, debt = its.owed(at, nil, nil, counts, N, W)

@@ -53,15 +53,15 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
   local base, last, newest, first, entries, slots, forgotten, held =
     unpack('<dddI4I4I4I4I4', v or string.rep('\0', 77), v and #v > 236 and 114 or 34)
   if not v then base = now end
-  -- The text to write: `whole` is everything behind the header; otherwise only the changed parts of the
-  -- newest eight (without the newest entry) and of the oldest eight are written. `full_eight` is where the
-  -- newest eight go in the ring.
+  -- The text to write: `whole` is everything after the header; otherwise only the changed parts of the newest eight
+  -- (without the newest entry) and of the oldest eight are written. `full_eight` is where the newest eight go in the
+  -- ring.
   local whole, newest_seven, oldest_eight, full_eight
   -- The time when the stored value expires.
   local expires
   if held > 0 then expires = base + newest end
   local verdict, takes, back = 0, false, 0
-  -- What must leave before one more unit fits, for a report; and whether the newest entry is replaced.
+  -- The units that must leave before one more unit fits, for a report; and true if the newest entry is replaced.
   local must_leave, must_leave_at, replaces = 0, 0, false
   -- The time when the oldest entry leaves, and its units; and the same of the second entry, if one read gives
   -- both.
@@ -143,8 +143,8 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
     takes = true
-    -- The number of oldest units that must leave before one more unit fits behind those taken now, and when
-    -- they have left. If some of these are taken now, that time is filled in later.
+    -- The number of oldest units that must leave before one more unit fits after the units taken now, and when they
+    -- have left. If some of these are taken now, that time is filled in later.
     if verb == 'report' then
       must_leave = held - left_units + cost + 1 - N
       if must_leave > 0 and must_leave <= held - left_units then
@@ -185,7 +185,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
     if replaces then older = kept - 1 end
     local few = kept <= 8 or (slots == 0 and kept < 15)
     if few or slots == 0 or older >= slots or newest >= 281474976710656 then
-      -- All entries that stay, in one text: those without a ring, or those of the ring and then the newest.
+      -- All entries that stay, in one text: without a ring all of them, with a ring its entries and then the newest.
       whole = ''
       if slots > 0 then
         local slot, count, of_newest = first + left_entries, kept - 8, 8

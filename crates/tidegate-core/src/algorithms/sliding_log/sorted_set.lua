@@ -37,7 +37,7 @@ local function find(key, W, shift, oldest, oldest_total, forgotten, entries, nth
   return low
 end
 
--- What was read of each key, if more than one step may ask for it before it changes.
+-- The values read from each key, if more than one step may ask for them before they change.
 local seen = algorithms and {}
 
 local function first_member(key)
@@ -51,7 +51,7 @@ local function sorted_set(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, N, tick = unpack('<dddd', arg, 34)
   local verdict, takes, back = 0, false, 0
-  -- What must leave before one more unit fits, for a report.
+  -- The units that must leave before one more unit fits, for a report.
   local must_leave, must_leave_at = 0, 0
   local shift, entries, forgotten, held, newest, last = 0, 0, 0, 0, 0, 0
   local oldest, oldest_total = 0, 0
@@ -114,8 +114,8 @@ local function sorted_set(key, v, arg, now, verb, full, amended, taken)
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
     takes = true
-    -- The number of oldest units that must leave before one more unit fits behind those taken now, and when
-    -- they have left. If some of these are taken now, that time is filled in later.
+    -- The number of oldest units that must leave before one more unit fits after the units taken now, and when they
+    -- have left. If some of these are taken now, that time is filled in later.
     if verb == 'report' then
       must_leave = held - left_units + cost + 1 - N
       if must_leave > 0 and must_leave <= held - left_units then

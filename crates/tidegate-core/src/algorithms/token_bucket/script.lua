@@ -1,23 +1,23 @@
--- Token bucket, leaky bucket and leaky queue: a level (level.rs). The state: how long it took to drain when the
--- last unit was added, in microseconds at the rate n/w and parts of 1/n, and the time of the last unit. In a
--- token bucket the level is the missing tokens, and some may be missing at the start. If nothing drains (n = 0),
--- the level is kept in units, and time does not change it.
+-- Token bucket, leaky bucket and leaky queue: a level (level.rs). The state: the time to drain when the last unit was
+-- added, in microseconds at the rate n/w and parts of 1/n, and the time of the last unit. In a token bucket the level
+-- is the missing tokens, and some may be missing at the start. If nothing drains (n = 0), the level is kept in units,
+-- and time does not change it.
 --
--- From byte 58 on follows the mark of a bucket while reservations are open: when the first of them took its units,
--- how many are open, since when the lowest level is known, and that level less what came back, in microseconds and
--- parts. It goes with the last reservation, or when the level is empty. An argument that opens a reservation has a byte
--- more than others.
+-- From byte 58 on follows the mark of a bucket while reservations are open: when the first of them took its units, the
+-- number of open reservations, the time since which the lowest level is known, and that level less the units that came
+-- back, in microseconds and parts. It goes with the last reservation, or when the level is empty. An argument that
+-- opens a reservation has a byte more than others.
 --
--- From byte 98 on follows what a level remembers that a change has eased (level/eased.rs): all that was used, and
--- the part of the level that is above the capacity because of changes, both in microseconds and parts as of the last
--- unit; and when the level was lowered. Its mark is about all that was used, and is nothing but zeros without one.
+-- From byte 98 on follows the memory of a level that a change has eased (level/eased.rs): all usage, and the part of
+-- the level that is above the capacity because of changes, both in microseconds and parts as of the last unit; and when
+-- the level was lowered. Its mark is about all usage, and is all zeros if there is no mark.
 
 local function level(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
     struct.unpack('<dddddddddd', arg, 34)
   local level_us, level_part, last, verdict, takes, back, mark = start_us, start_part, 0, 0, false, 0, nil
-  -- Of an eased level, when it was lowered. All that was used is the level itself if it is not eased.
+  -- The time when an eased level was lowered. All usage is the level itself if it is not eased.
   local eased, all_us, all_part, caused_us, caused_part
   if v then
     level_us, level_part, last = struct.unpack('<ddd', v, 34)
@@ -101,9 +101,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     local undrained_us, undrained_part = cost_us, cost_part
     if taken then
       local since = taken.since
-      -- What has drained since the units were taken may have found nothing else to drain, so it does not come back,
-      -- unless the level was never so low since. The last slots of a queue come back as long as no later slot is
-      -- promised.
+      -- Units that have drained since they were taken may have drained alone, so they do not come back, unless the
+      -- level was never so low since. The last slots of a queue come back as long as no later slot is promised.
       local taken_us, taken_part = cost_us, cost_part
       if string.byte(arg, 2) == 2 then
         if since ~= last then cost_us, cost_part = 0, 0 end
@@ -131,8 +130,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     if cost_us > 0 or cost_part > 0 then
       local off_us, off_part = cost_us, cost_part
       if eased and (all_us > left_us or all_part > left_part) then
-        -- What makes no caller wait comes back first. Of the level comes back what can not have drained, if it was
-        -- taken after the level was lowered.
+        -- Units that make no caller wait come back first. The level gets back the units that cannot have drained, if
+        -- they were taken after the level was lowered.
         if not taken or taken.since <= eased then
           off_us, off_part = 0, 0
         elseif undrained_us < off_us or undrained_us == off_us and undrained_part < off_part then
@@ -203,7 +202,8 @@ end
 if changes or settles then
   local its, NO_MARK = algorithms[1], string.rep('\0', 40)
 
-  -- What a level needs when a rule changes or a debt is bounded: its argument and its state are in other units than limit and window.
+  -- The functions of a level for a change of its rule or a bounded debt. Its argument and its state are in other units
+  -- than limit and window.
 
   local function lowest(N, W)
     local a, b = N, W
@@ -216,7 +216,7 @@ if changes or settles then
     return muldiv(units, w, n)
   end
 
-  -- The numbers of an argument, from those of a stored rule. A cost below zero is given back.
+  -- The numbers of an argument, from the numbers of a stored rule. A cost below zero is given back.
   function its.numbers(cost, N, W, capacity, missing)
     local n, w = lowest(N, W)
     local cost_us, cost_part = split(math.abs(cost), n, w)
@@ -231,7 +231,7 @@ if changes or settles then
       .. struct.pack('<dd', cost_us, cost_part) .. string.sub(arg, 82)
   end
 
-  -- Whole units and a part of 1/w, from what is left of a level.
+  -- Whole units and a part of 1/w, from the rest of a level.
   local function in_units(left_us, left_part, n, w)
     if n == 0 then return left_us, 0 end
     local units, rest = muldiv(left_us, n, w)
@@ -257,8 +257,8 @@ if changes or settles then
     return us + (part - rest) / n2, rest
   end
 
-  -- All units in use, also those that make no caller wait, and how many are a debt: above the capacity, and there
-  -- whatever changed.
+  -- All units in use, also those that make no caller wait, and how many are a debt: above the capacity, and not caused
+  -- by changes.
   function its.owed(_, left_us, left_part, eased, N, W, capacity)
     local units = its.units(left_us, left_part, N, W)
     local without, all = capacity, units
@@ -284,7 +284,7 @@ if changes or settles then
   end
 
   -- The state of a level under another rule: one above the capacity, except by a debt, is lowered so far that a unit fits
-  -- after one window. All that was used counts again when more is allowed.
+  -- after one window. All usage counts again when more is allowed.
   local function ease(at, last, left_us, left_part, all_us, all_part, eased, N, W, capacity, debt, mark)
     local n, w = lowest(N, W)
     local since, tail = at - last, ''
@@ -317,7 +317,7 @@ if changes or settles then
   end
 
   -- The state under another limit and capacity; nil under another window. The level is kept as of the last unit. If more
-  -- is allowed than before, or nothing drains any more, all counts that was used.
+  -- is allowed than before, or nothing drains any more, all usage counts.
   function its.refit(at, left_us, last, left_part, eased, N, W, capacity, N2, W2, capacity2, mark)
     if W ~= W2 then return nil end
     local n, w = lowest(N, W)
@@ -341,6 +341,6 @@ if changes or settles then
     return ease(at, last, left_us, left_part, left_us, left_part, 0, N, W, capacity, debt, '')
   end
 
-  -- The most units that can be in use without a debt.
+  -- The maximum units that can be in use without a debt.
   function its.most(N, capacity) return capacity end
 end

@@ -1,6 +1,6 @@
--- States that were written under another rule come under that of the argument: what was used stays used. The
--- algorithm may be another one. A rule is known by the first 33 bytes of its states, so an argument can be made for
--- the rule of any state, and the algorithm's own function says what is used under it.
+-- States that were written under another rule come under the argument's rule, and usage carries over. The algorithm may
+-- be another. A rule is known by the first 33 bytes of its states, so an argument can be made for the rule of any
+-- state, and the algorithm's own function finds the usage under it.
 --
 -- An algorithm whose states are not in units, or where a change lets no caller wait longer, has functions for this
 -- next to its own:
@@ -36,7 +36,7 @@ function changes.fetch(key)
   return kind
 end
 
--- Whether parts of a stored state may change in place.
+-- Returns whether parts of a stored state may change in place.
 local function in_parts(kind) return algorithms[kind].front or algorithms[kind].write end
 
 -- The argument of the rule that a state was written under.
@@ -56,7 +56,7 @@ local function used_of(key, v, amended, now)
   return at, its.units and its.units(left, part, N, W) or left, last, left, part, eased
 end
 
--- The state of a limiter that begins with units in use. It is eased if it is told how many of them are a debt.
+-- The state of a limiter that begins with units in use. It is eased if the debt among them is given.
 local function charged(key, arg, at, used, debt)
   local its = algorithms[byte(arg, 2)]
   if its.with_cost then
@@ -72,8 +72,8 @@ local function charged(key, arg, at, used, debt)
   return sub(arg, 1, 33) .. value
 end
 
--- Whether this version reads a state. If not, returns the version that wrote it too, if any did: versions are below
--- 32, so that no text looks like one.
+-- Returns whether this version reads a state. If not, also returns the version that wrote it, if any did: versions are
+-- below 32, so that no text looks like one.
 local function is_known(v)
   local version = byte(v, 1) or 0
   if version ~= 1 then return false, version > 0 and version < 32 and version or nil end
@@ -110,11 +110,11 @@ local function rewound_from(key, v)
   return last - now > W and last + 1 or 0
 end
 
--- Returns a state of another rule as one of the rule in `arg`, and how: whether it replaces the stored one. Then, from
--- when on units that are given back were taken under the new meaning, and the change of the limit of a level: which limit
--- was in force and which is, since when, the units in use then, and in what time the most of them drained before.
--- Returns false if nothing is left of it; and nil, then the version, if no limiter of this version wrote it, or then
--- its first bytes, if its revision is later.
+-- Returns a state of another rule as a state of the rule in `arg`, and whether it replaces the stored state. Then the
+-- time since which returned units were taken under the new meaning, and the change of the limit of a level: the old and
+-- the new limit, since when, the units in use then, and the longest time in which they drained before. Returns false if
+-- nothing is left of it; and nil, then the version, if no limiter of this version wrote it, or then its first bytes, if
+-- its revision is later.
 local function amended(key, v, arg, now)
   local known, version = is_known(v)
   if not known then return nil, version end
@@ -133,14 +133,14 @@ local function amended(key, v, arg, now)
     elseif its.keeps or W == W2 and a == a2 and b == b2 then
       local _
       _, _, _, _, value = its.step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
-      -- A log has more behind what changes.
+      -- A log has more bytes after the part that changes.
       if in_parts(kind) then value = value .. sub(v, 34 + #value) end
     end
     if value then
       if N == 0 and used == 0 then return false, 'in place', at end
       value, how = sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced'
       if not its.most or N == N2 and a == a2 then return value, how, 0 end
-      -- All that was taken before has drained.
+      -- All units taken before have drained.
       if used == 0 then return value, how, at end
       local gone = 0
       if N > 0 then gone = muldiv(math.max(used, a, a2), W, N) + 1 end
@@ -151,14 +151,14 @@ local function amended(key, v, arg, now)
   return charged(key, arg, at, used, debt), 'replaced', at
 end
 
--- Whether the cost is admitted from a state that is not stored yet.
+-- Returns whether the cost is admitted from a state that is not stored yet.
 local function admitted(key, v, how, arg, now)
   return algorithms[byte(arg, 2)].step(key, v, arg, now, 'look', false, how) == 0
 end
 
 -- Returns a stored state as though the values in `arg` had been in force since its last unit was taken: all usage
--- counts as of then, eased so that nobody waits more than one window because of values that a refusal does not put in
--- force. Then, when that was.
+-- counts as of then, eased so that no caller waits more than one window because of values that a refusal does not put
+-- in force. Also returns that time.
 local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
@@ -170,7 +170,7 @@ local function dated(key, v, arg)
   local debt = math.max(used - N, 0)
   if its.owed then used, debt = its.owed(at, left, part, eased, N, W, a) end
   local state, mark = charged(key, arg, at, used, debt), sub(v, 58, 97)
-  -- All that was used counts as of then, so the level was never lower since its reservations began.
+  -- All usage counts as of then, so the level was never lower since its reservations began.
   if kind == kind2 and its.mark_at and W == W2 and mark ~= '' then
     if eased then left, part = eased[1], eased[2] end
     mark = its.mark_at(mark, left, part, N, W, N2, W2)
@@ -179,8 +179,8 @@ local function dated(key, v, arg)
   return state, at
 end
 
--- Of a stored state amended now, and amended as of its last unit, returns the one that admits the cost, or else the
--- one with less usage; and how it changes the stored one.
+-- Returns the better of two states, amended now and amended as of its last unit: the state that admits the cost, or
+-- else the state with less usage. Also returns how it changes the stored state.
 local function better(key, v, how, since, arg, cost)
   if not v or not since then return v, how end
   if cost > 0 then
@@ -203,7 +203,8 @@ local function drains_in(v, arg, used)
 end
 
 -- Brings a state under the rule of the argument. Values of a later revision than the state's come in force with units
--- taken under them; values without a revision, such as plans, come in force this way only next to values with one.
+-- taken under them; values without a revision, such as plans, come in force this way only next to values with a
+-- revision.
 function changes.amend(key, v, arg, flag)
   if flag % 8 < 4 and (verb == 'ask' or verb == 'decide' or verb == 'peek' or verb == 'report')
     and sub(arg, 23, 33) ~= NONE and sub(v, 23, 33) ~= NONE then
@@ -229,11 +230,11 @@ function changes.bars(key, amending)
   if amending.lost > 0 or amending.change then bar(key, amending.lost, amending.change, amending.ms) end
 end
 
--- Returns the least wait until the cost is admitted, and the wait until the state is idle if it is not asked
--- meanwhile; nil if no wait is long enough. A bisection is right because usage only falls.
+-- Returns the shortest wait until the cost is admitted, and the wait until the state is idle if it is not asked before;
+-- nil if no wait is long enough. A bisection is right because usage only falls.
 function changes.wait(key, amending, arg, exactly)
   local v, since = amending.stored, amending.since
-  -- When a state is idle, under the rule that it was written under.
+  -- The time when a state is idle, under the rule that it was written under.
   local function idle(v, how)
     local kind, N, W, a = unpack('<BI4I6I6', v, 2)
     local its = algorithms[kind]
@@ -265,7 +266,7 @@ end
 
 -- `give_back`: an argument is a number of units, the token of their permit (0 if they are none) and, as in give_back.lua,
 -- four numbers about them; the state itself says under which rule they are given back. A key without a state stays so; if
--- one is not known to this version, nothing is done. Returns the keys, the arguments and the flags.
+-- this version does not know a state, nothing is done. Returns the keys, the arguments and the flags.
 function changes.give_back()
   local keys, args = {}, {}
   for i = 1, #KEYS do
@@ -282,8 +283,8 @@ function changes.give_back()
   return keys, args, string.rep('1', #keys)
 end
 
--- `reset`: nothing counts as used, and nothing that was taken before comes back. A bucket that begins with fewer tokens
--- becomes full. The keys behind those of the limiters are records of leases, which are removed. Returns the number of
+-- `reset`: nothing counts as used, and units taken before do not come back. A bucket that begins with fewer tokens
+-- becomes full. The keys after the limiters' keys are records of leases, which are removed. Returns the number of
 -- limiters that existed.
 function changes.reset()
   local count = 0

@@ -1,14 +1,14 @@
 -- The bar of a limiter, next to its state: since when units may come back, and which limits were in force since then. It
--- is a list of pairs. A limit below zero and a time: what was taken before comes back no more, because the rule got
--- another meaning, the clock stepped back or a reset forgot it; the pairs before it hold no more. Any other limit: a
--- level drains at that limit since that time. Units that were taken before the first of these have drained, but a level may
+-- is a list of pairs. A limit below zero and a time: units taken before come back no more, because the rule got another
+-- meaning, the clock stepped back or a reset forgot it; the pairs before it hold no more. Any other limit: a level
+-- drains at that limit since that time. Units that were taken before the first of these have drained, but a level may
 -- know that it was never so low since. A step that moves a state back with the clock adds a pair by itself,
 -- because a script without a use for this file should not carry it.
 
--- How many limits are kept. Of older ones the fastest counts, so that less comes back, and never more.
+-- The number of limits that are kept. Of older limits the fastest counts, so that less comes back, and never more.
 local KEPT = 9
 
--- Notes that a limit has changed. The pair before may be that of a state that has drained since, whose successor began
+-- Notes that a limit has changed. The pair before may belong to a state that has drained since, whose successor began
 -- under another limit. The first begins when no earlier units count any more.
 local function note(limits, change)
   if not limits[1] then limits[1] = {change.was, math.max(change.at - change.gone, 0)} end
@@ -52,8 +52,8 @@ function bar(key, lost, change, ms, looks)
   return latest, limits
 end
 
--- Returns how long what has drained since units were taken would take at the limit of an argument, in microseconds and
--- parts of 1/n, as a level has it; nil if all of them have drained.
+-- Returns the amount drained since units were taken, as the time that it takes at the limit of an argument, in
+-- microseconds and parts of 1/n, as in a level; nil if all of them have drained.
 function drained(taken, at, arg)
   local N, W = struct.unpack('<I4I6', arg, 3)
   local n, limits, begin = struct.unpack('<d', arg, 50), taken.limits, taken.since

@@ -1,13 +1,14 @@
 -- Decides several requests in one call, each as though it had come alone. A state is read once, and written once.
 --
--- The plan (ARGV[2]). For each request: how often it is asked, how many limiters it has, the key of its answer (0
--- for none) and how long that is remembered. For each limiter: its key, its argument, and its flag, which is odd if
--- the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
+-- The plan (ARGV[2]). For each request: the number of times it is asked, the number of its limiters, the key of its
+-- answer (0 for none) and the time for which that is remembered. For each limiter: its key, its argument, and its flag,
+-- which is odd if the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
 --
--- Returns for each request how often a reply was given, and that reply, in turn. An error stands alone in an array.
+-- For each request, returns pairs: the number of times that a reply was given, and the reply. An error stands alone in
+-- an array.
 
--- By key number: `states`, each `read` in some way or unknown; how it is `due` to be written after all requests
--- are decided; and when it is `gone`. `known` has, by argument, the replies that changed nothing.
+-- By key number: `states`, each `read` in some way or unknown; the change that is `due` to be written after all
+-- requests are decided; and the time when it is `gone`. `known` has, by argument, the replies that changed nothing.
 local states, reads, dues, gones, known = {}, {}, {}, {}, {}
 local is_changed, written = false, false
 local sub, byte = string.sub, string.byte
@@ -27,8 +28,8 @@ end
 local function message(why)
   return {type(why) == 'table' and why.err or why}
 end
--- The requests so far: the numbers of their keys, the number of the answer's key (or 0), how often each request
--- changed what is stored, and its replies, each after the number of times it was given.
+-- The requests so far: the numbers of their keys, the number of the answer's key (or 0), the number of times that each
+-- request changed the store, and its replies, each after the number of times it was given.
 local keys_of, answer_of, charged, out = {}, {}, {}, {}
 -- A state that could not be written was not taken: each request that counted on it gets the error.
 local function lose(k, why)
@@ -119,7 +120,7 @@ local function run(k, arg, does, full)
   if changed then
     local key = keys[k]
     if changed ~= true and type(changed) == 'number' then
-      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      -- The clock has moved the state back: units taken before come back no more (bar.lua).
       local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
       local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
       call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', -1, changed + 1))
@@ -209,7 +210,7 @@ local function under_others(others, count)
   for i = 1, count + 1 do others[i] = others[i] or '' end
   return others
 end
--- All but the last limiter decide. Then the last decides and takes, then the others take, if no enforced one
+-- All but the last limiter decide. Then the last decides and takes, then the others take, if no enforced limiter
 -- refuses.
 local function ask_several(count, ks, args, flags, dedupe)
   local answer_key = ks[count + 1]

@@ -7,11 +7,11 @@
 --
 -- Returns, for one limiter without a flag: its state, if units were taken at the reading of the clock, or else the
 -- verdict, the reading, the time that counts and the state; for `decide` the time that counts, or -1 minus it if it
--- refuses. For several: whether the step goes on (0 or 1; 2 for a remembered answer), the reading, and for each
--- limiter its verdict, the time that counts and its state; a state that stays under other values comes with the wait
--- until it would be admitted, and the wait until it is idle.
--- If a limiter was written under other values and nothing was done: the first 33 bytes of each such state, an empty
--- text for the other limiters, and one more empty text. If new limiters have no space: what each lacks, likewise.
+-- refuses. For several: a number that says if the step goes on (0 or 1; 2 for a remembered answer), the reading, and
+-- for each limiter its verdict, the time that counts and its state; a state that stays under other values comes with
+-- the wait until it would be admitted, and the wait until it is idle. If a limiter was written under other values and
+-- nothing was done: the first 33 bytes of each such state, an empty text for the other limiters, and one more empty
+-- text. If new limiters have no space: the resource that each lacks, likewise.
 
 local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
@@ -53,8 +53,8 @@ if algorithms and keys[count + 1] then
   end
 end
 
--- All are read, and all but the last decide. `v` is the state, `head` its beginning; `newer` is whether the revision
--- of the argument replaces the stored one, and `amending` what is known of a state that comes under this rule.
+-- All are read, and all but the last decide. `v` is the state, `head` its beginning; `newer` is true if the revision of
+-- the argument replaces the stored revision, and `amending` holds the facts about a state that comes under this rule.
 local key, arg, flag, v, head, newer, amending = keys[1], args[first + 1], 1
 for i = 1, count do
   if algorithms then
@@ -78,7 +78,7 @@ for i = 1, count do
     local other
     if changes then v = changes.seen(key, v, head, flag) end
     if sub(v, 1, 22) == sub(head, 1, 22) then
-      -- Only the revision differs: the later one is kept.
+      -- Only the revision differs: the later revision is kept.
       local word, time, word2, time2 = struct.unpack('<I4I7I4I7', sub(head, 23) .. sub(v, 23, 33))
       newer = word > word2 or word == word2 and time > time2
       if not newer then head = sub(v, 1, 33) end
@@ -147,7 +147,7 @@ for i = count, 1, -1 do
   -- A limiter that would begin now is kept if it is asked for units.
   if changed and not stays and (takes or v or asks or verb == 'report') then
     if changed ~= true and type(changed) == 'number' then
-      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      -- The clock has moved the state back: units taken before come back no more (bar.lua).
       local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
       local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
       call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', -1, changed + 1))

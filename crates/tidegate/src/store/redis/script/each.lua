@@ -1,10 +1,10 @@
 -- Decides requests of one limiter each, whose limiters have nothing in common, in one call: each as though it had come
--- alone. A call of the store costs more than what most of its scripts do.
+-- alone. A call of the store costs more than the work of most scripts.
 --
 -- ARGV[2] has a character for each key, from 1 up, for the number of its argument; ARGV[3] and so on are the
 -- arguments, each once.
 --
--- Returns a reply for each key: that of dispatch.lua for one limiter. An error stands alone in an array.
+-- Returns a reply for each key, like dispatch.lua for one limiter. An error stands alone in an array.
 
 local sub, byte, format = string.sub, string.byte, string.format
 
@@ -58,7 +58,7 @@ local function ask(key, arg)
     its.step(key, v, arg, now, 'ask', true)
   if changed then
     if changed ~= true and type(changed) == 'number' then
-      -- The clock has moved the state back: what was taken before comes back no more (bar.lua).
+      -- The clock has moved the state back: units taken before come back no more (bar.lua).
       local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
       local lives = math.max(call('PTTL', key), call('PTTL', name), 1)
       call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', -1, changed + 1))

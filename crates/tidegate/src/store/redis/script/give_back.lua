@@ -1,11 +1,13 @@
--- What a settlement or an undo needs beside an ordinary step. An argument ends with four more doubles: when the units were
--- taken (below zero if that is not known), whether for a reservation (1), a lease (2), under another rule (3) or none of
--- these (0), the limit under which they were taken (below zero if that is not known), and the most units that may be in use after more is taken (below zero for any number).
+-- Settles or undoes, in addition to an ordinary step. An argument ends with four more doubles: the time when the units
+-- were taken (below zero if it is not known), their purpose: a reservation (1), a lease (2), another rule (3) or none
+-- of these (0), the limit under which they were taken (below zero if it is not known), and the maximum units that may
+-- be in use after more is taken (below zero for any number).
 
 settles = {}
 
--- Returns what `step` needs to know of the units of an argument; nil if it is not known when they were taken. What was
--- taken before the limiter's bar comes back no more, nor what was taken before a clock that this step finds stepped back.
+-- Returns the facts about the units of an argument that `step` needs; nil if it is not known when they were taken.
+-- Units taken before the limiter's bar come back no more, nor units taken before a clock that this step finds stepped
+-- back.
 function settles.taken(key, v, arg, now, amending)
   local since, of, under = struct.unpack('<ddd', arg, #arg - 31)
   if since < 0 then return nil end
@@ -14,7 +16,7 @@ function settles.taken(key, v, arg, now, amending)
     local W, its = struct.unpack('<d', arg, 42), algorithms[string.byte(arg, 2)]
     local _, _, last = its.step(key, v, arg, 9007199254740992, 'used', true, amending and amending.how)
     if W == 0 then W = 31622400000000 end
-    -- The state may be another one than that which knew the units.
+    -- This may not be the state that the units were taken from.
     if last - now > W or since - math.max(now, last) > W then lost = 9007199254740992 end
   end
   local opened = of == 1 and since

@@ -1,6 +1,6 @@
 -- Takes units as a lease, which is to be spent elsewhere within `life`: the last argument but those that may follow it.
--- The state is prepared, decides, and takes. A lease that is not granted leaves it as it was. The reply is that of
--- one limiter: its state and the time that counts say when the lease ends.
+-- The state is prepared, decides, and takes. A lease that is not granted leaves it as it was. The reply has the form
+-- for one limiter: its state and the time that counts say when the lease ends.
 --
 -- With the verb `undo` units of a lease are given back, as far as the record says that they are taken. The verdict of
 -- the reply is 0 if they are back, 1 if they count no more, and 2 if the record does not have them.
@@ -8,14 +8,14 @@
 -- The second key is the record of the limiter's leases, of any node. It holds 40 bytes for each: the node that took it, and
 -- as doubles the ticket of the node, the units that are taken, when they were taken, and when none of them can come
 -- back any more. The argument of the record is the node and its ticket, and then as doubles: for a lease the lowest
--- ticket of this node and limiter that is not done, so that what is done is dropped here; to give back, the units of the lease
--- that stay taken, and how much earlier than they were taken the others count. So giving back twice is as once.
+-- ticket of this node and limiter that is not done, so that earlier leases are dropped here; to give back, the units of
+-- the lease that stay taken, and the time that the others count as taken earlier. So giving back twice is as once.
 
 local MOST, WIDTH = 256, 40
 local life, ask, record_key, entry = tonumber(args[tail + 2]), step, keys[2], args[first + 2]
 local whose = string.sub(entry, 1, 16)
 
--- Keeps what may still be asked for of the record, and adds a lease.
+-- Keeps the leases in the record that may still be asked for, and adds a lease.
 local function note(units, at, gone)
   local record, node = call('GET', record_key) or '', string.sub(entry, 1, 8)
   local oldest, kept, latest = struct.unpack('<d', entry, 17), {}, at
@@ -35,8 +35,8 @@ local function note(units, at, gone)
   call('SET', record_key, table.concat(kept), 'PXAT', string.format('%d', (ms - ms % 1000) / 1000))
 end
 
--- Takes units out of the record. Returns since when they count, whether they were taken out before, and when all of them
--- have gone at the limit under which they were taken; nothing if it does not have them.
+-- Takes units out of the record. Returns the time since which they count, true if they were taken out before, and the
+-- time when all of them have gone at the limit under which they were taken; nothing if it does not have them.
 local function consume(units)
   local record = call('GET', record_key) or ''
   local stay, earlier = struct.unpack('<dd', entry, 17)
@@ -58,7 +58,7 @@ function step(key, v, arg, now, verb, full, amended)
     local lost, limits = bar(key)
     if v then
       local last, W = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)), struct.unpack('<d', arg, 42)
-      -- The state may be another one than that which knew the units.
+      -- This may not be the state that the units were taken from.
       if last - now > W or taken_at and taken_at - math.max(now, last) > W then lost = 9007199254740992 end
     end
     -- Nothing comes back that was taken so long ago.
@@ -81,7 +81,7 @@ function step(key, v, arg, now, verb, full, amended)
   local prepared, before = v, 0
   if prepare then
     prepared = prepare(key, v, arg, now, life)
-    -- The time from which the clock moves the state back, which a prepared one does not show.
+    -- The time from which the clock moves the state back, which a prepared state does not show.
     if v then before = select(3, ask(key, v, arg, 9007199254740992, 'used', true, amended)) end
   end
   local verdict, at, takes, changed, value, gone, expires, parts, state =

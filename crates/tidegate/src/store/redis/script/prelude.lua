@@ -1,8 +1,8 @@
--- Tidegate's limiters in a store. A script is this file, those of algorithms, and one that runs a step:
+-- Tidegate's limiters in a store. A script is this file, files of algorithms, and a file that runs a step:
 -- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
 -- give_back.lua if units are settled or undone, bar.lua before both, and space.lua if new keys may have no space.
 --
--- KEYS     the keys of the limiters, then that of a remembered answer, if one is remembered, or of the record of
+-- KEYS     the keys of the limiters, then the key of a remembered answer, if there is one, or of the record of
 --          leases (lease.lua)
 -- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
@@ -18,14 +18,14 @@
 --            store's, and then nothing expires; how long a `lease` lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see space.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
--- zero: units to give back), the window, and what the algorithm asks for. A stored state begins with its version
--- (byte 1), the number of the algorithm (2), limit (3 to 6), window (7 to 12), two numbers of the algorithm (13 to
--- 18, 19 to 22), and the revision of these values (23 to 26 and 27 to 33); integers, low byte first.
+-- zero: units to give back), the window, and the numbers that the algorithm asks for. A stored state begins with its
+-- version (byte 1), the number of the algorithm (2), limit (3 to 6), window (7 to 12), two numbers of the algorithm (13
+-- to 18, 19 to 22), and the revision of these values (23 to 26 and 27 to 33); integers, low byte first.
 --
 -- Times are in microseconds. Integers stay below 2^53, so doubles hold them exactly.
 --
--- Each algorithm is a function. What a script captures or calls costs the store more than anything that it
--- computes, so the function runs the verbs of its algorithm in their order, each under its name:
+-- Each algorithm is a function. Captures and calls cost the store more than the computations of a script, so the
+-- function runs the verbs of its algorithm in their order, each under its name:
 --
 --   step(key, v, arg, now, verb, full, amended, taken)
 --     key      only for what is not in `v`
@@ -73,7 +73,7 @@ if not given then
   now = time[1] * 1000000 + time[2]
 end
 
--- Whether the revision of `one`, an argument or a state, is later than that of `other`.
+-- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`.
 local is_later
 if algorithms then
   function is_later(one, other)

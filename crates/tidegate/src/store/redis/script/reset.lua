@@ -1,4 +1,4 @@
--- Removes limiters and all that is known of them. Returns the number of those that existed.
+-- Removes limiters and all that is known of them. Returns the number of limiters that existed.
 local count = redis.call('UNLINK', unpack(KEYS))
 for i = 1, #KEYS do
   local name = KEYS[i] .. '?taken'

@@ -7,7 +7,8 @@ local memory, counts, node = ARGV[tail + 3], ARGV[tail + 4] or '', ARGV[tail + 5
 -- The resource that each new key lacks, by the number of the key: `F` for space, `O` for memory.
 local lacks = {}
 
--- Returns what each of the first keys, or of those with these numbers, lacks, followed by an empty text; nil if none lacks anything.
+-- Returns the resource that each of the first keys, or of the keys with these numbers, lacks, followed by an empty
+-- text; nil if none lacks anything.
 function no_space(count, ks)
   local lacking
   for i = 1, count do
