@@ -159,9 +159,9 @@ impl Kind {
     /// The form, and the text of the database.
     fn form(self, path: &str, hosts: usize) -> Result<(Form, &str), StoreUrlError> {
         match self {
-            Self::Single if hosts > 1 => Err(wrong(
-                "several hosts need redis+cluster://, or redis+sentinel:// for Sentinel",
-            )),
+            Self::Single if hosts > 1 => {
+                Err(wrong("several hosts need redis+cluster://, or redis+sentinel:// for Sentinel"))
+            }
             Self::Single => Ok((Form::Single, path)),
             Self::Cluster if !matches!(path, "" | "0") => {
                 Err(wrong("a cluster has only database 0"))

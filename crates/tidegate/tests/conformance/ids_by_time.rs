@@ -138,7 +138,10 @@ fn a_refusal_changes_no_later_decision_of_its_id_either(case: &Case<'_, dyn Stor
     assert_eq!(refused.3[0].retry_after(), Some(Duration::from_millis(600)));
     assert!(!gate.ask(&ask(500_000, "b")).0);
     let admitted = gate.ask(&ask(1_000_000, "b"));
-    assert!(admitted.0 && !admitted.1, "a request that comes back at that time is admitted under the same id");
+    assert!(
+        admitted.0 && !admitted.1,
+        "a request that comes back at that time is admitted under the same id"
+    );
     assert!(gate.ask(&ask(1_000_001, "b")).1);
 }
 

@@ -176,6 +176,10 @@ fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_
                 }
             }
         });
-        assert_eq!(history.check(true), limit(steps), "{algorithm}: all units of the last limit were had");
+        assert_eq!(
+            history.check(true),
+            limit(steps),
+            "{algorithm}: all units of the last limit were had"
+        );
     }
 }

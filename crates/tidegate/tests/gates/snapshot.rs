@@ -176,7 +176,10 @@ fn a_clock_that_is_behind_the_writers_is_a_step_of_the_clock() {
             assert!(!after.admits(of(&ada)), "{algorithm}: a step of {behind_us} us is no fill");
             // A unit comes back in two windows at most, and another for the step.
             behind.pass(3 * HOUR_US);
-            assert!(after.admits(of(&ada)), "{algorithm}: no caller waits longer for {behind_us} us");
+            assert!(
+                after.admits(of(&ada)),
+                "{algorithm}: no caller waits longer for {behind_us} us"
+            );
         }
     }
 }

@@ -43,7 +43,11 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
     assert!(limiter.admits(Under(&plan, "ada"), 1));
     let reserved = limiter.reserve(Under(&plan, "bob"), 4).unwrap();
     assert_eq!(limiter.settle(Under(&plan, "bob"), reserved, 1).remaining, 4);
-    assert_eq!(limiter.refund(Under(&plan, "bob"), 1).remaining, 4, "it is not known which key took it");
+    assert_eq!(
+        limiter.refund(Under(&plan, "bob"), 1).remaining,
+        4,
+        "it is not known which key took it"
+    );
 }
 
 /// A limiter that is idle makes room, under any plan.

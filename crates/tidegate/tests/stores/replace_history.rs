@@ -58,7 +58,11 @@ async fn history(server: &Server, nodes: usize, algorithm: AlgorithmKind, steps:
     done.store(true, SeqCst);
     tasks.join_all().await;
     let history = Arc::into_inner(history).unwrap();
-    assert_eq!(history.check(nodes == 1), limit(steps), "{algorithm}: all units of the last limit were had");
+    assert_eq!(
+        history.check(nodes == 1),
+        limit(steps),
+        "{algorithm}: all units of the last limit were had"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

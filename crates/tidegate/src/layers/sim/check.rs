@@ -225,7 +225,9 @@ fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
         match by {
             By::Store => {
-                let at = taken_at.get(&request).ok_or("the node admitted units that were never taken")?;
+                let at = taken_at
+                    .get(&request)
+                    .ok_or("the node admitted units that were never taken")?;
                 admitted.push(Admission::at(*at, net));
             }
             By::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
