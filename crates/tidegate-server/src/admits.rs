@@ -1,4 +1,4 @@
-//! What holds for whatever a caller sends, used by the invariants of each protocol: it admits no more than its limit.
+//! An invariant of every protocol: no input of a caller admits more than the limit.
 
 use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 

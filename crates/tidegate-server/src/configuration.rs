@@ -1,4 +1,4 @@
-//! The configuration in force: the text it was read from, and how another one takes its place.
+//! The configuration in force: its text, and its replacement by another configuration.
 
 mod put;
 mod rewrite;
@@ -25,7 +25,7 @@ pub(crate) use watch::watch;
 
 /// The one field of `[server]` that a running server follows.
 const LOG_LEVEL: &str = "log_level";
-/// The most changes that one log line names.
+/// The largest number of changes that a log line names.
 const MOST_NAMED: usize = 20;
 
 /// The keys of the tags: a tag is in logs, and must not help to find a password in the text.
@@ -82,7 +82,7 @@ struct Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Signal,
-    /// The watch saw that the file is another one.
+    /// The watch saw that the file has changed.
     Watch,
 }
 
@@ -165,8 +165,8 @@ impl Configuration {
         )
     }
 
-    /// Follows a text whose rules are in force by now. Its tag comes last: who reads the tag and
-    /// then the rules never has a newer tag than rules.
+    /// Follows a text whose rules are in force by now. Its tag is set last, so that a caller who reads the tag and then
+    /// the rules never has a tag newer than the rules.
     fn follow(&self, level: Level, server: &SectionValues, text: String) {
         self.level.set(level);
         let before = self.loaded();

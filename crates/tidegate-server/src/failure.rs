@@ -46,7 +46,7 @@ impl Failure {
         Self { code, ..self }
     }
 
-    /// Prints the message on standard error; if that fails, nobody is there to read it.
+    /// Prints the message on standard error. An error of the write is ignored, because no reader is left.
     pub(crate) fn report(&self) -> ExitCode {
         self.report_to(|message| drop(writeln!(std::io::stderr(), "{message}")))
     }

@@ -1,5 +1,4 @@
-//! The limiters of the server, in this process or in a store that nodes share, behind one
-//! interface.
+//! The limiters of the server, in this process or in a store that nodes share, with one interface.
 
 mod decided;
 mod events;
@@ -77,8 +76,8 @@ pub(crate) struct Limiters {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Decide, and take if all rules admit. If the rules that refuse let a request wait, the answer
-    /// waits; a client that goes away meanwhile takes nothing.
+    /// Decide, and take if all rules admit. If the rules that refuse let a request wait, the answer waits. A client
+    /// that leaves before it takes nothing.
     Check,
     /// Return the answer of a check that does not wait; take nothing.
     Peek,

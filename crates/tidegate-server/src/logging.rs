@@ -155,6 +155,6 @@ fn tell_of_dropped(since: u64, in_all: u64) {
     tracing::warn!(
         lines = since,
         in_all,
-        "log lines were dropped: nobody read standard error in time"
+        "log lines were dropped: standard error was not read in time"
     );
 }

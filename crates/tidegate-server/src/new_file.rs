@@ -1,4 +1,4 @@
-//! A file that takes the place of another: the old content or the new one is there, at any instant.
+//! A file that replaces another file atomically.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// A file next to the one whose place it takes. It is removed if it does not come that far.
+/// A file next to the file that it replaces. It is removed if it never takes its place.
 pub(crate) struct NewFile {
     new: NamedTempFile,
     path: PathBuf,
@@ -19,8 +19,8 @@ impl NewFile {
         Ok(Self { new, path: path.to_owned() })
     }
 
-    /// Creates it under a name that is always the same, in place of one that a process left which was killed. No other
-    /// process may do that meanwhile.
+    /// Creates it under a fixed name, in place of a file that a killed process left. No other process may do the same
+    /// at the same time.
     pub(crate) fn alone_beside(path: &Path) -> io::Result<Self> {
         let name = with_suffix(path, ".new");
         if let Err(error) = fs::remove_file(&name)
@@ -41,12 +41,12 @@ impl NewFile {
     /// Puts what was written on disk, and then in place.
     ///
     /// # Errors
-    /// Returns why it cannot be; the old one is in place then.
+    /// Returns the error of the write. The old file stays in place then.
     pub(crate) fn put_in_place(self) -> io::Result<()> {
         let Self { new, path } = self;
         new.as_file().sync_all()?;
         new.persist(&path).map_err(|error| error.error)?;
-        // The new content is there; only a power failure could still bring the old one back.
+        // The new content is in place. Only a power failure could still bring the old content back.
         if let Err(error) = File::open(folder(&path)).and_then(|folder| folder.sync_all()) {
             tracing::warn!(%error, file = %path.display(), "the folder can not be synced");
         }

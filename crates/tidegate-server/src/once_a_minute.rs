@@ -21,7 +21,7 @@ impl OnceAMinute {
         Self { from_us: AtomicU64::new(0), withheld: AtomicU64::new(0) }
     }
 
-    /// The number of events that were withheld since the last one that passed, if this one passes.
+    /// The number of events that were withheld since the last event that passed, if this event passes.
     pub(crate) fn passes(&self, clock: &impl Clock) -> Option<u64> {
         let now_us = clock.now().as_micros();
         let from_us = self.from_us.load(Relaxed);
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Defect,
 }
 
-/// Warns of a request that is not decided: what is wrong with it, and from whom it came.
+/// Warns of a request that is not decided, with the mistake and the peer.
 #[cold]
 pub(crate) fn warn_of(kind: Kind, reason: &str) {
     static KINDS: [OnceAMinute; 6] = [const { OnceAMinute::new() }; 6];

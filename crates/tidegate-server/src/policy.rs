@@ -28,7 +28,7 @@ impl Wrong {
         Self::Whole(Failure::configuration(errors))
     }
 
-    /// One line for each error: its place, what was expected, and what may be meant.
+    /// One line for each error: its place, the expected text, and a suggestion.
     pub(crate) fn lines(&self) -> Vec<String> {
         match self {
             Self::Text(found) => found.iter().map(mistakes::line).collect(),
@@ -108,7 +108,7 @@ fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
     without_effect.chain(alone(of))
 }
 
-/// What is missing for a rule that is split among the nodes of a store, if there is no store.
+/// The error of a rule that is split among the nodes of a store, if there is no store.
 fn alone(rule: &PolicyRule) -> Option<String> {
     rule.spec().split.then(|| {
         format!(

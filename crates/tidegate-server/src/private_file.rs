@@ -1,4 +1,4 @@
-//! Files of secrets, and of what was used: whether other users of the machine may read or write them.
+//! Checks whether other users of the machine may read or write a file of secrets or a snapshot.
 
 use std::io;
 use std::path::Path;

@@ -15,8 +15,8 @@ use crate::sample_request::SampleRequest;
 /// The result of a check; `None` while it is under way.
 type Found = Option<bool>;
 
-/// Checks the limiters now and then. One check at a time serves all probes meanwhile: checks that
-/// hang do not pile up, and no probe waits behind others.
+/// Checks the limiters now and then. A check serves all probes that arrive while it runs, so checks that hang do not
+/// pile up, and probes do not wait for each other.
 pub(crate) struct Probe {
     limiters: Arc<Limiters>,
     /// The time for which a check is waited for.
@@ -43,7 +43,7 @@ impl Probe {
         Some(found.is_ok_and(|found| *found == Some(true)))
     }
 
-    /// The check that is under way, or a new one.
+    /// The check that is under way, or a new check.
     fn under_way(&self) -> watch::Receiver<Found> {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();

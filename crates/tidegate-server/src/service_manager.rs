@@ -13,9 +13,9 @@ use crate::stop::Stop;
 /// Longest time that a manager may take to receive a notification.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs `work` to its end, and meanwhile notifies the manager that the server is ready, and that it
-/// stops once it drains. Nothing is sent unless the variable `NOTIFY_SOCKET` is set. If the first
-/// notification cannot be sent, that is logged, and the second one is not tried.
+/// Runs `work` to its end. The manager is notified that the server is ready, and that it stops once it drains. Nothing
+/// is sent unless the variable `NOTIFY_SOCKET` is set. If the first notification cannot be sent, the error is logged,
+/// and the second notification is not tried.
 pub(crate) async fn notify_during<T>(work: impl Future<Output = T>, mut stop: Stop) -> T {
     let mut work = pin!(work);
     let is_notified = tokio::select! {

@@ -55,7 +55,7 @@ impl SnapshotFile {
         match opened.try_lock() {
             Ok(()) => Ok(Self { path, _lock: opened, failed: None }),
             Err(TryLockError::WouldBlock) => Err(failed(
-                "another server uses it: stop that one, or give this one a file of its own",
+                "another server uses it: stop that server, or give this server a file of its own",
             )),
             Err(TryLockError::Error(error)) => {
                 Err(failed(&format!("{} can not be locked: {error}", lock.display())))
@@ -89,7 +89,7 @@ impl SnapshotFile {
                     idle = loaded.idle,
                     answers = loaded.answers,
                     age_s = age.as_secs(),
-                    "the snapshot is loaded: what was used stays used"
+                    "the snapshot is loaded: usage before the restart still counts"
                 );
                 if loaded.dropped + loaded.without_space > 0 {
                     let (dropped, without_space) = (loaded.dropped, loaded.without_space);
@@ -148,7 +148,7 @@ impl SnapshotFile {
         Ok(Writing { running, thread })
     }
 
-    /// Writes the limiters, and counts and logs how that went. A failure is logged when it is another one than before.
+    /// Writes the limiters, and counts and logs the result. A failure is logged if it differs from the last failure.
     fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
         let (clock, counts) = (SystemClock::new(), &limiters.counts().snapshots);
         let began = clock.now();
@@ -165,7 +165,7 @@ impl SnapshotFile {
                 let error = error.to_string();
                 if self.failed.as_ref() != Some(&error) {
                     let file = self.path.display();
-                    tracing::error!(%file, error, "the snapshot can not be written; the one before stays");
+                    tracing::error!(%file, error, "the snapshot can not be written; the previous snapshot stays");
                 }
                 self.failed = Some(error);
                 None
@@ -200,7 +200,7 @@ impl Writing {
     }
 }
 
-/// Opens a file, or creates it in its own folder: a link that somebody puts there is not followed to create another.
+/// Opens a file, or creates it in its own folder: a link in its place is not followed to create another file.
 fn open_lock(path: &Path) -> io::Result<File> {
     match private(OpenOptions::new().create_new(true).write(true)).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {

@@ -22,7 +22,7 @@ pub(super) fn or_off(text: &str) -> Result<Where, String> {
     if text.eq_ignore_ascii_case("off") { Ok(Where::Off) } else { parse(text).map(Where::At) }
 }
 
-/// The address, or the error, what was expected, and an example with the port that was meant.
+/// Parses an address. An error names the mistake and the expected form, with the intended port in the examples.
 fn parse(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = port_of(text).unwrap_or(USUAL_PORT);

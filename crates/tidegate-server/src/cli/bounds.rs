@@ -14,7 +14,7 @@ use crate::listener::Bounds;
 /// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 
-/// The least and the most memory of reservations.
+/// The smallest and the largest memory of reservations.
 const MEMORY: RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// The options of `serve`.

@@ -1,4 +1,4 @@
-//! `tidegate completions`: what a shell reads to complete commands and flags.
+//! `tidegate completions` prints the script with which a shell completes commands and flags.
 
 use std::process::ExitCode;
 

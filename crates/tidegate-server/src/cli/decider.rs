@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::policy;
 use crate::stop::Stop;
 
-/// The longest time that one decision of a replay in a store may take.
+/// The longest time that a single decision of a replay may take in a store.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limiters that start fresh and use the time of the trace.

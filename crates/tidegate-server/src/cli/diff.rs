@@ -1,4 +1,4 @@
-//! `tidegate diff`: what changes from one configuration to another, and for whom.
+//! `tidegate diff` shows the changes between two configurations, and the callers that they affect.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

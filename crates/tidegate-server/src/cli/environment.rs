@@ -1,4 +1,4 @@
-//! What a server is told outside its file: the flags and variables that hold, and variables that no command knows.
+//! The settings of a server outside its file: the flags and variables in force, and variables that no command knows.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,7 +12,8 @@ use super::guard;
 /// The prefix of all variables.
 const PREFIX: &str = "TIDEGATE_";
 
-/// What Kubernetes sets in each container for a service that is named `tidegate`, or `tidegate-...`.
+/// The endings of the variables that Kubernetes sets in each container for a service that is named `tidegate`, or
+/// `tidegate-...`.
 const OF_SERVICES: [&str; 3] = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
 
 /// The flags and variables around a server.
@@ -33,8 +34,8 @@ impl Surroundings {
         Self { settings: settings(cli, given).unwrap_or_default(), unknown }
     }
 
-    /// Logs where settings come from, and a warning for each variable that means nothing. The file may name variables of
-    /// its own, such as that of a password.
+    /// Logs where settings come from, and a warning for each variable that means nothing. The file may name further
+    /// variables, such as the variable that holds a password.
     pub(super) fn log(&self, file: &str) {
         if !self.settings.is_empty() {
             let settings = self.settings.join(", ");
@@ -89,7 +90,7 @@ fn unknown(
             let capitals = name.to_ascii_uppercase();
             let given = capitals.strip_prefix(PREFIX)?;
             let meant = nearest_word(given, &words).map(|meant| format!("{PREFIX}{meant}"));
-            // In small letters it may be a variable of somebody else.
+            // A name in small letters may belong to another program.
             (meant.is_some() || name.starts_with(PREFIX)).then_some((name, meant))
         })
         .collect();

@@ -25,7 +25,7 @@ const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 const ADMIN_READ_TOKEN: &str = "TIDEGATE_ADMIN_READ_TOKEN";
 
-/// The variables with tokens: what a server takes, and what a command presents.
+/// The variables with tokens: the tokens that a server accepts, and the token that a command presents.
 pub(super) const TOKENS: [&str; 5] =
     [TOKEN, ADMIN_TOKEN, ADMIN_READ_TOKEN, CLIENT_TOKEN, OPERATOR_TOKEN];
 /// The token of a command that asks as a client. It has another name than what a server takes, so that it can be
@@ -44,12 +44,12 @@ pub(super) const SECRETS: [sources::Secret; 3] = [
 /// The options of `serve`. Every listener is protected alike, except for the token of the admin
 /// listener.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Who may ask")]
+#[command(next_help_heading = "Access")]
 #[group(skip)]
 pub(super) struct Args {
     /// Encrypt every listener with this certificate
     ///
-    /// PEM; those of its issuers follow the server's own
+    /// PEM, with the server's own certificate first and the certificates of its issuers after it
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file())]
     tls_cert: Option<PathBuf>,
 
@@ -63,8 +63,8 @@ pub(super) struct Args {
 
     /// Answer only clients with a token of this file
     ///
-    /// One per line, behind which `verbs=reserve,settle` grants it more than --public-verbs; or TIDEGATE_TOKEN, the
-    /// token itself
+    /// One token per line; `verbs=reserve,settle` after a token grants it more than --public-verbs. Or set
+    /// TIDEGATE_TOKEN to the token itself
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
 
@@ -79,8 +79,7 @@ pub(super) struct Args {
     )]
     certificate_verbs: Vec<CertificateVerb>,
 
-    /// Tokens of the admin listener, by default those of the other listeners; or
-    /// TIDEGATE_ADMIN_TOKEN
+    /// Tokens of the admin listener, by default the tokens of the other listeners; or TIDEGATE_ADMIN_TOKEN
     #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file(), hide_short_help = true)]
     admin_token_file: Option<PathBuf>,
 
@@ -90,7 +89,7 @@ pub(super) struct Args {
 
     /// Names in client certificates of operators who may change everything, separated by commas
     ///
-    /// With --tls-client-ca, who has neither this nor a token of --admin-token-file only reads
+    /// With --tls-client-ca, operators with neither such a name nor a token of --admin-token-file only read
     #[arg(
         long,
         value_name = "NAME",
@@ -100,7 +99,7 @@ pub(super) struct Args {
     )]
     admin_changers: Vec<String>,
 
-    /// Names in client certificates of operators who only read, whatever their token, separated by commas
+    /// Names in client certificates of operators who only read, with any token, separated by commas
     #[arg(
         long,
         value_name = "NAME",
@@ -128,8 +127,7 @@ fn certificate_verb(text: &str) -> Result<CertificateVerb, String> {
     Ok(CertificateVerb::new(name.to_owned(), verbs::verb(verb)?))
 }
 
-/// The options of the listeners for clients, cloned for each protocol, and of the one for
-/// operators.
+/// The options of the listeners for clients, cloned for each protocol, and of the listener for operators.
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
@@ -248,7 +246,7 @@ impl Args {
         Ok(ListenerOptions { public: options(secret), admin, clients, access, token_files })
     }
 
-    /// The files of tokens, each of which is in one place, because it would have two roles else.
+    /// The files of tokens. No token may be in two of them, because it would have two roles.
     fn token_files(
         &self,
         secrets: [(Kind, &Option<Secret>); 3],
@@ -367,8 +365,8 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             %at,
-            "{option} is not on loopback and asks for neither a token nor a certificate: whoever reaches it \
-             can spend anybody's limit; see --token-file and --tls-client-ca"
+            "{option} is not on loopback and asks for neither a token nor a certificate: anyone who reaches it \
+             can spend every caller's limit; see --token-file and --tls-client-ca"
         );
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
         let file = &source.name;
         let bad = source.bad_lines.count;
         if source.is_cut {
-            let lines = "what is reported is of the lines up to where the damage was noticed";
+            let lines = "the report covers the lines up to where the damage was noticed";
             faults.push(Failure::new(format!(
                 "{file} is damaged: {lines}; it may begin before that, so some of these may be wrong"
             )));
@@ -77,7 +77,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
         if !flags.allow_unreadable && u128::from(bad) * 100 > u128::from(all) {
             let first = source.bad_lines.first.first().map_or(1, |line| line.line_number);
             faults.push(Failure::new(format!(
-                "{bad} of {all} lines of {file} can not be read, which is more than 1%: what is reported is of the \
+                "{bad} of {all} lines of {file} can not be read, which is more than 1%: the report covers the \
                  others. --explain-line {first} shows how a line is read, --log-format says how lines of another \
                  format are, and --allow-unreadable accepts them"
             )));
@@ -112,7 +112,7 @@ pub(super) fn each<D: Send>(
         scope.spawn(move || {
             while let Some(next) = next_decided(&mut sorted, &decide).transpose() {
                 let ends = next.as_ref().map_or(true, |next| next.ended.is_err());
-                // If nobody receives, recording failed.
+                // If the receiver is gone, recording failed.
                 if send.send(next).is_err() || ends {
                     break;
                 }

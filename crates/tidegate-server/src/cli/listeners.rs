@@ -104,7 +104,7 @@ pub(super) fn check(listeners: [(&str, Where); 5]) -> Result<(), Failure> {
     let [clients @ .., _operators, _probes] = &listeners;
     if clients.iter().all(|(_, address)| *address == Where::Off) {
         return Err(Failure::configuration(
-            "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
+            "tidegate: --http, --grpc and --resp are all off, so no client could ask for a decision: leave \
              one of them on",
         ));
     }

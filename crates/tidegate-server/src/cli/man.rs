@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Print the manual page, or write those of all commands
+/// Print the manual page, or write the pages of all commands
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidegate man | man -l -

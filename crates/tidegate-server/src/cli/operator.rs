@@ -33,7 +33,7 @@ use connection::Connection;
 use events::Events;
 use server_url::ServerUrl;
 
-/// The prefix of the types of problems, by which an answer of Tidegate is known.
+/// The prefix of the types of Tidegate's problems. It tells its answers from answers of other servers.
 const PROBLEM: &str = "urn:problem-type:tidegate:";
 
 /// The admin listener of a server, and how to reach it.
@@ -172,7 +172,7 @@ impl Listener {
     }
 }
 
-/// The first token of the file, or that of the variable.
+/// The first token of the file, or the token of the variable.
 fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Failure> {
     let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));
     let said = match env::var(variable) {

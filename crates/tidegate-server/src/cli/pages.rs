@@ -14,7 +14,7 @@ use super::{Cli, serve};
 /// The ways in which pages run the program.
 const STARTS: [&str; 3] = ["tidegate ", "cargo run --release -- ", "./target/release/tidegate "];
 
-/// A section without rules is tried next to this one.
+/// An example section without rules is checked together with this rule.
 const RULE: &str = "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
 
 /// The path and the text of every page.

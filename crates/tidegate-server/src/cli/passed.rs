@@ -1,6 +1,6 @@
 //! Listening sockets that a service manager such as systemd opens and passes on (`LISTEN_FDS`).
 //!
-//! They stay open while the server is replaced: who connects meanwhile waits until the next one accepts.
+//! They stay open while the server is replaced: clients that connect in this time wait until the next server accepts.
 
 use std::env;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! `tidegate script`: the Lua by which an algorithm decides in a store, and a shell line that runs it by hand.
+//! `tidegate script` prints the Lua script of an algorithm, and a shell line that runs it by hand.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada",
-    after_long_help = "The text is the one that the store gets for a limiter that is asked alone, after comments with the shell
+    after_long_help = "The store gets this text for a limiter that is asked alone. The comments before it hold the shell
 line and the meaning of its argument. That line asks a Redis at 127.0.0.1:6379; name another by REDIS, such as
 REDIS='redis-cli -p 6380'.
 
@@ -89,8 +89,8 @@ fn quoted(bytes: &[u8]) -> String {
     })
 }
 
-/// Comments that name the parts of an argument, and say what the replies are. The numbers behind the
-/// beginning of a state are named as the script reads them.
+/// Comments that name the parts of an argument, and explain the replies. The numbers after the head of a state have the
+/// names that the script gives them.
 fn meaning(argument: &[u8], script: &str) -> String {
     let (head, numbers) = argument.split_at(argument.len().min(33));
     let number = |from: usize, to: usize| {
@@ -111,7 +111,7 @@ fn meaning(argument: &[u8], script: &str) -> String {
          --   13-18  {}, and\n--   19-22  {}: of the algorithm\n\
          --   23-33  revision {} of the values, loaded at {} us\n\
          --   34-    doubles: {}\n\
-         -- A third word, '\"peek\"', only looks. How to read the reply: one text in quotes means that the units were\n\
+         -- A third word, '\"peek\"', only looks. To read the reply: one text in quotes means that the units were\n\
          -- taken, and is the new state; a list begins with the verdict (0 admits, 1 denies, 2 never admits), and goes on\n\
          -- with the time, the time that counts, and the state. Two texts: the key was written under another rule.\n\n",
         number(0, 1),

@@ -41,9 +41,8 @@ const LAST_WRITES: Duration = Duration::from_secs(4);
 /// Most connections of probes: they have no share of the file handles.
 const PROBES: u32 = 16;
 
-/// Serves until a signal comes and the requests under way are done. `given` are the words from
-/// `serve` on, of which `args` are made: what they and the environment leave open, `[server]` of the
-/// file decides.
+/// Serves until a signal comes and the requests under way are done. `args` are parsed from `given`, the words from
+/// `serve` on. Settings that neither they nor the environment give come from `[server]` of the file.
 pub(super) fn run(
     args: &Args,
     given: &[OsString],

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Digits behind the point.
+/// Digits after the decimal point.
 const PLACES: u32 = 6;
 /// Parts of one percent.
 const PARTS: u64 = 10_u64.pow(PLACES);

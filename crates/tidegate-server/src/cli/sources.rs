@@ -1,8 +1,8 @@
 //! The sources of a command's settings, strongest first: its flags, their variables, and the fields
 //! of the same names in a section of the configuration file.
 //!
-//! The flags of the command are the one list of settings. A field of the file becomes a flag before
-//! those that were given, so all of them are read by the same parsers.
+//! The flags of the command are the only list of settings. A field of the file becomes a flag before the given flags,
+//! so the same parsers read all of them.
 
 use std::any::TypeId;
 use std::env;
@@ -159,7 +159,7 @@ fn check(command: &Command, flag: &str, value: &OsStr) -> Result<(), String> {
             Err("expected a text in UTF-8".to_owned())
         }
         Err(error) if error.kind() == ErrorKind::InvalidValue => Err(not_one_of(&error)),
-        // Other flags that this one needs may come from elsewhere.
+        // The flags that this flag requires may come from another source.
         _ => Ok(()),
     }
 }

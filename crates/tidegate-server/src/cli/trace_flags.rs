@@ -1,4 +1,4 @@
-//! The flags of a trace: its files, how their lines are read, and whether some may be unreadable.
+//! The flags of a trace: its files, the format of their lines, and the permission to skip unreadable lines.
 
 use std::path::PathBuf;
 

@@ -40,7 +40,7 @@ pub(crate) enum Refused {
     Unconditional,
     /// The configuration in force has another tag, which this is.
     Stale(String),
-    /// The file cannot be written, or is not the one that was loaded.
+    /// The file cannot be written, or it has changed since it was loaded.
     Conflict(String),
     Wrong(Wrong),
 }
@@ -78,7 +78,7 @@ impl Configuration {
                 tracing::warn!(
                     cause = who,
                     why,
-                    "a configuration was refused; the one before stays"
+                    "a configuration was refused; the previous configuration stays in force"
                 );
             }
         }
@@ -128,7 +128,7 @@ impl Configuration {
     }
 }
 
-/// Returns whether a list of tags, or `*`, has this one.
+/// Returns whether a list of tags, or `*`, contains this tag.
 fn has(tags: &str, etag: &str) -> bool {
     tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == etag)
 }

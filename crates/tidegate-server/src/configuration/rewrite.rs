@@ -1,4 +1,4 @@
-//! Writes the file of the configuration: the old content or the new one is there, at any instant.
+//! Replaces the content of the configuration file atomically.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
@@ -8,15 +8,15 @@ use tidegate::config;
 
 use crate::new_file::NewFile;
 
-const CHANGED: &str = "its content is not what was loaded: somebody else has changed it";
+const CHANGED: &str = "it has changed since it was loaded";
 
-/// A file with the new content next to the old one, ready to take its place.
+/// A file with the new content next to the old file, ready to take its place.
 pub(super) struct Rewrite {
     new: NewFile,
     path: PathBuf,
-    /// The content of the old one.
+    /// The content of the old file.
     loaded: String,
-    /// The old one; it keeps other servers from the file until this is dropped.
+    /// The old file, whose lock keeps other servers from it until this is dropped.
     lock: File,
 }
 
@@ -47,10 +47,10 @@ impl Rewrite {
         Ok(Self { new, path, loaded: loaded.to_owned(), lock })
     }
 
-    /// Puts the new content in place, if the old one is there still.
+    /// Puts the new content in place, if the old content is still there.
     ///
     /// # Errors
-    /// Returns why it cannot be, or that the file has changed; what was in place stays there then.
+    /// Returns the reason if it cannot, or that the file has changed. The old content stays in place then.
     pub(super) fn commit(self) -> Result<(), String> {
         let Self { new, path, loaded, lock } = self;
         check(&path, &loaded)?;

@@ -1,8 +1,7 @@
 //! Watches the file of the configuration: its metadata twice a second, its content once that rests.
 //!
-//! A path is looked at rather than a file: editors rename, and Kubernetes swaps the link of a folder
-//! above. What changed since the last look may be half-written, so it is read only when a second look
-//! finds it the same.
+//! It watches a path rather than a file: editors rename files, and Kubernetes swaps a link above them. A changed file
+//! may be half-written, so it is read only when a second look finds it unchanged.
 
 use std::fs::{self, Metadata};
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tidegate::{Clock, SystemClock};
 
-/// The attempts since the start, and when the last one ended.
+/// The attempts since the start, and the time when the last attempt ended.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     succeeded: AtomicU64,

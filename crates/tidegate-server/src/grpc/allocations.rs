@@ -41,8 +41,8 @@ fn a_decision_allocates_its_messages_and_no_more() {
             assert!(matches!(decided, Poll::Ready(Ok(_))));
         })
     };
-    // One in sixteen decisions is looked at for the most frequent keys, and allocates more if the key is not among them,
-    // as when their minute has just begun.
+    // The count of frequent keys samples one in sixteen decisions. A sampled decision allocates more if its key is not
+    // counted yet, as when a new minute has just begun.
     let least = (0..100).map(|_| decide().count_total).min();
     assert_eq!(least, Some(OF_A_DECISION));
 }

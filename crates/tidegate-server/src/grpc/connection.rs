@@ -111,8 +111,7 @@ mod tests {
         assert!(called.send.is_closed());
     }
 
-    /// The call has been admitted, so only idleness ends the connection; pings are answered
-    /// meanwhile.
+    /// The call has been admitted, so only idleness ends the connection, although the client answers pings.
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
         let short = Duration::from_secs(1);

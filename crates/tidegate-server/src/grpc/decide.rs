@@ -115,9 +115,9 @@ impl Decider {
         Status::permission_denied(format!("a descriptor gives hits back (is_negative_hits): {why}"))
     }
 
-    /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the
-    /// check, and so refuses nothing; its status shows the limit right after the refund. Returns the answer of the
-    /// check and that of the refund, if one was given; if nothing is charged the first is the refund's.
+    /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the check,
+    /// and so refuses nothing; its status shows the limit right after the refund. Returns the answer to the check, and
+    /// the answer to the refund if units were refunded. If nothing is charged, the first answer is the refund's.
     async fn refund_then_check<'q>(
         &self,
         domain: &str,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The size of the buffer, in bytes. While it is full, writes and flushes send it first.
 const CAPACITY: usize = 16 << 10;
 
-/// The stream of a connection, with a buffer. What is written is sent by [`Gathered::send`], when the buffer is full,
+/// The stream of a connection, with a buffer. Written bytes are sent by [`Gathered::send`], when the buffer is full,
 /// and at a shutdown. A flush returns the error of the last send.
 #[derive(Debug)]
 pub(super) struct Gathered<S>(Arc<Mutex<Writes<S>>>);

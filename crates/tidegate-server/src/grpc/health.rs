@@ -18,7 +18,7 @@ use crate::probe::Probe;
 /// The service whose health is reported.
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
-/// How often the health is checked for a client that watches it.
+/// The time between two checks of the health for a client that watches it.
 const EVERY: Duration = Duration::from_secs(1);
 
 type HealthReply = Result<HealthCheckResponse, Status>;

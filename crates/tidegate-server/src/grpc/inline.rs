@@ -17,8 +17,7 @@ use super::gathered::Gathered;
 use crate::listener::{Watched, source};
 
 thread_local! {
-    /// The waker of the connection that is polled, and of the one that polls a call in place; 0 for
-    /// none.
+    /// The number of the connection that is polled, and of the connection that polls a call in place; 0 for none.
     static POLLED: Cell<usize> = const { Cell::new(0) };
     static CALLED: Cell<usize> = const { Cell::new(0) };
 }
@@ -64,7 +63,7 @@ pub(super) struct Connection<C, S> {
     stream: Gathered<S>,
     /// True if other tasks had their turn since it had something to send.
     has_yielded: bool,
-    /// The waker of its task, and the one that it is polled with, by its number.
+    /// The waker of its task, and the waker that it is polled with, which has its number.
     task: Waker,
     quiet: Waker,
     number: usize,
@@ -204,7 +203,7 @@ mod tests {
         let [one, other] = [0, 1].map(|number: usize| Waker::from(Arc::clone(&counting[number])));
         let woken = || [0, 1].map(|number: usize| counting[number].0.load(Relaxed));
         let (give, given) = std::sync::mpsc::channel::<Waker>();
-        // The other connection waits for something that a call of this one does.
+        // The other connection waits for an effect of this connection's call.
         let mut waits = of(poll_fn(|cx| {
             give.send(cx.waker().clone()).unwrap();
             Poll::<()>::Pending

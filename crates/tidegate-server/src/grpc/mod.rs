@@ -54,7 +54,7 @@ pub(crate) struct Choices {
 /// The answer to a request that is not understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum BadRequest {
-    /// OVER_LIMIT, with the reason in the metadata: refused, whatever the proxy does with errors
+    /// OVER_LIMIT, with the reason in the metadata: the proxy refuses the request, however it handles errors
     #[default]
     OverLimit,
     /// A gRPC error: the proxy acts by its `failure_mode_deny`
@@ -64,7 +64,7 @@ pub(crate) enum BadRequest {
 /// The refusal of a request because the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Unavailable {
-    /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails
+    /// OVER_LIMIT: the proxy refuses the request, however it handles a failing rate limit service
     #[default]
     OverLimit,
     /// The gRPC error UNAVAILABLE: the proxy acts by its `failure_mode_deny`

@@ -32,11 +32,11 @@ pub(super) fn entries(message: &RateLimitRequest) -> Result<Entries<'_>, Status>
     Ok(message.entries().collect())
 }
 
-/// The descriptors of a message, some of which may give units back.
+/// The descriptors of a message. Some of them may give units back.
 pub(super) struct Question<'e> {
     /// All of them in order, each with its units and its limit.
     pub(super) descriptors: SmallVec<[Descriptor<'e>; DESCRIPTORS_AT_HAND]>,
-    /// Whether each of them gives its units back; empty if none does.
+    /// For each of them, true if it gives its units back; empty if none does.
     gives_back: Vec<bool>,
 }
 
@@ -103,7 +103,7 @@ impl<'e> Question<'e> {
     }
 }
 
-/// The units of a descriptor: its own, else those of the request, where 0 means 1.
+/// The units of a descriptor: its own, else the units of the request, where 0 means 1.
 fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
     let of_request = || u64::from(message.hits_addend.max(1));
     descriptor.hits_addend.unwrap_or_else(of_request)
@@ -112,7 +112,7 @@ fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
 fn check(message: &RateLimitRequest) -> Result<(), Status> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {
-            "the domain is empty: expected that of the rules".to_owned()
+            "the domain is empty: expected the domain of the rules".to_owned()
         }
         0 => "there are no descriptors: expected one at least".to_owned(),
         1..=MOST_DESCRIPTORS => {

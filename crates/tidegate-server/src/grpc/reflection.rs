@@ -7,7 +7,7 @@ use super::tonic_service::TonicService;
 /// The rate limit service and all types of its messages, as Envoy publishes them.
 const DESCRIPTORS: &[u8] = include_bytes!("rls.bin");
 
-/// The service, in the current version and the first one.
+/// The service, in its current and its first version.
 pub(super) fn servers() -> Vec<TonicService> {
     match (known().build_v1(), known().build_v1alpha()) {
         (Ok(v1), Ok(v1_alpha)) => vec![TonicService::new(v1), TonicService::new(v1_alpha)],

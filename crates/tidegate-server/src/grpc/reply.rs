@@ -28,8 +28,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Counts a long answer as under way until its end; any other one is done, except that the
-    /// client has to read it.
+    /// Counts a long answer as under way until its end. Any other answer is complete and only has to be read.
     pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
         match self {
             Self::Tonic(body, Some((kept, _))) => Self::Tonic(body, Some((kept, under_way))),

@@ -44,7 +44,7 @@ pub(crate) struct HeaderValue {
     pub(crate) value: String,
 }
 
-/// Whether a request or a descriptor is within its limits.
+/// The verdict on a request or a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub(crate) enum Code {

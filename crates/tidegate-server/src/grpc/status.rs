@@ -17,7 +17,7 @@ pub(super) fn of(
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0))
 }
 
-/// The statuses of descriptors that gave units back: never over the limit, whatever is left.
+/// The statuses of descriptors that gave units back. They are never over the limit, even with no units left.
 pub(super) fn of_refunds(
     answer: &Answer<'_>,
     descriptors: usize,
@@ -25,9 +25,9 @@ pub(super) fn of_refunds(
     (0..descriptors).map(|number| within(answer, number))
 }
 
-/// The status of one descriptor, by the rule that refuses it for longest, else by the one with the
-/// fewest remaining units. A descriptor without a cost is never over the limit, except with
-/// reported usage, where it is a look.
+/// The status of one descriptor, by the rule that refuses it for longest, else by the rule with the fewest remaining
+/// units. A descriptor without a cost is never over the limit, except under reported usage, where it asks whether the
+/// limit is reached.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
     let own = || answer.enforced().filter(|matched| matched.is_matched_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
@@ -47,8 +47,8 @@ fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
 }
 
 fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> DescriptorStatus {
-    // Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers come too early.
-    // What is closed is so until its rule changes, which no window tells.
+    // Whole seconds, rounded up: the proxy reads only whole ones, and rounding down would let callers come too early. A
+    // limit of 0 stays closed until its rule changes, so no duration fits.
     let wait = wait.filter(|_| matched.decision().limit > 0);
     let reset = wait.map(|wait| Duration { seconds: wait.as_secs_ceil().cast_signed(), nanos: 0 });
     DescriptorStatus {

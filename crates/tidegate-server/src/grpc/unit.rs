@@ -50,10 +50,9 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// A limit of this name: `requests` in `window_us`, in the longest unit of which the window is a multiple. A window
-    /// shorter than a second becomes a rate per second, with the requests rounded down. Any other
-    /// window that is not of whole seconds is rounded up. So the rate is never higher than the
-    /// limit.
+    /// A limit of this name: `requests` in `window_us`, in the longest unit that divides the window. A window shorter
+    /// than a second becomes a rate per second, with the requests rounded down. Any other window that is not of whole
+    /// seconds is rounded up. So the rate is never higher than the limit.
     pub(super) fn new(name: &str, requests: u64, window_us: u64) -> Self {
         let Some(requests) = per_second_at_least(requests, window_us) else {
             return Self::none(name, requests);

@@ -59,7 +59,7 @@ pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
     with_fields(values(answer)?, answer)
 }
 
-/// The answer to a reserve: that of a check, with the id of the reservation if there is one.
+/// The answer to a reserve: the answer to a check, with the id of the reservation if there is any.
 pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = begin(&reserved.answer, &mut body)?;
@@ -74,8 +74,8 @@ pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
     with_fields(of_json(body), &reserved.answer)
 }
 
-/// How the limiters stood when a reservation was settled for `actual`, which was written as a number alone if `is_one`,
-/// and how much of it was taken in all.
+/// The state of the limiters when a reservation was settled for `actual`, and the units that were taken in all. With
+/// `is_one`, the request gave `actual` as a single number.
 pub(super) fn settled(
     settled: &Settled,
     actual: &[u64],
@@ -182,7 +182,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
     Ok(of_json(printable::json(&text).into_owned().into_bytes()))
 }
 
-/// An answer that takes long to make, made on a thread where nothing waits for it: that of the connection decides.
+/// Makes a slow answer on a blocking thread, because the thread of the connection has to decide.
 pub(super) async fn made_apart(
     make: impl FnOnce() -> Result<Response, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {

@@ -1,4 +1,4 @@
-//! The audit lines of changes that operators make: who changed what, and how it stood before and after.
+//! The audit lines of operators' changes: the operator, the change, and the state before and after.
 //!
 //! A line names rules and numbers, and never the entries of a request, which may name a caller.
 

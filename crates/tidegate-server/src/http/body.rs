@@ -18,8 +18,8 @@ use super::problem::{Kind, Problem};
 use crate::listener::Bounds;
 use crate::listener::{BadBody, read_body};
 
-/// Factor by which a body may exceed its limit and still be read to the end, so that its sender,
-/// who often reads only after writing, sees the answer.
+/// The server reads a body to its end up to this multiple of its limit, so that its sender sees the answer. Many
+/// senders read only after writing.
 const READ_PAST: usize = 16;
 
 /// The time for which the body of a refused request is read.

@@ -40,7 +40,7 @@ pub(super) trait Endpoint: Clone + Send + Sync + 'static {
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
-/// The largest number of requests that one HTTP/2 connection may have under way.
+/// The largest number of concurrent requests of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 /// Most bytes of the head of a request; an HTTP/1.1 connection buffers no more.
 const HEAD_BYTES: u32 = 64 << 10;

@@ -13,12 +13,13 @@ use super::query;
 use crate::limiters::Filter;
 use crate::listener::Role;
 
-/// Decisions a second by default, and the most.
+/// The default and the largest number of decisions a second.
 const USUAL: u32 = 100;
 const MOST: u32 = 1_000;
-/// The time between two writes: what is decided meanwhile goes in one, for a write takes longer than a decision.
+/// The time between two writes. One write sends all decisions of that time, because a write takes longer than a
+/// decision.
 const GATHERED: Duration = Duration::from_millis(50);
-/// The most decisions in one write: those of the time between, at the highest rate.
+/// The largest number of decisions in a write: all decisions between two writes at the highest rate.
 const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.

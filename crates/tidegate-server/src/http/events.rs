@@ -17,12 +17,12 @@ use crate::listener::Role;
 const MOST_STREAMS: usize = 32;
 /// The part of them, and of the connections of the listener, that streams leave to others: one of so many.
 const LEFT: usize = 4;
-/// Writes that the connection has not taken yet; whoever makes more waits for the reader.
+/// Writes that the connection has not taken yet. A task with more to write waits for the reader.
 const UNSENT: usize = 1;
-/// The longest time without a line, so that a client and what is between see that the stream lives.
+/// The longest time without a line, so that a client and the proxies before it see that the stream lives.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// The streams that are open, and the most.
+/// The open streams, and their largest number.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     open: Arc<AtomicUsize>,
@@ -63,7 +63,7 @@ impl Sink {
         self.events.send(written.into()).await.map_err(|_| Gone)
     }
 
-    /// Waits for `next`, and meanwhile shows that the stream lives; `None` when the client is gone.
+    /// Waits for `next`, and sends keep-alive lines while it waits; `None` when the client is gone.
     pub(super) async fn alive<T>(&self, next: impl Future<Output = T>) -> Option<T> {
         let mut next = std::pin::pin!(next);
         loop {
@@ -83,14 +83,16 @@ impl Sink {
 pub(super) struct Gone;
 
 impl Streams {
-    /// None is open yet at a listener of so many connections, of which streams leave some to who changes limits.
+    /// No stream is open yet at a listener of so many connections. Streams leave some of the connections to
+    /// operators who change limits.
     pub(super) fn within(connections: u32) -> Self {
         let connections = connections as usize;
         let most = MOST_STREAMS.min(connections - connections.div_ceil(LEFT));
         Self { open: Arc::default(), most }
     }
 
-    /// The most that are open when another one is opened in this role: who only reads leaves some to who changes.
+    /// The largest number of streams for this role. Operators who only read leave some streams to operators who change
+    /// limits.
     const fn most(&self, role: Role) -> usize {
         match role {
             Role::Change => self.most,

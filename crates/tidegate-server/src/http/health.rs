@@ -16,7 +16,8 @@ struct Health {
     store: Option<Store>,
 }
 
-/// How the store stands, and numbers of requests to it, since the start, by their outcome; and those under way.
+/// The state of the store, the numbers of requests to it since the start by their outcome, and the number of requests
+/// under way.
 #[derive(Serialize)]
 struct Store {
     state: Standing,
@@ -109,6 +110,6 @@ mod tests {
         let (one, other, _) = tokio::join!(health(&app), health(&app), ends);
         let found = Problem::new(Kind::Unavailable, "a cost of 0 was not allowed");
         assert_eq!((one.unwrap_err(), other.unwrap_err()), (found.clone(), found));
-        assert!(health(&app).await.is_ok(), "the next one looks anew");
+        assert!(health(&app).await.is_ok(), "the next request checks again");
     }
 }

@@ -93,7 +93,8 @@ impl Held {
         if fits { Ok(()) } else { Err(too_much()) }
     }
 
-    /// Claims the bytes of the answer before it is made, those of the body among them, which is gone by then.
+    /// Claims the bytes of the answer before it is made. The claim of the request's body counts towards it, because the
+    /// body is gone by then.
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.

@@ -32,7 +32,7 @@ pub(super) struct HyperIo {
 }
 
 impl HyperIo {
-    /// The stream for hyper, of which `read` was read before.
+    /// The stream for hyper. `read` are its first bytes, which were read before.
     pub(super) fn new(stream: Stream, read: Bytes, activity: Arc<Activity>, shell: &Shell) -> Self {
         Self {
             read,

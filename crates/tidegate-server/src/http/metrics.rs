@@ -1,5 +1,5 @@
-//! `GET /metrics`: what the server counted since its start, as OpenMetrics text, or as the older text format of
-//! Prometheus for a client that prefers it.
+//! `GET /metrics`: the server's counts since its start as OpenMetrics text, or in the older text format of Prometheus
+//! for a client that prefers it.
 
 mod families;
 mod format;

@@ -15,9 +15,9 @@ use super::message::{Request, Response};
 use super::problem::{Kind, Problem};
 use super::routes::guarded;
 
-/// Whether decisions come: the process need not be restarted.
+/// Succeeds while decisions come: the process need not be restarted.
 const LIVE: &str = "/livez";
-/// Whether they are right as well: requests may be sent here.
+/// Succeeds while decisions are correct as well: requests may be sent here.
 const READY: &str = "/readyz";
 
 /// The endpoint for probes.

@@ -135,7 +135,7 @@ struct Mistake {
     message: String,
 }
 
-/// The most mistakes that one problem lists.
+/// The largest number of mistakes that a problem lists.
 const MOST_MISTAKES: usize = 100;
 
 impl Problem {

@@ -115,8 +115,8 @@ fn problem(refused: Refused) -> Problem {
     match refused {
         Refused::Unconditional => Problem::new(
             Kind::PreconditionRequired,
-            "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that no \
-             change of somebody else is overwritten",
+            "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
+             change of another operator is not overwritten",
         ),
         Refused::Stale(etag) => {
             let detail = "the configuration in force has another `etag`: read GET /v1/rules again";

@@ -1,4 +1,4 @@
-//! `POST /v1/report`: what callers tell of the requests that were admitted.
+//! `POST /v1/report`: the results of admitted requests, as callers report them.
 //!
 //! ```json
 //! {"resource": "GET /orders", "pass": 40, "took_us": [1200, 950], "exception": 1, "in_flight": 3, "from": "api-7"}

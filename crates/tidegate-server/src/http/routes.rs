@@ -268,7 +268,7 @@ fn elsewhere(request: &Request, listener: &str) -> Problem {
     Problem::new(Kind::NotFound, detail)
 }
 
-/// The problem of an unknown path, with those of the listener.
+/// The problem of an unknown path, with the paths of the listener.
 fn nothing(request: &Request, is_here: impl Fn(&Row) -> bool) -> Problem {
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));

@@ -40,7 +40,7 @@ struct Reloads {
     error: Option<String>,
 }
 
-/// How much memory all rules together may use.
+/// The memory that all rules together may use.
 #[derive(Serialize)]
 struct Memory {
     max_keys: NonZeroUsize,
@@ -84,7 +84,7 @@ struct Rule<'a> {
     overrides: Vec<Override<'a>>,
 }
 
-/// The handling of a request above the limit: a name, or the longest wait and the most waiters.
+/// The handling of a request above the limit: a name, or the longest wait and the largest number of waiters.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Excess {

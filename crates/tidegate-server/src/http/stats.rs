@@ -56,7 +56,7 @@ struct Windows {
     in_flight: u64,
 }
 
-/// The statistics of one window. The names are those of [`Snapshot`].
+/// The statistics of one window. The names are the same as in [`Snapshot`].
 #[derive(Serialize)]
 struct Window {
     pass: u64,
@@ -91,7 +91,7 @@ struct Filter {
 
 impl Filter {
     fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let expected = "`rule` with the name of a rule, or `resource` with that of a resource";
+        let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
         let mut found = query::parse(query, &["rule", "resource"], expected)?;
         let mut take = |name| found.remove(name).map(|name| name.into_owned());
         Ok(Self { rule: take("rule"), resource: take("resource") })

@@ -1,4 +1,4 @@
-//! Every path of both listeners with its methods: what it does, and who may ask it.
+//! Every path of both listeners, with its methods, its action, and the clients that may use it.
 //!
 //! A request that is not listed here is not answered, so a new path has to say who may ask it.
 
@@ -40,9 +40,9 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     pub(super) method: Method,
     pub(super) action: Action,
-    /// At the public listener: whether it is asked there, and by which verb that is granted.
+    /// The verb that grants it at the public listener; `None` if it is not answered there.
     pub(super) public: Option<PublicVerb>,
-    /// At the admin listener: whether it is asked there, and the least role.
+    /// The lowest role that may use it at the admin listener; `None` if it is not answered there.
     pub(super) admin: Option<Role>,
 }
 
@@ -75,7 +75,7 @@ pub(super) static ROWS: [Row; 18] = [
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
     row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
-    // Whoever may settle a reservation may renew it.
+    // A client that may settle a reservation may renew it.
     row(RENEW, Method::POST, Action::Renew).public(PublicVerb::Settle).admin(Role::Change),
     row(RESERVATIONS, Method::GET, Action::Reservations).admin(Role::Read),
     row(DROP, Method::POST, Action::Drop).admin(Role::Change),

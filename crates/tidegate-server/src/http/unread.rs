@@ -213,7 +213,7 @@ mod tests {
         assert!(given.iter().sum::<usize>() * ANSWER <= 2 * EACH + free, "{given:?}");
         let mut polite = client(&server, ANSWER as u32).await;
         let answer = polite.send_request(post(1)).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK, "what is free is there for everybody");
+        assert_eq!(answer.status(), StatusCode::OK, "every connection has its free bytes");
         drop((clients, heads, answer));
         while budget.taken() > 0 {
             tokio::task::yield_now().await;

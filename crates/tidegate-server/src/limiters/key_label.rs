@@ -11,7 +11,7 @@ use crate::ordered_map::OrderedMap;
 /// The longest text of a value that is kept, in characters.
 const VALUE_CHARS: usize = 120;
 
-/// Differs from process to process, so that nobody can compute the fingerprint of a key.
+/// Differs from process to process, so that the fingerprint of a key cannot be computed outside.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A rule and one of its keys.
@@ -47,7 +47,7 @@ pub(super) fn fingerprint(rule: &PolicyRule, descriptor: &Descriptor<'_>) -> u64
 }
 
 impl KeyLabel {
-    /// Becomes that of another key, in the memory that it has.
+    /// Becomes the label of another key, in the same memory.
     pub(super) fn write(
         &mut self,
         fingerprint: u64,

@@ -1,8 +1,8 @@
-//! How long a reservation lives.
+//! The lifetime of a reservation.
 
 use std::time::Duration;
 
-/// How long a reservation lives if the caller does not say.
+/// The lifetime of a reservation if the caller gives none.
 pub(crate) const USUAL_LIFE: Duration = Duration::from_secs(60);
 /// The longest life.
 pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(86_400);

@@ -11,7 +11,7 @@ use super::{Limiters, Standing, Store};
 use crate::counts::Counts;
 
 impl Limiters {
-    /// Counts so many of the most frequent keys at a time; none if it is 0.
+    /// Counts frequent keys, up to `capacity` at a time; none if it is 0.
     pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
         if capacity == 0 {
             return self;

@@ -198,7 +198,7 @@ fn make_space(
     if fits(in_flight) { Ok(()) } else { Err(Unreported::TooManyReporters) }
 }
 
-/// Drops numbers that were reported too long ago, and those of reporters that have none.
+/// Drops numbers that are 0 or were reported too long ago.
 fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
     let counts = |(number, at): &(u64, Timestamp)| {
         *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
@@ -249,7 +249,7 @@ mod tests {
         let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
         reporters.insert("0".to_owned(), (1, at(100)));
         reporters.extend((1..MOST_IN_FLIGHT).map(|from| (from.to_string(), (1, at(200)))));
-        // The first one is dropped and comes back in the same batch as another one.
+        // The first reporter is dropped, and comes back in the same batch as a new reporter.
         let batch = [tells(0, 1), tells(MOST_IN_FLIGHT, 1)];
         assert!(make_space(&mut in_flight, &batch, at(201)).is_err());
     }

@@ -54,7 +54,7 @@ pub(crate) struct Space<'t, C: Clock> {
     bytes: usize,
     /// Another id, in case that the record of the first is in doubt.
     spare: Id,
-    /// The number by which this process claims the record in the store; `None` if there is none.
+    /// The number with which this process claims the record in the store; `None` if there is no record.
     claim: Option<u64>,
 }
 
@@ -198,7 +198,7 @@ impl<C: Clock> Reservations<C> {
         }
     }
 
-    /// The settle that waits for the store behind that of `after`, or the first.
+    /// The waiting settle after the settle of `after`, or the first.
     pub(crate) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
         let mut table = self.table();
         table.drop_ended(self.clock.now());
@@ -294,14 +294,14 @@ impl<C: Clock> Reservations<C> {
     }
 }
 
-/// All of a request's descriptors that makes it the same, in a form that can be hashed.
+/// The parts of a request's descriptors that identify it, in a form that can be hashed.
 fn prints_of<'r>(request: &'r Request<'_>) -> Vec<(&'r [(&'r str, &'r str)], u64)> {
     request.descriptors().iter().map(|one| (one.entries(), one.units())).collect()
 }
 
 impl<C: Clock> Space<'_, C> {
-    /// Keeps the reservation if the request was admitted, and returns its id. The id of an answer that is repeated
-    /// is that of the first, while it is known. A reservation that holds nothing is an id alone.
+    /// Keeps the reservation if the request was admitted, and returns its id. A repeated answer has the id of the first
+    /// answer, while it is known. A reservation that holds nothing is only an id.
     pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<Id> {
         if !answer.is_allowed() {
             return None;

@@ -136,7 +136,7 @@ impl Limiters {
         Ok(settling)
     }
 
-    /// Reads the record of a reservation of another server, or of this one before it was started again.
+    /// Reads the record of a reservation of another server, or of this server before its last start.
     ///
     /// # Errors
     /// It was settled elsewhere, or the store did not reply, or there is no room for the reservation.
@@ -203,7 +203,7 @@ impl Limiters {
         self.reservations.list(&self.policy(), most)
     }
 
-    /// Units of settled reservations that came back too late, were not taken, or of which no reply says what became of them.
+    /// Units of settled reservations that came back too late, were not taken, or got no reply from the store.
     pub(crate) fn lost_units(&self) -> [(&'static str, u64); 3] {
         self.lost.counts()
     }

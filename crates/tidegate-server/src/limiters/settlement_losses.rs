@@ -56,8 +56,8 @@ impl SettlementLosses {
         self.unknown.fetch_add(units, Relaxed);
     }
 
-    /// Counts what a reservation of cost 0 was settled for: it holds nothing, so that nothing is taken. No memory tells
-    /// whether it was settled before, and a repeated settle counts again.
+    /// Counts the units that a reservation of cost 0 was settled for. It holds nothing, so nothing is taken. The server
+    /// does not remember whether it was settled before, so a repeated settle counts again.
     #[cold]
     pub(super) fn note_nothing(&self, cut: u64) {
         if cut == 0 {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::key_label::{KeyLabel, descriptor, fingerprint};
 
-/// Lines that one reader has not taken yet; a decision beyond them is skipped.
+/// The largest number of lines that a reader has not taken yet. Further decisions are skipped.
 const UNREAD: usize = 256;
 
 /// Decisions a second that all readers together are given: each takes the thread that decides some microseconds.

@@ -1,4 +1,4 @@
-//! What waits and what is refused, and for how long.
+//! Requests that wait, requests that are refused, and the length of the waits.
 
 use super::*;
 use tidegate::{Descriptor, config};
@@ -48,7 +48,7 @@ async fn a_request_that_waits_when_the_process_ends_is_refused_and_takes_nothing
     assert!(!answer.is_allowed());
     let waits = answer.retry_after().unwrap();
     assert!(waits > Duration::from_secs(86_400), "{waits:?}");
-    assert!(!limiters.check(&request).await.is_allowed(), "nobody waits from then on");
+    assert!(!limiters.check(&request).await.is_allowed(), "no request waits from then on");
     let _ = limiters.refund(&request).await.unwrap();
     assert!(limiters.check(&request).await.is_allowed(), "its place in the line is free");
 }

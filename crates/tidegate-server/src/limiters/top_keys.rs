@@ -11,12 +11,12 @@ use tidegate_lab::space_saving::{Counter, SpaceSaving};
 
 use super::key_label::{KeyLabel, descriptor, fingerprint};
 
-/// One in so many decisions is looked at, on average.
+/// One in so many decisions is sampled, on average.
 pub(crate) const ONE_IN: u32 = 16;
-/// The length of a period, in microseconds; the counts are those of this period and the one before.
+/// The length of a period, in microseconds; the counts cover this period and the previous period.
 const PERIOD_US: u64 = 60_000_000;
 
-/// The measure by which keys are counted.
+/// The decisions of a key that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum By {
@@ -135,7 +135,7 @@ impl Observer for TopKeys {
 #[inline]
 fn is_next() -> bool {
     thread_local! {
-        /// The decisions until the next one in the sample, and the state of a xorshift generator.
+        /// The number of decisions until the next sampled decision, and the state of a xorshift generator.
         static GAP: Cell<(u32, u32)> = const { Cell::new((1, 0)) };
     }
     let (gap, state) = GAP.get();
@@ -158,7 +158,7 @@ fn next_gap(state: u32) -> (u32, u32) {
 }
 
 impl Periods {
-    /// Begins another period if this one is over.
+    /// Begins another period if the current period is over.
     fn turn(&mut self, now: Timestamp) {
         let passed = now.as_micros().saturating_sub(self.began.as_micros());
         if passed < PERIOD_US {

@@ -1,5 +1,4 @@
-//! The activity of a connection: whether a request is under way, was admitted, or has begun to
-//! arrive.
+//! The activity of a connection: requests under way, admitted requests, and heads that have begun to arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,8 +26,8 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// The connection at one check: whether a request was admitted since the last check or is under
-    /// way, and which head has arrived in part.
+    /// The state of the connection for a check: it is used if a request was admitted since the last check or is under
+    /// way. A head that has arrived only in part is unended.
     pub(super) fn seen(&self) -> Seen {
         let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
         Seen { is_used, unended: self.in_head(), unread: None }

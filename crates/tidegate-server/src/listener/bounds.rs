@@ -32,9 +32,9 @@ pub(crate) struct Bounds {
     pub(crate) body: Duration,
     /// Bytes of a body or of a message.
     pub(crate) body_bytes: usize,
-    /// Bytes that one connection may make the server keep.
+    /// The largest number of bytes that the server keeps for a connection.
     pub(crate) kept_bytes: usize,
-    /// Bytes that all connections together may make the server keep, beyond the [`FREE`] ones of each.
+    /// The largest number of bytes that the server keeps for all connections, beyond the [`FREE`] bytes of each.
     pub(crate) kept_bytes_of_all: usize,
     /// The time between two pings of a silent client of gRPC.
     pub(crate) ping: Duration,

@@ -14,7 +14,7 @@ use super::Bounds;
 use super::bounds::FREE;
 
 /// The text for a client whose request, or the answer to it, does not fit.
-pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
+pub(crate) const TOO_MUCH: &str = "the unread answers of this connection, or of all connections together, fill the \
     memory that clients may take: read the answers, or ask less at a time, then ask again";
 
 /// The number of checks after which an answer that is still unread has stalled.
@@ -47,7 +47,7 @@ impl Budget {
     }
 }
 
-/// The bytes that one connection keeps.
+/// The bytes that a connection keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -86,7 +86,8 @@ impl Account {
         now <= self.budget.each && all <= self.budget.all
     }
 
-    /// Counts more bytes; returns the bytes of this connection, and those of all if this needs some of theirs.
+    /// Counts more bytes. Returns the bytes of this connection, and the common bytes of all connections if this
+    /// connection needs some of them.
     fn grown(&self, bytes: usize) -> (usize, usize) {
         let before = self.kept.fetch_add(bytes, Relaxed);
         let now = before.saturating_add(bytes);

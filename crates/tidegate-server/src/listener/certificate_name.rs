@@ -19,7 +19,7 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// The prefix of a name that is a DNS name, which no common name may have.
 const DNS: &str = "dns:";
 
-/// A name by which a certificate is known, in settings and in the log. Two certificates of one name are one client.
+/// The name of a certificate in settings and in the log. Two certificates with the same name are one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CertificateName {
     /// The common name, or `dns:` and the DNS name.
@@ -52,7 +52,7 @@ impl CertificateName {
 impl fmt::Display for CertificateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // What follows a name in the log is no part of it.
+            // The name is quoted, so that the text after it in the log is not taken for a part of it.
             Self::Of(name) if name.contains([',', '"']) => write!(f, "certificate of {name:?}"),
             Self::Of(name) => write!(f, "certificate of {}", printable::line(name)),
             Self::None => f.write_str("certificate without a name"),

@@ -1,4 +1,4 @@
-//! The clients of the public listeners: who is answered, and which verbs each is granted.
+//! The clients of the public listeners, and the verbs that each is granted.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ impl CertificateVerb {
     }
 }
 
-/// Who may ask at the public listeners, and for what. A client has the verbs that all have, those of its token,
-/// and those of its certificate.
+/// The clients that the public listeners answer, and their verbs. A client has the verbs of all clients, the verbs of
+/// its token, and the verbs of its certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
-    /// Without a secret everybody is answered.
+    /// Without a secret every client is answered.
     pub(crate) secret: Option<Secret>,
     /// The verbs of all clients.
     pub(crate) verbs: PublicVerbs,

@@ -9,7 +9,7 @@ use super::Activity;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes before the payload of a frame (RFC 9113, 4.1).
 const FRAME_BYTES: usize = 9;
-/// Kinds of frames that form a head, and the flag of the last one.
+/// Kinds of frames that form a head, and the flag of its last frame.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;

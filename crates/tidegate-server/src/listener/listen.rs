@@ -21,7 +21,7 @@ const BREATH: Duration = Duration::from_millis(100);
 /// Failures no further apart than this are one outage, and are logged once.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Whether connections can be accepted, as far as it was logged.
+/// The outage that was logged last, if connections still cannot be accepted.
 #[derive(Default)]
 struct Outage {
     failed: Option<Instant>,
@@ -173,7 +173,7 @@ fn only_theirs(error: &io::Error) -> bool {
 
 /// One connection, from its first byte to its last.
 async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
-    // Otherwise a small answer may wait for the acknowledgement of the last one.
+    // Otherwise a small answer may wait for the acknowledgement of the answer before it.
     let _ = stream.set_nodelay(true);
     let stream = Socket::new(stream, shell.bounds.stalled);
     let stream = match tls {

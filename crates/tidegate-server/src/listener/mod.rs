@@ -63,7 +63,7 @@ pub(crate) struct Options {
     pub(crate) secret: Option<Secret>,
     pub(crate) threads: Threads,
     pub(crate) counts: Arc<ListenerCounts>,
-    /// True if the socket stays open after this process: connections that wait are left to the next one.
+    /// True if the socket stays open after this process: waiting connections are left to the next process.
     pub(crate) is_passed: bool,
 }
 

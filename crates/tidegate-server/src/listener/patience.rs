@@ -1,5 +1,4 @@
-//! How long a connection is kept if its client sends no request, does not end one, or does not
-//! read.
+//! Closes connections whose clients send no request, do not finish a request, or do not read.
 
 use std::time::Duration;
 

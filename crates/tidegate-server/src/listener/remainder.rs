@@ -21,11 +21,11 @@ pub(crate) trait Arrives: AsyncRead {
     fn arrived(&self) -> u64;
 }
 
-/// What is still read once the process drains: what has arrived, and what comes soon after. A request that is on its way
-/// when the drain begins would else lie unread when its connection ends.
+/// The bytes that are still read once the process drains: bytes that have arrived, and bytes that come soon after.
+/// Otherwise a request on its way when the drain begins would be unread when its connection ends.
 #[derive(Debug)]
 pub(crate) struct Remainder {
-    /// Bytes that have arrived and are not read; once the time is over, those that are still to be read.
+    /// Bytes that have arrived and are not read; once the time is over, the bytes that are still to be read.
     left: u64,
     /// When later bytes are not read any more.
     lingers: Pin<Box<Sleep>>,
@@ -68,7 +68,7 @@ impl Remainder {
         let read = into.filled().len() - before;
         self.left = match self.is_over {
             true => self.left.saturating_sub(read as u64),
-            // A full buffer may have left decrypted bytes behind.
+            // If the buffer is full, decrypted bytes may be left.
             false => stream.arrived().max(u64::from(into.remaining() == 0)),
         };
         self.is_over |= read == 0;

@@ -13,14 +13,13 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use crate::verbs::PublicVerbs;
 
 const SCHEME: &[u8] = b"bearer ";
-/// What comes before the verbs of a token in its line.
+/// The prefix of a token's verbs in its line.
 const VERBS: &str = "verbs=";
 
 /// The fewest characters of a token without a warning, which carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
 
-/// Tokens, each of which admits a client. They are never shown. Copies count refusals together, and
-/// change together.
+/// The tokens that admit clients. They are never shown. Copies count refusals together, and change together.
 #[derive(Clone)]
 pub(crate) struct Secret {
     tokens: Arc<ArcSwap<Vec<Token>>>,
@@ -60,8 +59,8 @@ impl Secret {
         })
     }
 
-    /// Parses tokens of clients as [`Self::parse`] does those of operators; behind a token there may be the verbs that it
-    /// grants, as in `TOKEN verbs=reserve,settle`.
+    /// Parses tokens of clients, as [`Self::parse`] parses tokens of operators. The verbs that a token grants may
+    /// follow it, as in `TOKEN verbs=reserve,settle`.
     ///
     /// # Errors
     /// Returns an error as [`Self::parse`] does, and for an unknown verb.
@@ -173,7 +172,7 @@ impl Secret {
         self.refused.swap(0, Relaxed)
     }
 
-    /// A copy that changes with this one and counts refusals by itself.
+    /// A copy that changes together with this secret, and counts its own refusals.
     pub(crate) fn counted_apart(&self) -> Self {
         let tokens = Arc::clone(&self.tokens);
         let changes = Arc::clone(&self.changes);

@@ -133,7 +133,7 @@ mod tests {
         let (_client, mut socket) = pair().await;
         pause();
         while fill(&mut socket).await.unwrap() > 0 {
-            // Data on its way frees space a few times, although nobody reads it.
+            // Data on its way frees space a few times, although the client does not read it.
             advance(Duration::from_millis(10)).await;
         }
         advance(WITHIN - Duration::from_millis(20)).await;

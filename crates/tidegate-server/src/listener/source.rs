@@ -1,5 +1,5 @@
-//! The connection that a request came over: its number, by which connections take turns if a store
-//! cannot decide every request in time, and its listener and its peer, which the log names.
+//! The connection of a request: its number, and its listener and its peer, which the log names. If a store cannot
+//! decide every request in time, connections take turns by their numbers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -177,7 +177,7 @@ mod tests {
                     send.send(std::thread::current().id()).unwrap();
                     panic!("asked to");
                 });
-                assert_ne!(received.await.unwrap(), first[0], "the other one has none");
+                assert_ne!(received.await.unwrap(), first[0], "the other thread has no connection");
                 while threads.connections() > 1 {
                     tokio::task::yield_now().await;
                 }

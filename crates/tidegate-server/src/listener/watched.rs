@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::source;
 
 thread_local! {
-    /// Whether the answer of the stream that is polled has begun.
+    /// True if the answer of the polled stream has begun.
     static BEGUN: Cell<bool> = const { Cell::new(false) };
 }
 

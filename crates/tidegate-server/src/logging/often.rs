@@ -17,8 +17,8 @@ pub(crate) const AUDIT: &str = "tidegate::audit";
 /// The events of one kind that are logged.
 const EVENTS_PER_MINUTE: u64 = 20;
 
-/// Passes a number of events of each source line; those of `debug` and `trace` all pass, because
-/// whoever enables them wants all. Copies share their counts.
+/// Passes a limited number of events of each source line. Events of `debug` and `trace` all pass, because an
+/// operator who enables these levels wants all of them. Copies share their counts.
 #[derive(Clone, Debug)]
 pub(super) struct Often<C = SystemClock> {
     kinds: Arc<Mutex<HashMap<Identifier, Kind<C>>>>,
@@ -67,7 +67,7 @@ fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
     Limiter::with_clock(spec, clock).ok()
 }
 
-/// This is not `event_enabled`, because withholding an event there affects the next one.
+/// This does not use `event_enabled`, because withholding an event there affects the next event.
 impl<S, C: Clock + Clone> Filter<S> for Often<C> {
     fn enabled(&self, kind: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         self.lets(kind)

@@ -29,7 +29,7 @@ impl Span {
 
 impl Exporter {
     /// # Errors
-    /// Returns an error if there is somebody to send spans to.
+    /// Returns an error if an endpoint is given, because this program cannot send spans.
     pub(crate) fn begin(endpoint: Option<&Endpoint>) -> Result<Option<Self>, Failure> {
         match endpoint {
             None => Ok(None),

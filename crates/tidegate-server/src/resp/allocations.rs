@@ -10,9 +10,9 @@ use super::tests::command;
 
 const COMMANDS: usize = 100;
 
-/// Allocations of several commands, after the buffers of the connection have grown to their size. One in sixteen
-/// decisions is looked at for the most frequent keys, and allocates if the key is not among them, as when their minute
-/// has just begun; so this is the least of ten runs.
+/// Allocations of several commands, after the buffers of the connection have grown to their size. The count of frequent
+/// keys samples one in sixteen decisions. A sampled decision allocates if its key is not counted yet, as when a new
+/// minute has just begun, so this is the smallest of ten runs.
 fn allocations(proto: Proto, words: &[&str]) -> u64 {
     let sent = command(words).repeat(COMMANDS).into_bytes();
     let mut parser = Parser::new();

@@ -28,7 +28,7 @@ impl Span {
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
-    /// True if all words are texts already, those of other bytes as [`key_text`] writes them.
+    /// True if all words are texts already, with other bytes written as [`key_text`] writes them.
     are_texts: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Args<'a> {
         spans.iter().filter_map(move |span| bytes.get(span.range()))
     }
 
-    /// The words without the first ones.
+    /// The words after the first `words`.
     pub(super) fn skip(&self, words: usize) -> Self {
         Self { spans: self.spans.get(words..).unwrap_or_default(), ..*self }
     }

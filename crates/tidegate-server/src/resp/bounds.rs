@@ -32,7 +32,7 @@ pub(super) struct InputBounds {
     pub(super) input_bytes: usize,
     /// Bytes of a new connection's input buffer.
     pub(super) first_bytes: usize,
-    /// Bytes of replies that may be unread, whatever the budget allows.
+    /// The largest number of unread bytes of replies, even if the budget has more.
     pub(super) unread_bytes: usize,
 }
 
@@ -48,8 +48,7 @@ pub(super) static AUTHENTICATED: InputBounds = InputBounds {
     unread_bytes: usize::MAX,
 };
 
-/// The bounds of a client that has not authenticated yet: those of Redis, so that such clients cost
-/// little.
+/// The bounds of a client that has not authenticated yet: the same as in Redis, so that such clients cost little.
 pub(super) static UNAUTHENTICATED: InputBounds = InputBounds {
     words: 10,
     word_bytes: STRANGER_BYTES,

@@ -141,9 +141,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Returns whether further commands are read while others wait: the store answers many at a time, while
-    /// limiters in process are asked in order. What gives units back is waited for, if the commands behind it could be
-    /// refused by what this process remembers.
+    /// Returns whether further commands are read while others wait: the store answers many at a time, while limiters in
+    /// process are asked in order. A refund is waited for if the denial memory could refuse the commands after it.
     fn goes_on(&self, waiting: &[Later]) -> bool {
         let Some(gate) = self.session.state.limiters.shared() else { return false };
         let is_awaited = match waiting.last().and_then(Later::verb) {

@@ -57,7 +57,7 @@ impl AsyncWrite for Writes {
     }
 }
 
-/// With a write for each reply, the next one would wait until the last is acknowledged.
+/// With a write for each reply, a reply would wait until the reply before it is acknowledged.
 #[tokio::test]
 async fn replies_to_one_read_are_one_write() {
     let (sent, mut writes) = ("PING\r\n".repeat(100), Writes::default());

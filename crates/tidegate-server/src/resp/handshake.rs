@@ -180,7 +180,7 @@ const HELP: [&str; 6] = [
     "SETNAME name",
     "    Names this connection.",
     "SETINFO LIB-NAME|LIB-VER value",
-    "    Says which library the client is; nobody looks at it.",
+    "    Names the library of the client; the server ignores it.",
 ];
 
 fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {

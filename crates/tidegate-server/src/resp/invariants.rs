@@ -19,7 +19,7 @@ pub(crate) fn judge(sent: &[u8]) {
         assert_eq!(read(sent, most), whole, "cut after every {most} bytes");
     }
     let anew = written(&whole.0);
-    assert_eq!(read(&anew, anew.len().max(1)), (whole.0, None), "written anew");
+    assert_eq!(read(&anew, anew.len().max(1)), (whole.0, None), "written again");
     if let Some(mistake) = whole.1 {
         judge_message(&mistake.message());
     }

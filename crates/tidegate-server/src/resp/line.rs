@@ -1,5 +1,4 @@
-//! A decision as a map of names and values. Names, and flags of which none is set, are written as they stand in the
-//! protocol, put together when this is compiled.
+//! A decision as a map of names and values. Names, and the flags if none is set, are encoded at compile time.
 
 use tidegate::json::DecisionLine;
 

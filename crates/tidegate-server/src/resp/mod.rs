@@ -61,7 +61,7 @@ impl Service {
     /// Serves `limiters`, which other listeners may share.
     ///
     /// # Errors
-    /// No error is known; see [`plans::Throttle::beside`].
+    /// No error is known; see [`plans::Throttle`].
     pub(crate) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
         let state = ListenerState::new(limiters, clients)?;
         Ok(Self { state: Arc::new(state) })

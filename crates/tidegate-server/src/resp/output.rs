@@ -52,8 +52,8 @@ impl Output {
         self.count();
     }
 
-    /// Drops written bytes. It moves at most as many bytes as were written since the last time, so
-    /// that a reader that stays slightly behind is cheap.
+    /// Drops written bytes. It moves at most as many bytes as were written since the last time, so that a reader that
+    /// lags slightly is cheap.
     #[cold]
     fn close_up(&mut self) {
         self.bytes.drain(..self.written);

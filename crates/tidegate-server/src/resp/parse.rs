@@ -36,7 +36,7 @@ impl Mistake {
             Self::WordCountTooLong => "too big mbulk count string".to_owned(),
             Self::WordLengthTooLong => "too big bulk count string".to_owned(),
             Self::NoWord { came } => format!("expected '$', got '{}'", came.escape_ascii()),
-            Self::WordNotEnded => "expected CR LF behind a bulk string".to_owned(),
+            Self::WordNotEnded => "expected CR LF after a bulk string".to_owned(),
             Self::TooLong => format!("too big command: expected at most {COMMAND_BYTES} bytes"),
             Self::InlineTooLong => "too big inline request".to_owned(),
             Self::Unauthenticated(what) => format!("unauthenticated {what} length"),
@@ -173,7 +173,7 @@ impl Parser {
     }
 }
 
-/// The word whose length begins at `from`, and the position of the next one.
+/// The word whose length begins at `from`, and the position of the next word.
 #[inline]
 fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span, usize)>, Mistake> {
     // Most words are short, and all is there.

@@ -6,7 +6,7 @@ use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, RuleErrors, Spec};
 use super::call::CallLimit;
 use crate::limiters::Limiters;
 
-/// The largest number of keys; that of a rule by default.
+/// The largest number of keys, the same as a rule's default.
 const MAX_KEYS: usize = 1_000_000;
 
 /// The limiters of CL.THROTTLE, in the same store as the others.
@@ -40,7 +40,7 @@ impl Throttle {
 pub(super) struct Plans(Option<(CallLimit, Rule)>);
 
 impl Plans {
-    /// The rule of this limit, built only if the limit differs from the last one.
+    /// The rule of this limit, built only if the limit differs from the previous limit.
     pub(super) fn rule(&mut self, limit: CallLimit) -> Result<&Rule, String> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
             self.0 = Some((limit, limit.rule()?));

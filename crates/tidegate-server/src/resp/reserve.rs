@@ -36,7 +36,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     state.counts().answered(&reserved.answer);
     state.counts().took(read, 1);
     let matched = reserved.answer.matched();
-    // Without a reservation the permits are those of an earlier request, which may have returned them.
+    // Without a reservation the permits belong to an earlier request, which may have returned them.
     let held = if reserved.reservation.is_some() { &*matched } else { &[] };
     let permits = || held.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
     let count = permits().count();

@@ -47,9 +47,8 @@ async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, St
     decided.map_err(|error| error.to_string())
 }
 
-/// Five integers: whether the call is limited, the limit, the remaining units, the seconds until
-/// the same quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is
-/// idle. Seconds are rounded up.
+/// Five integers: 1 if the call is limited and else 0, the limit, the remaining units, the seconds until the same
+/// quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is idle. Seconds are rounded up.
 fn write_decision(state: &ListenerState, decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     let decision = match decided {
         Ok(decision) => decision,

@@ -1,8 +1,8 @@
-//! MULTI, EXEC and DISCARD: commands that are kept, and run one after another when the client says so.
+//! MULTI, EXEC and DISCARD: commands are kept, and run one after another when the client sends EXEC.
 //!
 //! As in Redis, an error of a command that is kept makes EXEC run none of them, so nothing is taken. EXEC writes the
-//! head of its reply, and puts the commands before the rest of the input: their replies are its items. Each decision
-//! is one step, as without MULTI, and those of other clients may come between two of them.
+//! head of its reply, and puts the commands before the rest of the input: their replies are its items. Each decision is
+//! one step, as without MULTI, and decisions of other clients may come between two of them.
 
 use super::args::Args;
 use super::reply::Reply;
@@ -63,7 +63,7 @@ mod tests {
     use crate::resp::testing::{exchange, open, replies_to};
     use crate::resp::tests::command;
 
-    /// What is left of the limit of three of this user, without taking any.
+    /// Reads the units that are left of this user's limit of three, and takes none.
     const PEEK: &str = "TG.PEEK default COST 0 user ada\r\n";
     const TAKE: &str = "TG.CHECK default user ada\r\n";
 
@@ -93,7 +93,7 @@ mod tests {
         assert!(ran.ends_with("$4\r\nlast\r\n$3\r\nend\r\n"), "{came}");
     }
 
-    /// MULTI was an error and the commands behind it were run, while their client believed that nothing was.
+    /// Once, MULTI was an error and the commands after it were run, although their client believed that none was.
     #[tokio::test]
     async fn a_transaction_with_an_error_takes_nothing() {
         let untouched = replies_to(PEEK).await;

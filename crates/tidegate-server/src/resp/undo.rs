@@ -43,7 +43,7 @@ pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Re
     }
 }
 
-/// Reads a question without an id, for it is done each time it is asked.
+/// Reads a question without an id, because a repeated question is executed again.
 fn read<'a, 'e>(
     args: &Args<'a>,
     entries: &'e mut Entries<'a>,

@@ -52,7 +52,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let shown = top(&[]);
     let (_, asking) = shown.split_once("Asking most").unwrap();
     assert!(
-        shown.contains("Refused most: nobody") && asking.contains(&format!("ip={SCRAPER}")),
+        shown.contains("Refused most: none") && asking.contains(&format!("ip={SCRAPER}")),
         "{shown}"
     );
 

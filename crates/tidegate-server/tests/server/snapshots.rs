@@ -103,7 +103,7 @@ async fn what_was_used_before_a_stop_is_used_after_it() {
     assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(place.names(), ["limiters", "limiters.lock"]);
     let mut server = place.server(&[]);
-    assert!(server.logs("what was used stays used").contains("limiters=2"));
+    assert!(server.logs("usage before the restart still counts").contains("limiters=2"));
     assert_eq!([asked(&server, "ada").await, asked(&server, "bob").await], [429, 200]);
 }
 

@@ -28,11 +28,11 @@ struct Mistake<'a> {
     line: Option<usize>,
     column: Option<usize>,
     message: &'a str,
-    /// The expected text, or the one that was probably meant.
+    /// The expected text, or the text that was probably meant.
     hint: Option<&'a str>,
 }
 
-/// Prints the outcome; the exit code is that of the text.
+/// Prints the outcome. The exit code is the same as for the text format.
 pub(super) fn print(file: &Path, checked: &Result<Sound, Wrong>) -> Result<ExitCode, Failure> {
     let errors = match checked {
         Ok(_) => Vec::new(),
@@ -92,7 +92,7 @@ mod tests {
                 "`a` is 1",
                 Some("expected 2; did you mean 3?"),
             ),
-            ("wrong, whatever was expected", "wrong, whatever was expected", None),
+            ("wrong, and nothing was expected", "wrong, and nothing was expected", None),
         ] {
             assert_eq!(parts(text), (message, hint));
         }

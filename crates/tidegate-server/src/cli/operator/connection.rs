@@ -100,7 +100,7 @@ impl Connection {
         let request = request.map_err(|error| format!("the request can not be made: {error}"))?;
         let url = &self.url;
         let stream = TcpStream::connect((url.host.as_str(), url.port)).await;
-        let stream = stream.map_err(|error| format!("nobody answers at {url}: {error}"))?;
+        let stream = stream.map_err(|error| format!("no server answers at {url}: {error}"))?;
         let Some(tls) = &self.tls else { return self.exchange(stream, request).await };
         let name = ServerName::try_from(url.host.clone());
         let name = name.map_err(|error| format!("{} has no certificate: {error}", url.host))?;
@@ -172,7 +172,7 @@ impl Connection {
     }
 }
 
-/// Trusts the authorities of a file, or those of the system.
+/// Trusts the authorities of a file, or the authorities of the system.
 fn connector(file: Option<&Path>) -> Result<TlsConnector, Failure> {
     let mut roots = RootCertStore::empty();
     let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));

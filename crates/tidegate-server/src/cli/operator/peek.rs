@@ -1,4 +1,4 @@
-//! `tidegate peek`: what a check would be answered.
+//! `tidegate peek` shows the answer that a check would get.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -19,7 +19,7 @@ impl Decisions {
     }
 }
 
-/// A rule with its decisions since the start, and those of one second.
+/// A rule with its decisions since the start, and its decisions of the last second.
 #[derive(Debug, PartialEq)]
 pub(super) struct Rate {
     pub(super) total: Decisions,

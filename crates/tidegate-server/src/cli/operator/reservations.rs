@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// How many are listed
+    /// The largest number of reservations to list
     #[arg(long, short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     number: u32,
 
@@ -39,11 +39,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Settle a reservation for what its work did cost
+    /// Settle a reservation for the actual cost of its work
     Settle {
         /// The id of the reservation
         id: String,
-        /// The cost, or that of each descriptor
+        /// The actual cost, or the actual cost of each descriptor
         #[arg(required = true)]
         actual: Vec<u64>,
     },

@@ -1,4 +1,4 @@
-//! `tidegate reset`: what was used is forgotten, for one descriptor.
+//! `tidegate reset` clears the usage of one descriptor.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ fn agrees(args: &Args) -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::configuration(
-            "tidegate: nobody is there to be asked: expected a terminal, or --yes",
+            "tidegate: can not ask for confirmation without a terminal: expected a terminal, or --yes",
         ));
     }
     let (entries, Args { domain, admin, .. }) = (entries::shown(&args.entries), args);

@@ -13,7 +13,7 @@ use crate::{banner, policy, stdout};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate rules --admin http://10.0.0.7:8082",
-    after_long_help = "The table is that of `tidegate serve`. `on_store_error` is in the JSON alone.
+    after_long_help = "`tidegate serve` prints the same table. Only the JSON has `on_store_error`.
 
 Examples:
   tidegate rules
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How often another configuration was tried, if it was, and the error of the last attempt.
+/// The number of attempts to load another configuration, if there were any, and the error of the last attempt.
 fn reloads(answer: &Value) -> String {
     let Some(reloads) = answer.get("reloads") else { return String::new() };
     let number = |name: &str| reloads.get(name).and_then(Value::as_u64).unwrap_or_default();
@@ -54,6 +54,6 @@ fn reloads(answer: &Value) -> String {
         return String::new();
     }
     let error = reloads.get("error").and_then(Value::as_str);
-    let error = error.map(|error| format!("\nthe last one failed: {error}")).unwrap_or_default();
+    let error = error.map(|error| format!("\nthe last attempt failed: {error}")).unwrap_or_default();
     format!("; changes since the start: {succeeded}, failed attempts: {failed}{error}")
 }

@@ -41,7 +41,7 @@ impl Screen {
         Ok(Some(screen))
     }
 
-    /// Shows a text in place of the one before, as many lines as there is room for.
+    /// Shows a text in place of the text before it, cut to the height of the screen.
     ///
     /// # Errors
     /// Returns an error of writing.

@@ -1,4 +1,4 @@
-//! `tidegate stats`: what rules and resources passed and blocked, and how fast requests were.
+//! `tidegate stats` shows the requests that rules and resources passed and blocked, and their speed.
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ pub(super) struct Columns<'a> {
     pub(super) headings: &'a [&'a str],
     /// The columns of numbers, which are aligned at their ends and never cut.
     pub(super) numbers: Range<usize>,
-    /// The columns that a narrow terminal leaves out, the least important one first.
+    /// The columns that a narrow terminal leaves out, in that order.
     pub(super) least: &'a [usize],
 }
 

@@ -198,7 +198,7 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> S
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        return format!("{title}: nobody\n");
+        return format!("{title}: none\n");
     }
     format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &OF_KEYS, rows))
 }

@@ -72,7 +72,7 @@ pub(crate) struct Args {
 
     /// Operators
     ///
-    /// Who reset, refund and read the rules
+    /// The address for operators, to reset, refund and read the rules
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_ADMIN", default_value = "127.0.0.1:8082", value_parser = address::or_off)]
     pub(super) admin: Where,
 
@@ -137,7 +137,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SNAPSHOT", value_parser = file())]
     pub(super) snapshot: Option<PathBuf>,
 
-    /// How often that file is written, "100ms" to "1d"
+    /// The time between two writes of that file, "100ms" to "1d"
     #[arg(long, value_name = "TIME", env = "TIDEGATE_SNAPSHOT_EVERY", default_value = "1m", value_parser = every, hide_short_help = true)]
     pub(super) snapshot_every: Duration,
 

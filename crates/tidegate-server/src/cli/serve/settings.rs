@@ -55,12 +55,12 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
     config::read_text(file).map_err(|found| policy::failure(&found))
 }
 
-/// The rules and settings of a text, and its place as the origin of the configuration. `given` are
-/// the words from `serve` on: what they and the environment leave open, `[server]` of the file
-/// decides, also of a later text.
+/// The rules and settings of a text, and its place as the origin of the configuration. `given` are the words from
+/// `serve` on. Settings that neither they nor the environment give come from `[server]` of the file, also when it is
+/// read again.
 ///
 /// # Errors
-/// Returns all errors of the text, or the first of what cannot be together.
+/// Returns all errors of the text, or the first conflict between settings.
 pub(super) fn read_file(
     file: &Path,
     text: String,

@@ -1,4 +1,4 @@
-//! What is written is what Envoy's own messages read.
+//! Envoy's own messages decode the encoded responses.
 
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::service::ratelimit::v3 as service;

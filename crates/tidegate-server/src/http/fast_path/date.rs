@@ -12,8 +12,8 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// The date of an answer that was decided at `at`. The clock of `at` shows when a second has
-    /// passed; the system's clock, which may have been changed meanwhile, gives the date.
+    /// The date of an answer that was decided at `at`. The clock of `at` shows when a second has passed; the system's
+    /// clock, which may have been changed in between, gives the date.
     pub(super) fn at(&mut self, at: Timestamp) -> &str {
         let second = at.as_micros() / 1_000_000;
         if second != self.second || self.text.is_empty() {

@@ -31,7 +31,7 @@ pub(super) enum Found {
 struct HeadFields {
     length: Option<usize>,
     has_host: bool,
-    /// Whether the first token is right.
+    /// True if the first token is right.
     is_authorized: Option<bool>,
 }
 
@@ -90,7 +90,7 @@ impl HeadFields {
             // trailers, and of chunked bodies.
             6 => !is("origin") && !is("expect"),
             7 => !is("upgrade") && !is("trailer"),
-            // A request of a trace has a span, which begins behind hyper.
+            // A request of a trace needs a span, which only the way through hyper begins.
             11 if is(TRACEPARENT) => !otlp::is_on(),
             17 => !is("transfer-encoding"),
             _ => true,

@@ -33,7 +33,7 @@ fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
     assert!(head.len() <= MOST_BYTES && body.len() <= MOST_BYTES, "{body:?}");
     judge_head(head, body.len(), secret);
     let whole = Found::Check { body, end };
-    assert_eq!(look(request, secret), whole, "what comes behind it does not matter");
+    assert_eq!(look(request, secret), whole, "bytes after it do not matter");
     for part in [end - 1, end / 2, head.len() - 1, head.len() / 2] {
         assert_eq!(look(&bytes[..part], secret), Found::Part, "{part} bytes of it");
     }

@@ -240,9 +240,9 @@ async fn a_client_that_never_stops_asking_learns_that_the_process_ends() {
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// A check allocates only the list of its header fields, after the buffers of the connection have
-/// grown. One in sixteen checks is looked at for the most frequent keys, and allocates more if the key is not among
-/// them, as when their minute has just begun.
+/// A check allocates only the list of its header fields, after the buffers of the connection have grown. The count of
+/// frequent keys samples one in sixteen checks. A sampled check allocates more if its key is not counted yet, as when a
+/// new minute has just begun.
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;

@@ -98,7 +98,7 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.gauge("tidegate_reservations", help, None, [([], counts.open)])?;
     let help = "Memory of reservations, settled ones included while they are remembered";
     to.gauge("tidegate_reservation_memory", help, Some(&Unit::Bytes), [([], bytes as u64)])?;
-    let help = "Reservations of which the settle waits for the store";
+    let help = "Reservations whose settle waits for the store";
     to.gauge("tidegate_reservations_pending", help, None, [([], counts.pending)])?;
     let ended = [
         ("settled", counts.settled),
@@ -201,7 +201,7 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
         ("tidegate_store_requests_late", "Requests whose answer came too late", counts.late),
         (
             "tidegate_store_requests_undone",
-            "Late requests of which units were given back",
+            "Late requests whose units were given back",
             counts.undone,
         ),
     ];
@@ -217,7 +217,7 @@ fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Res
     let leased = leased.map(|(what, count)| ([("what", what)], count));
     to.counter("tidegate_leased_units", "Units taken ahead from the store", leased)?;
     let lost = counts.lost().map(|(cause, units)| ([("cause", cause)], units));
-    let help = "Units that are counted and of which no caller was told";
+    let help = "Units that were counted without an answer to the caller";
     to.counter("tidegate_units_lost", help, lost)?;
     let asked = [
         ("granted", counts.leases_granted),

@@ -13,7 +13,8 @@ const MOST: usize = 64;
 /// Names and values, in the form of a descriptor.
 pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
-/// A text, borrowed from the body if it has no escapes. It is the one text of the bytes that it stands for.
+/// A text, borrowed from the body if it has no escapes. Equal keys have equal texts, because the text is in its
+/// canonical form.
 #[derive(Debug)]
 pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
 
@@ -87,7 +88,7 @@ impl<'b> Entries<'b> {
         Ok(entries)
     }
 
-    /// Checks that one more entry is allowed.
+    /// Checks that the descriptor may have another entry.
     fn check<E: Error>(&self) -> Result<(), E> {
         if self.others.len() + 1 == MOST {
             return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));

@@ -1,4 +1,4 @@
-//! How long a reservation lives, as written: whole milliseconds.
+//! The lifetime of a reservation, given in whole milliseconds.
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use std::time::Duration;

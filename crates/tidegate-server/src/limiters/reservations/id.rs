@@ -17,7 +17,7 @@ pub(crate) struct Id([u64; 2]);
 /// Why a reservation holds nothing, which its id alone says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Nothing {
-    /// Its cost was 0: it is settled for nothing, whatever it did cost.
+    /// Its cost was 0: it is settled for nothing, at any actual cost.
     Free,
     /// No limiter took its cost, so there is none to settle with.
     Unlimited,

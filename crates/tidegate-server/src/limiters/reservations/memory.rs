@@ -1,4 +1,4 @@
-//! The memory of reservations: what the table counts and what the allocator does, and who is refused for want of it.
+//! The memory of reservations: the table's count against the allocator's, and refusals when it is full.
 
 use futures_util::FutureExt;
 use tidegate::{Descriptor, Gate, ManualClock, config};
@@ -130,7 +130,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
             clock.advance(REMEMBERED + REMEMBERED);
             while table.counts().1 > 0 {}
         });
-        assert!(ended < 0, "{}: what is forgotten is given back", shape.name);
+        assert!(ended < 0, "{}: forgotten reservations free their memory", shape.name);
         assert_eq!(table.counts().1, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A reservation that is not settled: what it holds, how long it may, and how operators see it.
+//! A reservation that is not settled: its units, its lifetime, and the form in which operators see it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Open {
     pub(super) outcome: OnceCell<std::sync::Arc<Outcome>>,
     pub(super) print: Option<RequestPrint>,
     pub(super) life: Duration,
-    /// The number by which this process claims the record in the store; `None` if there is none.
+    /// The number with which this process claims the record in the store; `None` if there is no record.
     pub(super) claim: Option<u64>,
     /// All its bytes.
     pub(super) bytes: usize,
@@ -37,7 +37,7 @@ impl Open {
         Self { asked, taken, outcome: OnceCell::new(), print, life, claim: None, bytes }
     }
 
-    /// The bytes of a reservation of which the limiters take so many.
+    /// The bytes of a reservation; `taken` are the bytes of its units in the limiters.
     pub(super) fn bytes_of(asked: &Asked, print: Option<RequestPrint>, taken: usize) -> usize {
         /// The counters of an `Arc`.
         const OF_AN_ARC: usize = 2 * size_of::<usize>();
@@ -119,7 +119,7 @@ pub(crate) struct Listed {
     pub(super) costs: Vec<u64>,
     pub(super) ends_us: u64,
     pub(super) bytes: usize,
-    /// Whether its settle waits for the store.
+    /// True if its settle waits for the store.
     pub(super) pending: bool,
 }
 

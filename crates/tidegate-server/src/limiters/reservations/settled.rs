@@ -13,7 +13,7 @@ use crate::flags;
 pub(crate) struct Outcome {
     /// The fingerprint of the costs that it was settled for.
     pub(super) costs: u64,
-    /// How the limiters stood then; or why it is unknown whether anything was settled.
+    /// The state of the limiters then, or the reason why the result of the settle is unknown.
     pub(crate) stand: Result<Settled, Box<str>>,
 }
 
@@ -21,13 +21,13 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Settling {
     pub(crate) outcome: std::sync::Arc<Outcome>,
-    /// What this call did; `None` if an earlier one did.
+    /// The settlement of this call; `None` if an earlier call settled.
     pub(crate) done: Option<Done>,
     /// Units that were not taken because the reservation held nothing.
     pub(crate) cut_of_nothing: u64,
 }
 
-/// What a call settled.
+/// The settlement that a call made.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) domain: String,
@@ -36,13 +36,13 @@ pub(crate) struct Done {
     pub(super) actual: Vec<u64>,
 }
 
-/// How the limiters of a request stood once it was settled.
+/// The state of the limiters of a request once it was settled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
     rule: Option<Box<str>>,
     line: DecisionLine<'static>,
     flags: [bool; 4],
-    /// What was not taken of each cost, because it would be too much debt; empty if nothing was cut.
+    /// The units of each cost that were not taken, because they would be too much debt; empty if nothing was cut.
     cut: Box<[u64]>,
 }
 
@@ -78,8 +78,8 @@ fn cut_off(
 }
 
 impl Settled {
-    /// The end of a reservation that was settled for the `actual` costs. A settle is always done, so its answer is that of
-    /// an allowed request that has nothing to wait for, about the rule with the fewest remaining units.
+    /// The end of a reservation that was settled for the `actual` costs. A settle always succeeds, so its answer is an
+    /// allowed request without a wait. It names the rule with the fewest remaining units.
     pub(crate) fn of(answer: &Answer<'_>, actual: &[u64]) -> Self {
         let least = answer.enforced().min_by_key(|one| one.decision().remaining);
         let line = DecisionLine {
@@ -100,7 +100,7 @@ impl Settled {
         Self { rule, line, flags: flags::of(answer).map(|(_, is)| is), cut }
     }
 
-    /// A reservation that held nothing; `cut` is what was not taken of each cost.
+    /// A reservation that held nothing; `cut` are the units of each cost that were not taken.
     pub(super) fn nothing(at: Timestamp, is_unlimited: bool, cut: Box<[u64]>) -> Self {
         Self { rule: None, line: allowed(at), flags: [is_unlimited, false, false, false], cut }
     }
@@ -115,7 +115,7 @@ impl Settled {
         flags::named(self.flags)
     }
 
-    /// What was taken in all of a cost, of the number `index`, and what was cut.
+    /// The units of the cost number `index` that were taken in all, and the units that were cut.
     pub(crate) fn shares(&self, index: usize, actual: u64) -> [u64; 2] {
         let cut = self.cut.get(index).copied().unwrap_or_default();
         [actual.saturating_sub(cut), cut]
@@ -185,7 +185,7 @@ pub(crate) enum Unsettled {
     Costs { descriptors: usize },
     /// It was settled already, for other costs.
     Otherwise,
-    /// Another server of the store has settled it, or does; or this one has, and does not remember how.
+    /// Another server of the store has settled or is settling it; or this server has, and does not remember the result.
     Elsewhere,
     /// There is no room for a reservation of another server.
     Full,

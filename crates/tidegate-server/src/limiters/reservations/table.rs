@@ -68,7 +68,7 @@ pub(super) struct Table {
     settled: BTreeSet<(Timestamp, Id)>,
     /// The costs that open reservations are settled for as soon as the store answers.
     pending: BTreeMap<Id, Box<[u64]>>,
-    /// Whether somebody settles them.
+    /// True if a task is settling them.
     is_retrying: bool,
     bytes: usize,
     counts: Counts,
@@ -84,13 +84,13 @@ const MANY_LATE: u64 = 8;
 pub(crate) struct Counts {
     /// Those that are neither settled nor ended.
     pub(crate) open: u64,
-    /// Open ones of which the settle waits for the store.
+    /// Open reservations whose settle waits for the store.
     pub(crate) pending: u64,
     /// Those that were settled so far.
     pub(crate) settled: u64,
-    /// Those of which the store did not say whether it settled them.
+    /// Reservations for which the store did not confirm a settle.
     pub(crate) unknown: u64,
-    /// Those that ended so far and nobody had settled.
+    /// Reservations that ended without a settle so far.
     pub(crate) unsettled: u64,
     /// Those that ended so far while their settle waited for the store.
     pub(crate) given_up: u64,
@@ -98,13 +98,13 @@ pub(crate) struct Counts {
     pub(crate) left: u64,
     /// Those that operators dropped so far.
     pub(crate) dropped: u64,
-    /// Renewals so far by which all permits of a reservation last longer.
+    /// Renewals so far that extended all permits of a reservation.
     pub(crate) renewed: u64,
     /// Renewals that came after a permit had ended.
     pub(crate) late: u64,
 }
 
-/// Whether a settle waits for the store.
+/// The result of an attempt to make a settle wait for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
     /// Until the reservation ends; `true` if no caller settles such reservations yet.
@@ -208,14 +208,14 @@ impl Table {
         Waits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
     }
 
-    /// The pending settle behind `after`, or else the first.
+    /// The pending settle after `after`, or else the first.
     pub(super) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
         let begin = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut rest = self.pending.range((begin, std::ops::Bound::Unbounded));
         rest.next().map(|(id, costs)| (*id, costs.clone()))
     }
 
-    /// Returns whether no settle waits; then whoever settled them stops.
+    /// Returns whether no settle waits. If so, the task that settles them must stop.
     pub(super) fn stops_retrying(&mut self) -> bool {
         self.is_retrying = !self.pending.is_empty();
         !self.is_retrying
@@ -278,7 +278,7 @@ impl Table {
         }
     }
 
-    /// Forgets an open reservation of which the record in the store says more.
+    /// Forgets an open reservation whose record in the store is newer.
     pub(super) fn leave(&mut self, id: Id) {
         if self.is_open(id) {
             self.counts.left += 1;

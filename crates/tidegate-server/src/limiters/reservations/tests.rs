@@ -1,4 +1,4 @@
-//! Random reserves, renewals, settles, checks and pauses, beside a naive model of the units and of the ids.
+//! Random reserves, renewals, settles, checks and pauses, compared with a naive model of the units and the ids.
 
 use std::collections::HashMap;
 
