@@ -58,7 +58,7 @@ impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OneKey => "one key",
-            Self::GlobalBesideOwn => "global beside own",
+            Self::GlobalBesideOwn => "global and own",
             Self::ManyKeys => "100000 keys",
         })
     }

@@ -62,7 +62,7 @@ pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
 
 /// A mistake that no seed finds, because what comes back counts as taken earlier by the longest life of a lease.
 const OLDEST: &[Mutant] = &[Mutant {
-    name: "what several leases gave comes back as though the youngest had given it",
+    name: "units of several leases come back as though the youngest had given them",
     file: BOOK,
     replacements: &[("part.since).min()", "part.since).max()")],
 }];
@@ -103,7 +103,7 @@ const LEASES: &[Mutant] = &[
         replacements: &[("!= Verdict::Allow {", "== Verdict::Never {")],
     },
     Mutant {
-        name: "units of a window are returned to the next one",
+        name: "units of a window are returned to the next window",
         file: WINDOW,
         replacements: &[(
             "since.at >= state.ends.minus(self.window) && state.past.admits(since)",
@@ -111,7 +111,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "units of a weighted window are returned to the next one",
+        name: "units of a weighted window are returned to the next window",
         file: COUNTER,
         replacements: &[(
             "Some(before @ 0..=1) => self.lower(state, before,",
@@ -140,7 +140,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "the life is that of the rule, not that of the reply",
+        name: "the node uses the life of the rule, not the life in the reply",
         file: NODE,
         replacements: &[(
             "let Taken { at: since, end, .. } = lease;",
@@ -229,12 +229,12 @@ const LEASES: &[Mutant] = &[
         replacements: &[("self.held == 0 && !self.gives_back", "self.held == 0")],
     },
     Mutant {
-        name: "what is released after a lease is due can be spent",
+        name: "units released after a lease is due can be spent",
         file: UNITS,
         replacements: &[("!self.is_closed && now < self.ends", "now < self.ends")],
     },
     Mutant {
-        name: "what a node holds is given back once, though the store is away",
+        name: "held units are given back once, though the store is away",
         file: BACK,
         replacements: &[(
             "(Question::GiveBack { id, number, key, units, kept, earlier }, Some(Wait::Back(number)))",
@@ -242,7 +242,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "what is given back again comes back twice",
+        name: "units that are given back again come back twice",
         file: STORE,
         replacements: &[("        recorded.units = kept;\n", "")],
     },
@@ -255,7 +255,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "a lease of which no reply came is not given back",
+        name: "a lease without a reply is not given back",
         file: NODE,
         replacements: &[(
             "wanted.into_iter().flat_map(|one| self.give_back(one.unspent(key), true)).collect()",
@@ -337,7 +337,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "what is unspent of a share is not given back",
+        name: "the unspent units of a share are not given back",
         file: BACK,
         replacements: &[("if rest.units > 0 {", "if rest.units > u64::MAX / 2 {")],
     },
@@ -372,7 +372,7 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "what was taken before a step back of the clock comes back",
+        name: "units that were taken before a step back of the clock come back",
         file: ALGORITHM,
         replacements: &[("past.lose(last, until);", "let _ = (past, until);")],
     },
