@@ -1,4 +1,4 @@
-//! Decisions, counted: what they allocate, and by valgrind the instructions that they run.
+//! Counts the allocations of decisions and, with valgrind, their instructions.
 
 use crate::cases::{self, Case};
 use crate::heap;
@@ -52,7 +52,8 @@ pub fn allocations(candidate: &Candidate, case: &Case) -> f64 {
 /// # Errors
 /// If this program cannot be found.
 pub fn instructions(candidate: &Candidate, case: &Case) -> Result<Option<f64>, String> {
-    let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+    let this =
+        std::env::current_exe().map_err(|error| format!("can not find this program: {error}"))?;
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1", COUNTED])

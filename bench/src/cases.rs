@@ -19,8 +19,8 @@ impl Rule {
     /// One unit, and the next in an hour: used up by the filling before the timing.
     pub const ONE_AN_HOUR: Self = Self { capacity: 1, every: Duration::from_secs(3600) };
 
-    /// N in W = N microseconds, but in a millisecond at the least, which is the shortest window:
-    /// at most a million a second, which every subject exceeds.
+    /// N in W = N microseconds, but at least a millisecond, which is the shortest window: at most a million a second,
+    /// which every subject exceeds.
     const fn window_of(units: u64) -> Self {
         let window_us = if units < 1_000 { 1_000 } else { units };
         Self { capacity: units, every: Duration::from_micros(window_us / units) }
@@ -49,7 +49,7 @@ pub enum Shape {
     TableAtCap,
     /// The same, its memory looked at while it is filled.
     TableOnTheWay,
-    /// A service behind a layer that limits each peer.
+    /// A service in a layer that limits each peer.
     Layer,
 }
 

@@ -1,4 +1,4 @@
-//! The processor's cores: how many there are, and staying on one.
+//! The processor's cores: counts them, and keeps a thread on a core.
 
 /// The number of threads that can run at once.
 pub fn count() -> usize {

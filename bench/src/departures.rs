@@ -1,8 +1,8 @@
-//! The group `shaper` of `in-process`: how long after their slots items are handed out.
+//! The group `shaper` of `in-process`: the lateness of items after their slots.
 //!
-//! A producer keeps the line full, and a receiver reads the clock whenever it is handed an item. The
-//! floors wait for as many moments with the same timers, without any line: what they are late is the
-//! timer's and the system's. Nothing is handed out before its slot, so no error is below zero.
+//! A producer keeps the line full, and a receiver reads the clock at each item that it gets. The floors wait for as
+//! many moments with the same timers, without any line: their lateness comes from the timer and the system. No item is
+//! handed out before its slot, so no error is below zero.
 
 use crate::cores;
 use crate::pauses::least_above;

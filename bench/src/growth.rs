@@ -9,9 +9,9 @@ use crate::workload::Ask;
 
 /// Keys filled in per call.
 const CHUNK: u64 = 1_000;
-/// How often the heap is looked at until the last key is in.
+/// The number of looks at the heap until the last key is in.
 const LOOKS: u64 = 100;
-/// Of those looks, the ones that the command shows, by the number of the key.
+/// The looks that the command shows, by the number of the key.
 const SHOWN: [u64; 5] = [10_000, 100_000, 250_000, 500_000, 1_000_000];
 
 /// The heap when so many keys were in.
@@ -27,8 +27,8 @@ impl Look {
     }
 }
 
-/// Builds a candidate and asks each key of the case once, so that the timing meets known keys only;
-/// answers its bytes per key, at the end or the most on the way, as the case wants.
+/// Builds a candidate and asks each key of the case once, so that the timing meets known keys only; returns its bytes
+/// per key, at the end or their maximum on the way, as the case wants.
 pub fn filled(candidate: &Candidate, case: &Case) -> (Box<dyn Subject>, f64) {
     let (subject, looks) = watched(candidate, case.keys);
     let mut per_key = looks.iter().map(|look| look.bytes_per_key());
@@ -39,7 +39,7 @@ pub fn filled(candidate: &Candidate, case: &Case) -> (Box<dyn Subject>, f64) {
     (subject, bytes)
 }
 
-/// Prints bytes per key at some points on the way, and the most of all.
+/// Prints bytes per key at some points on the way, and their maximum.
 ///
 /// # Errors
 /// None; it answers as every command does.

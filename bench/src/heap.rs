@@ -1,4 +1,4 @@
-//! Counts the heap that grows while a limiter is built and filled: what a key costs in memory.
+//! Counts the growth of the heap while a limiter is built and filled, which gives the memory of a key.
 //!
 //! Each block is counted as what glibc's malloc spends on it (8 bytes of header, rounded up to
 //! 16, at least 32), because that is what a process pays, not the length that was asked for.

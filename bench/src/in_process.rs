@@ -23,7 +23,7 @@ pub struct InProcess {
     /// Rounds over all the subjects of a case; the figures are the medians of them.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Let the processor overlap decisions: the most a core can decide, not what one costs.
+    /// Let the processor overlap decisions: this measures the highest rate of a core, not the cost of one decision.
     #[arg(long)]
     overlap: bool,
 }

@@ -57,20 +57,19 @@ enum Command {
     Server(server::Server),
     /// A scrape of the server's metrics: its CPU time, and the longest decision next to it.
     Scrape(server::Scrape),
-    /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
-    /// little.
+    /// More load than a shared store decides in time: units over the limits, and the latency of well-behaved callers.
     Overload(overload::Overload),
     /// One hot key, refused callers, distinct keys, several nodes and primaries: decisions per second, round trips, and
     /// CPU of the store and of who asks it.
     Scale(scale::Scale),
-    /// What the machine itself takes away: how long a loop that only reads the clock is kept from it.
+    /// Time that the machine itself takes away, as gaps in a loop that only reads the clock.
     Stalls(stalls::Stalls),
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
     /// So many decisions of a subject in a case, to count the instructions that they run; `layer` starts it.
     Calls(calls::Calls),
-    /// A program in axum behind a layer; `layer` starts it.
+    /// A program in axum in a layer; `layer` starts it.
     #[command(hide = true)]
     LayerHello(layer::LayerHello),
     /// Envoy's rate limit service, which says yes to all; `server` starts it.

@@ -25,7 +25,7 @@ pub struct Measured {
     pub cpu_ns: Vec<f64>,
     /// Wall nanoseconds per decision, over the decisions of all threads; one per round, sorted.
     pub wall_ns: Vec<f64>,
-    /// Heap per key, where the case has keys; the most on the way where that is what is asked.
+    /// Heap per key, where the case has keys; its maximum on the way if the case asks for that.
     pub bytes_per_key: Option<f64>,
 }
 
@@ -39,11 +39,11 @@ pub fn median(sorted: &[f64]) -> f64 {
 pub struct Timing {
     /// The number of times that each subject is timed.
     pub rounds: usize,
-    /// Whether decisions may overlap.
+    /// The separation of decisions.
     pub pace: Pace,
 }
 
-/// Builds and fills all `candidates`, then times them over `asks`. `step` is told who is next.
+/// Builds and fills all `candidates`, then times them over `asks`. `step` is told which candidate is next.
 ///
 /// # Errors
 /// When a subject decides otherwise than the case expects: then its time means nothing.
@@ -167,7 +167,7 @@ impl Walk<'_> {
         ((self.at as u64 + self.count) % self.asks.len() as u64) as usize
     }
 
-    /// Decides the whole stretch: how many were allowed.
+    /// Decides the whole stretch; returns the number of allowed decisions.
     fn decide(self, subject: &dyn Subject) -> u64 {
         let (mut at, mut left, mut allowed) = (self.at, self.count, 0);
         while left > 0 {

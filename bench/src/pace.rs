@@ -12,12 +12,12 @@ use std::hint::black_box;
 pub enum Pace {
     /// Each decision ends before the next begins: the time until its answer is there.
     Apart,
-    /// They overlap as the processor likes: the most that a core can decide.
+    /// They overlap as the processor likes: the highest rate of a core.
     Overlapping,
 }
 
 impl Pace {
-    /// Asks `decide` for each of `asks`, in order: how many were allowed.
+    /// Asks `decide` for each of `asks`, in order; returns the number of allowed decisions.
     ///
     /// `#[inline(always)]`, so that the loop is compiled into each subject and a decision pays no
     /// call through a pointer.

@@ -1,10 +1,9 @@
-//! The command `pauses`: how long a single decision can take while a table grows.
+//! The command `pauses`: the longest time of a single decision while a table grows.
 //!
-//! Each of a million new keys is asked once, and each decision is timed by itself. What the system
-//! does meanwhile is in the wall time too and hits at random: so the longest decision is also told in
-//! CPU time of the thread, which goes on in a page fault and stands still while another process runs.
-//! What a table does by itself comes again in each round, so of the longest decisions of all rounds
-//! the least is the best account of it.
+//! Each of a million new keys is asked once, and each decision is timed by itself. The wall time includes interruptions
+//! by the system, which come at random. So the longest decision is also reported in CPU time of the thread, which goes
+//! on in a page fault and stands still while another process runs. The table's own work comes again in each round, so
+//! the smallest of the rounds' longest decisions describes it best.
 
 use crate::cases::MILLION;
 use crate::clock::Reading;
@@ -36,7 +35,7 @@ pub struct Pauses {
     rounds: u32,
 }
 
-/// The time that one filling of one table took, in nanoseconds per decision.
+/// The time to fill a table once, in nanoseconds per decision.
 #[derive(Clone, Copy)]
 struct Filling {
     median: u32,

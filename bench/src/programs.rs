@@ -18,7 +18,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `program`; what it prints is nobody's.
+    /// Starts `program`, and drops its output.
     ///
     /// # Errors
     /// When it can not be started, with the package that brings it.
@@ -77,7 +77,7 @@ impl Drop for Program {
     }
 }
 
-/// Runs `command` to its end: what it printed.
+/// Runs `command` to its end, and returns its output.
 ///
 /// # Errors
 /// When it can not be started, with the package that brings it; or fails, with what it said.
@@ -96,7 +96,7 @@ fn failed(name: &str, status: ExitStatus, said: &str, complained: &str) -> Strin
     format!("{name} ended with {status}: {} {}", said.trim(), complained.trim())
 }
 
-/// A port of the loopback address on which nobody listens.
+/// A port of the loopback address on which no program listens.
 ///
 /// # Errors
 /// When the system has none.

@@ -25,7 +25,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody answers at `at`.
+    /// If no server answers at `at`.
     pub fn open(at: SocketAddr) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
         let out = TcpStream::connect(at).map_err(failed)?;
@@ -64,7 +64,7 @@ impl Connection {
 struct Replies<R>(R);
 
 impl<R: BufRead> Replies<R> {
-    /// The next one.
+    /// The next reply.
     ///
     /// # Errors
     /// When the connection is lost, or the reply is an error.

@@ -63,7 +63,7 @@ pub struct Subject {
     pub name: &'static str,
     /// One for each round.
     pub samples: Vec<Sample>,
-    /// Memory: what it is of is the case's to say.
+    /// Memory of the process or the value that the case names.
     pub bytes: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub struct Subject {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// With whom the others are compared.
+    /// The subject that the others are compared with.
     pub base: &'static str,
     /// The figure that is compared.
     pub by: By,
@@ -79,7 +79,7 @@ pub struct Case {
     pub subjects: Vec<Subject>,
 }
 
-/// The figure by which subjects are compared.
+/// The number that is compared between subjects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// CPU time per decision; less is better.

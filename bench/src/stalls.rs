@@ -1,7 +1,7 @@
-//! The command `stalls`: what the machine itself takes away, whoever is measured.
+//! The command `stalls`: the time that the machine itself takes away from any subject.
 //!
 //! On each core a thread does nothing but read the clock. Where two readings lie far apart, something else had the core
-//! meanwhile: another process, the system, or the host of a virtual machine, which the system counts by itself.
+//! in between: another process, the system, or the host of a virtual machine, which the system counts by itself.
 
 use crate::cores;
 use crate::host;
@@ -85,7 +85,7 @@ fn watch(number: usize, length: Duration) -> Option<Watched> {
     Some((core, missing(Instant::now(), length, Instant::now)))
 }
 
-/// The time that is missing between readings, to the first that lies `length` or more behind the beginning.
+/// The time that is missing between readings, up to the first reading `length` or more after the beginning.
 fn missing(begins: Instant, length: Duration, mut read: impl FnMut() -> Instant) -> Missing {
     let mut missing = Missing::default();
     let mut last = begins;

@@ -1,4 +1,4 @@
-//! Bodies of `POST /v1/check`: whatever comes is a question, a batch, or a problem that says what is wrong.
+//! Bodies of `POST /v1/check`: every input is a question, a batch, or a problem that names the mistake.
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 

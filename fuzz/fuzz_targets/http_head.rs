@@ -1,4 +1,5 @@
-//! What a connection begins with: whatever is answered without looking further is a check, and as long as it says.
+//! The first bytes of a connection: a request that is answered without looking further is a check, and has its
+//! announced length.
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 

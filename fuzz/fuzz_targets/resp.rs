@@ -1,5 +1,5 @@
-//! What Redis clients send: whatever comes is the same commands however it is cut, and each is a question
-//! within its bounds or a mistake that is told.
+//! Bytes of Redis clients: every input is the same commands however it is cut, and each command is a question within
+//! its bounds or a reported mistake.
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 

@@ -1,5 +1,5 @@
-//! Messages of Envoy's rate limit service: whatever comes is a question about just these descriptors, or a
-//! status that says what is wrong.
+//! Messages of Envoy's rate limit service: every input is a question about just these descriptors, or a status that
+//! names the mistake.
 #![no_main]
 #![allow(dead_code, reason = "the server uses more of these files than a target does")]
 

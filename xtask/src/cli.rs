@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::step::When;
 use crate::{bench, count, sim, steps};
 
-/// The project's own checks, tests and benchmarks, behind one command.
+/// The project's own checks, tests and benchmarks, in one command.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 pub(crate) struct Cli {

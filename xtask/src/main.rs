@@ -1,4 +1,4 @@
-//! `cargo xtask`: every check, test and measurement of the project behind one command.
+//! `cargo xtask` runs every check, test and measurement of the project.
 //!
 //! It needs nothing but the pinned toolchain, so that a laptop and the build machine run the
 //! same thing. `cargo xtask --help` lists the subcommands; the checks are in [`steps`].

@@ -29,7 +29,7 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Runs a command whose success is that of the step.
+/// Runs a command that decides the success of the step.
 ///
 /// # Errors
 ///

@@ -43,7 +43,7 @@ const FOLDERS: &[(&str, &str)] = &[
 /// The arguments of `cargo xtask sim`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many seeds to run, or for each mutant at most
+    /// The number of seeds to run, or the largest number for each mutant
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000)]
     seeds: u64,
 

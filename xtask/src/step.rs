@@ -10,7 +10,7 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// The purpose of the step, as a short phrase for its heading and the help.
     pub(crate) what: &'static str,
-    /// Whether it always runs.
+    /// The condition on which it runs.
     pub(crate) when: When,
     /// Runs it. An error is a failure of the step, never of the whole run.
     pub(crate) run: fn(&mut Context) -> Result<Outcome>,

@@ -1,4 +1,4 @@
-//! A program in axum that says hello, behind a layer or bare, and wrk, which asks it.
+//! A program in axum that says hello, in a layer or bare, and wrk, which asks it.
 
 use super::services::{Service, TWO, governor, sound, tidegate, tidegate_per_ip};
 use crate::cases::Rule;
@@ -98,7 +98,8 @@ struct Hello {
 impl Hello {
     /// Started, and asked for a second to warm up.
     fn start(service: Service) -> Result<Self, String> {
-        let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+        let this = std::env::current_exe()
+            .map_err(|error| format!("can not find this program: {error}"))?;
         let at = programs::free_address()?;
         let address = at.to_string();
         let program = Program::start(this, ["layer-hello", service.name(), &address])?;

@@ -1,4 +1,4 @@
-//! The command `layer`: what a request pays for passing a tower layer, next to tower_governor and no layer at all.
+//! The command `layer`: the cost of a tower layer for a request, compared with tower_governor and with no layer.
 //!
 //! First each layer is called in this process, over a service that does nothing; then a program in axum has it,
 //! and wrk asks.

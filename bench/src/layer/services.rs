@@ -22,7 +22,7 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
-/// A service that does nothing, behind a layer or bare.
+/// A service that does nothing, in a layer or bare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// No layer.
@@ -167,7 +167,7 @@ where
     }
 }
 
-/// A request as axum passes it on, from the peer of this number: whether the service answered it.
+/// Sends a request as axum passes it on, from the peer with this number; returns whether the service answered it.
 fn call<S, R>(service: &mut S, ask: &Ask) -> bool
 where
     S: tower::Service<Request<Body>, Response = Response<R>>,

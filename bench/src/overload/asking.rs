@@ -1,5 +1,4 @@
-//! How each listener is asked, and what its answers say: as little work as it can be, for who asks shares the cores
-//! with who answers.
+//! Request encoders and reply parsers for each listener. They are cheap, because client and server share the cores.
 
 use super::cases::Listener;
 use crate::resp;
@@ -28,7 +27,7 @@ pub enum Begins {
     More,
     /// So many bytes that end no answer.
     Other(usize),
-    /// So many bytes that end an answer, to the oldest request or to that of the place.
+    /// So many bytes that end an answer, to the oldest request or to the request at the place.
     Answer(usize, Verdict, Option<usize>),
 }
 
@@ -91,7 +90,7 @@ fn call_of(domain: &str) -> RateLimitRequest {
 /// Opens a connection.
 ///
 /// # Errors
-/// When nobody answers, or not as the listener does.
+/// If no server answers, or not as the listener does.
 pub fn open(listener: Listener, at: SocketAddr) -> Result<TcpStream, String> {
     let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
     let mut stream = TcpStream::connect(at).map_err(failed)?;

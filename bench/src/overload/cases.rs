@@ -1,4 +1,4 @@
-//! What is asked, how hard, of how many servers, and what they do with more than the store decides in time.
+//! The overload cases: scenario, load, number of servers, and the decision without the store.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ pub enum Setting {
     Local,
     /// In a store, `on_store_error = "closed"`.
     Closed,
-    /// In the memory of one server: what its listener does at most.
+    /// In the memory of one server: the highest rate of its listener.
     Memory,
 }
 
@@ -108,7 +108,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// The options of the server that open the listeners, with the one that each is.
+    /// The options of the server that open the listeners, with the listener of each.
     pub const OPTIONS: [(&'static str, Option<Self>); 4] = [
         ("--http", Some(Self::Http)),
         ("--admin", None),
@@ -169,7 +169,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// All of them, those of one scenario and one load together. What a server in memory does is asked of one.
+    /// All cases, with the cases of a scenario and a load together. Limits in memory are measured at one server.
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for scenario in Scenario::ALL {

@@ -140,7 +140,7 @@ impl Line {
         Ok(Self { stream, server, answers, asked: 0, sent, read, out })
     }
 
-    /// Writes what it can; what is left is written when there is room again.
+    /// Writes as many bytes as it can; the rest is written when there is room again.
     fn flush(&mut self) -> Result<(), String> {
         let mut written = 0;
         while written < self.out.len() {

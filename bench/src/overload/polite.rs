@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How many there are; each server has one at least.
+/// The number of callers; each server has at least one.
 const CALLERS: usize = 4;
 /// The time between two questions of a caller while there is load.
 const APART: Duration = Duration::from_millis(100);
-/// How far apart once it has stopped, and for how long.
+/// The time between two questions after the load has stopped, and the time for which they go on.
 const APART_AFTER: Duration = Duration::from_millis(2);
 const AFTER: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,7 @@ impl Polite {
     /// They begin.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If no server answers.
     pub fn begin(listener: Listener, at: &[SocketAddr]) -> Result<Self, String> {
         let stopped = Arc::new(OnceLock::new());
         let callers = (0..CALLERS).zip(at.iter().cycle()).map(|(caller, at)| {
@@ -53,7 +53,7 @@ impl Polite {
         Ok(Self { stopped, threads })
     }
 
-    /// The load stopped then. What they were told before and after, once they have ended.
+    /// Takes the time at which the load stopped. Returns the answers before and after it, once the callers have ended.
     ///
     /// # Errors
     /// When a connection was lost, or an answer was not understood.
@@ -98,7 +98,7 @@ impl Caller {
             let Verdict { allowed, exact } = self.ask()?;
             admitted += u64::from(allowed);
             match before {
-                // What was asked before the load had stopped counts as under it.
+                // A request that was sent before the load had stopped counts as under load.
                 None => {
                     answer.asked += 1;
                     answer.exact += u64::from(exact);

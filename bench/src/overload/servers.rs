@@ -44,8 +44,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts them. Once more where one does not start: an address that was free may have been taken by a
-    /// connection meanwhile.
+    /// Starts them. If a server does not start, it is tried once more: a connection may have taken an address that was
+    /// free.
     ///
     /// # Errors
     /// When a program is missing or does not start.

@@ -12,8 +12,8 @@ const NEVER_REACHED: u64 = 1_000_000;
 const LONG: Duration = Duration::from_secs(86_400);
 /// The window of limiters that are as good as new when they are asked again.
 const SHORT: Duration = Duration::from_secs(60);
-/// How full a log is kept that admits what comes: so far below its limit that a round in which the
-/// server is quicker than it was before is not refused.
+/// The fill level of a log that admits all requests: so far below its limit that a round with a faster server is not
+/// refused.
 const KEPT_FULL: f64 = 0.8;
 
 /// One algorithm at one length and one depth.
@@ -34,7 +34,7 @@ pub struct Case {
 /// The state in which the limiters of a case are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All is admitted, for the limit is never reached; what is stored lives on.
+    /// All is admitted, because the limit is never reached; stored states live on.
     Unreached,
     /// All is admitted, and what is stored has expired when the next request comes.
     New,
@@ -65,7 +65,7 @@ impl Case {
         Self { algorithm, limit: NEVER_REACHED, depth, state: State::Unreached, keys: 1_000 }
     }
 
-    /// The algorithm, what is uncommon, and the depth.
+    /// The algorithm, its special settings, and the depth.
     pub fn name(&self) -> String {
         let Self { algorithm, limit, depth, .. } = self;
         match self.state {

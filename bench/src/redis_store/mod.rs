@@ -1,5 +1,5 @@
-//! The command `redis`: what one decision in a shared store costs that store, next to the least that any
-//! script or command costs it.
+//! The command `redis`: the cost of a decision for a shared store, compared with the smallest cost of any script or
+//! command.
 
 mod cases;
 mod load;
@@ -18,7 +18,7 @@ use subjects::Subject;
 const BATCH: Duration = Duration::from_millis(500);
 /// The time for which it is asked before, untimed.
 const WARM_UP: Duration = Duration::from_millis(50);
-/// How often a batch is begun again when the machine's pace changed in it, and with it what was decided.
+/// The number of new attempts at a batch whose decisions changed because the machine's pace did.
 const TRIES: usize = 20;
 
 /// The options of this command.
@@ -135,7 +135,7 @@ impl Ready {
     fn warm_up(&mut self, case: &Case, load: &mut Load<'_>) -> Result<(), String> {
         let mut rate = load.rate(case, self.subject, &self.commands, WARM_UP)?;
         if self.subject.slides(case) {
-            // What is refused is decided at another rate than what is admitted: hence twice.
+            // Refusals and admissions have different rates, so this runs twice.
             for _ in 0..2 {
                 self.ask_within(case, case.window(rate))?;
                 rate = load.rate(case, self.subject, &self.commands, self.window * 2)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
 use tidegate::{AlgorithmKind, Layout, Rule};
 
-/// Counts and says when to forget, which is the least that a limiter can do. Decides nothing.
+/// Counts and sets an expiry, which is the minimum for a limiter. Decides nothing.
 const INCRBY_PEXPIRE: &str = "\
 local units = redis.call('INCRBY', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -28,7 +28,7 @@ return 1";
 pub enum Subject {
     /// The verdict and all figures, by the script that the engine sends.
     Tidegate,
-    /// The verdict alone, by the script that the engine sends where nobody asks for more.
+    /// The verdict alone, by the script that the engine sends if the caller asks for no more.
     TidegateVerdict,
     /// Verdict and figures of a log that is kept in a sorted set (`layout = "sorted_set"`).
     TidegateSortedSet,
@@ -108,13 +108,13 @@ impl Subject {
         }
     }
 
-    /// The key of a limiter: another one for each window, so that no rule changes under a limiter.
+    /// The key of a limiter: a different key for each window, so that no rule changes under a limiter.
     pub fn key(self, case: &Case, window: Duration, number: usize) -> String {
         let case = case.name().replace(' ', ":");
         format!("{:?}:{case}:{}:{number:04}", self, window.as_micros()).to_lowercase()
     }
 
-    /// The bytes of the command that asks the limiter of `key` for one unit. What it needs is loaded.
+    /// The bytes of the command that asks the limiter of `key` for one unit. Its script is loaded first.
     ///
     /// # Errors
     /// When the case has no rule, or the server is gone.
@@ -148,7 +148,7 @@ impl Subject {
     }
 }
 
-/// The command by which the engine asks; its answer is read once, to know that it is one.
+/// The command of the engine; its answer is read once, to make sure that it is an answer.
 fn tidegate(
     key: &str,
     rule: &Rule,

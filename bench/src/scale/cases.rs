@@ -1,5 +1,5 @@
-//! The cases that are measured, each with subjects that are compared with its first one. A way to decide that is added to
-//! the engine gets a subject here for each case that it changes.
+//! The cases that are measured, each with subjects that are compared with its first subject. A new way to decide in the
+//! engine gets a subject here for each case that it changes.
 
 use super::Subject;
 use super::gates::{Ask, Gates};

@@ -13,7 +13,7 @@ use tidegate::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
-/// How many decisions of a task lie between two of which the time is kept.
+/// The number of a task's decisions for each decision that is timed.
 const SAMPLED: usize = 16;
 /// After so many decisions a task lets the others run: one that is refused here never waits.
 const TURN: usize = 64;
@@ -110,7 +110,7 @@ pub struct Gates {
     store: Store,
 }
 
-/// The answers that one task got.
+/// The answers of a task.
 #[derive(Default)]
 struct Seen {
     asked: u64,

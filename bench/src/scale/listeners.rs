@@ -21,7 +21,7 @@ pub enum Kept {
 
 impl Kept {
     fn rules(self) -> String {
-        // The URL is replaced by that of the command line.
+        // The URL of the command line replaces this URL.
         let store = "[store]\nurl = \"redis://127.0.0.1\"\ntimeout = \"1s\"\nnodes = 1\n";
         let store = match self {
             Self::Memory => String::new(),

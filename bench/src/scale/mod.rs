@@ -1,5 +1,5 @@
-//! The command `scale`: what a decision over a store costs the store and who asks it, for one hot key, refused
-//! callers, distinct keys, several nodes and several primaries, next to the floors below any decision.
+//! The command `scale`: the CPU time and latency of decisions over a store, for one hot key, refused callers, distinct
+//! keys, several nodes and several primaries, compared with bare round trips.
 
 mod cases;
 mod cluster;
@@ -57,8 +57,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The figures of some decisions: in how much wall time and CPU time they were made, by which work of the store, and
-    /// the times of some of them in microseconds.
+    /// Makes the figures of `asked` decisions from their wall time, their CPU time, the work of the store, and the
+    /// times of some of them in microseconds.
     fn of(asked: u64, wall: Duration, cpu: Duration, did: Did, us: &mut [u32]) -> Self {
         us.sort_unstable();
         let asked = asked.max(1) as f64;
@@ -105,7 +105,7 @@ pub fn run(wanted: &Scale) -> Result<(), String> {
 }
 
 impl Scale {
-    /// All subjects are started first, and then asked by turns.
+    /// All subjects are started first, and then asked in turn.
     fn measure(&self, subjects: &[&cases::Named]) -> Result<Vec<table::Row>, String> {
         let length = Duration::from_millis(self.millis);
         let begin = |named: &&cases::Named| {

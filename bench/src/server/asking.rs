@@ -1,5 +1,5 @@
-//! How requests are written and answers read, at each listener, by a generator of our own: as little work as it
-//! can be, for it shares the cores with who is asked.
+//! Request encoders and reply parsers of our own load generator, for each listener. They are cheap, because the
+//! generator shares the cores with the server.
 
 pub mod http_2;
 
@@ -27,7 +27,7 @@ pub enum Begins {
     More,
     /// So many bytes that end no answer.
     Other(usize),
-    /// So many bytes, and the place of the request among those of its connection that they answer, from 0.
+    /// So many bytes, and the place of the request that they answer among the requests of its connection, from 0.
     Answer(usize, usize),
 }
 
@@ -38,7 +38,7 @@ impl Asking {
     /// A connection, and what tells its answers.
     ///
     /// # Errors
-    /// When nobody answers, or not as the listener does.
+    /// If no server answers, or not as the listener does.
     pub fn open(self, at: SocketAddr) -> Result<(TcpStream, Answers), String> {
         let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
         let mut stream = TcpStream::connect(at).map_err(failed)?;
@@ -85,7 +85,7 @@ impl Asking {
     }
 }
 
-/// The bytes of one answer of RESP: a number, a word, or several numbers, of which the first is not that of a
+/// The bytes of one answer of RESP: a number, a word, or several numbers that do not begin with the number of a
 /// refusal.
 fn resp_answer(read: &[u8]) -> Result<Option<usize>, String> {
     let mut lines =

@@ -11,7 +11,7 @@ pub enum Listener {
     Http,
     /// Envoy's rate limit service over HTTP/2, so many streams at once on each connection.
     Grpc {
-        /// How many.
+        /// The number of streams.
         streams: u32,
     },
 }
@@ -46,7 +46,7 @@ pub enum Pace {
     Highest,
     /// At half of the highest rate, however long answers take, evenly apart.
     Half,
-    /// At that rate as h2load keeps it: what has become due at each tick of a connection, of 10 ms, at once.
+    /// At that rate as h2load keeps it: at each tick of a connection, of 10 ms, all due requests at once.
     HalfInTicks,
 }
 
@@ -59,7 +59,7 @@ pub struct Case {
     pub listener: Listener,
     /// The rate at which they come.
     pub pace: Pace,
-    /// The programs that answer; the others are compared with the last one.
+    /// The programs that answer; the others are compared with the last.
     pub subjects: &'static [Subject],
 }
 

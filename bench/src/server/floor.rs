@@ -1,5 +1,5 @@
-//! The least that any server does for requests that come one by one: it waits for them, and each is a `recv` and
-//! a `send`. What that takes is the system's, and who decides on top of it can not take less.
+//! The minimum that any server does for requests that come one by one: it waits for them, and each is a `recv` and a
+//! `send`. This time is the system's, and a server that also decides can not take less.
 
 use super::asking::{Asking, lost};
 use super::cases::Subject;
@@ -23,7 +23,7 @@ const CHECK: &str = concat!(
 const THROTTLE: &str = "*5\r\n:0\r\n:1000001\r\n:1000000\r\n:-1\r\n:1\r\n";
 /// The first bytes of redis-benchmark, which goes on without an answer to them.
 const CONFIG: &[u8] = b"*3\r\n$6\r\nCONFIG\r\n";
-/// Bytes by which an answer of the server may differ from these: those of a few digits.
+/// The largest difference in bytes between an answer of the server and these: a few digits.
 const DIGITS: usize = 8;
 const LISTENER: Token = Token(usize::MAX);
 
@@ -59,7 +59,7 @@ impl Imitated {
         }
     }
 
-    /// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
+    /// Asks the server once, to see that it decides, and that its answers are as long as the floor's answers.
     ///
     /// # Errors
     /// When they are not, or it does not.
@@ -74,7 +74,7 @@ impl Imitated {
         }
         let floor = self.answer().len();
         if read.abs_diff(floor) > DIGITS {
-            return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
+            return Err(format!("an answer has {read} bytes, and the floor's answer has {floor}"));
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ pub struct Floor {
     at: SocketAddr,
 }
 
-/// Answers until it is ended, on one thread: whatever comes at once is taken for a request.
+/// Answers until it is ended, on one thread: bytes that come at once are taken for a request.
 ///
 /// # Errors
 /// When the address can not be had, or the system fails it.

@@ -59,9 +59,9 @@ pub struct Pipeline {
     pub generators: u32,
 }
 
-/// redis-benchmark, so deep a pipeline, so many of them at once: so many commands of one kind, in which
-/// `__rand_int__` is one of 100,000 numbers. (With threads of its own it notices its end a quarter of a second
-/// late.) The rate is that of all until the last one ends, and each latency the greatest.
+/// redis-benchmark, so deep a pipeline, so many of them at once: so many commands of one kind, in which `__rand_int__`
+/// is one of 100,000 numbers. (With threads of its own it notices its end a quarter of a second late.) The rate is the
+/// total until the last generator ends, and each latency is the greatest.
 ///
 /// # Errors
 /// When it is missing, or an answer is an error.
@@ -163,10 +163,10 @@ pub fn h2load(
 
 /// h2load: one request again and again at a given rate, however long answers take.
 ///
-/// Each connection looks every 10 ms at what has become due, and sends it all, whatever is not answered yet. So
-/// connections begin apart from each other, that not all of them look at the same time; and its loop waits by `select`, for
-/// by `epoll` it counts in whole milliseconds. Latency counts from when a request was sent. Told is what was sent
-/// while all connections did.
+/// Each connection looks at its due requests every 10 ms, and sends all of them, also while others are not answered
+/// yet. So connections begin apart from each other, because they must not all look at the same time. Its loop waits
+/// with `select`, because it counts in whole milliseconds with `epoll`. Latency counts from the sending of a request.
+/// The result covers the time in which all connections sent.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
@@ -182,12 +182,13 @@ pub fn h2load_at(
     measured_by_h2load(at, request, &mut program, APART * CONNECTIONS)
 }
 
-/// How far apart connections begin that look at the clock every 10 ms: at ten different times within them.
+/// The time between the beginnings of connections, which look at the clock every 10 ms: so they look at ten different
+/// times in these.
 const APART: Duration = Duration::from_millis(3);
 /// More requests than become due on a connection before the first of them is answered.
 const NONE_WAITS: &str = "1000";
 
-/// The flags by which h2load asks so many times a second, all connections together.
+/// The flags that make h2load ask so many times a second, all connections together.
 fn paced(per_s: f64, length: Duration) -> [String; 7] {
     let each = (per_s / f64::from(CONNECTIONS)).round().max(1.0);
     let asked = each * f64::from(CONNECTIONS) * length.as_secs_f64();
@@ -237,7 +238,7 @@ fn read_h2load(said: &str) -> Option<(u64, u64)> {
 
 /// Rate, and p50 and p99, of what was sent after so long at the beginning and before as long at the end.
 ///
-/// A line for each answer: when the request was sent, status, how long until it was answered; in microseconds.
+/// A line for each answer: the time of the request, the status, the time until the answer; in microseconds.
 fn read_log(text: &str, begins: Duration) -> Result<(f64, [f64; 2]), String> {
     let answer = |line: &str| {
         let (sent, status_and_us) = line.split_once('\t')?;

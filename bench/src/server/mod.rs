@@ -1,5 +1,5 @@
-//! The command `server`: what the listeners of the server answer in a second, and what that costs, next to
-//! programs that answer as fast as any.
+//! The command `server`: the answers of the server's listeners in a second and their cost, compared with programs that
+//! answer as fast as any.
 
 pub mod asking;
 mod cases;
@@ -65,7 +65,7 @@ struct Ready {
 pub fn run(wanted: &Server) -> Result<(), String> {
     let chosen = || cases::ALL.iter().map(|case| (case, wanted.subjects(case)));
     let unwatched = chosen().any(|(_, subjects)| subjects.contains(&Subject::TidegateUnwatched));
-    // First: the other one is left in place of it.
+    // This is built first, because the other build is left in its place.
     let unwatched = unwatched.then(|| running::unwatched(wanted.unwatched.as_deref()));
     let unwatched = unwatched.transpose()?.unwrap_or_default();
     let programs = [running::tidegate(wanted.tidegate.as_deref())?, unwatched];

@@ -1,5 +1,5 @@
-//! Requests at a given rate, evenly apart, however long answers take: what a caller sees whose requests do not
-//! wait for each other. (h2load's `--rps` sends every ten milliseconds what has become due, all at once.)
+//! Requests at a given rate, evenly apart, however long answers take: the view of a caller whose requests do not wait
+//! for each other. (h2load's `--rps` sends all due requests at once every ten milliseconds.)
 
 use super::asking::{Answers, Asking, Begins, lost};
 use super::generators::Load;
@@ -35,8 +35,8 @@ impl Schedule {
     }
 }
 
-/// Asks `per_s` times a second for `length`, on one thread that never rests, so that it wakes nobody and is
-/// not woken. Latency counts from when a request was due.
+/// Asks `per_s` times a second for `length`, on one thread that never rests, so that it wakes no thread and is not
+/// woken. Latency counts from the time when a request was due.
 ///
 /// # Errors
 /// When a connection is lost, an answer is an error, or none comes.
@@ -81,7 +81,7 @@ pub fn run(at: SocketAddr, asking: Asking, per_s: f64, length: Duration) -> Resu
     })
 }
 
-/// A connection that blocks nobody.
+/// A connection that does not block.
 struct Line {
     stream: TcpStream,
     answers: Answers,
@@ -119,7 +119,7 @@ impl Line {
                 Ok(0) => return Err("the connection was closed".to_owned()),
                 Ok(length) => {
                     self.read.extend_from_slice(&bytes[..length]);
-                    // Where there was more room, nothing more was there; what comes next is told.
+                    // The buffer was not filled, so no more bytes were there; the system reports the next bytes.
                     if length < bytes.len() {
                         return self.understand(&mut answered);
                     }

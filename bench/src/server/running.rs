@@ -1,4 +1,4 @@
-//! Whoever answers, started and ready.
+//! The programs that answer, started and ready.
 
 use super::cases::{Listener, Subject};
 use crate::programs::{self, Program};
@@ -45,7 +45,7 @@ fn build(command: &[&str], more: &[&str]) -> Result<PathBuf, String> {
     built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
 }
 
-/// The server without observers, built next to the other one, which is built after it.
+/// The server without observers, built next to the usual server, which is built after it.
 ///
 /// # Errors
 /// When it can not be built.
@@ -62,8 +62,8 @@ pub fn unwatched(said: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 impl Running {
-    /// Starts `subject` to be asked at `listener`. Once more where it does not start: an address that was free may
-    /// have been taken by a connection meanwhile.
+    /// Starts `subject` to be asked at `listener`. If it does not start, it is tried once more: a connection may have
+    /// taken an address that was free.
     ///
     /// # Errors
     /// When a program is missing or does not start.
@@ -128,7 +128,8 @@ impl Running {
     /// This program once more, as another.
     fn this(command: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
-        let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+        let this = std::env::current_exe()
+            .map_err(|error| format!("can not find this program: {error}"))?;
         let address = at.to_string();
         let arguments = command.iter().copied().chain([address.as_str()]);
         let program = Program::start(this, arguments)?.listening(at)?;

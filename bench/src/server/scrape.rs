@@ -21,13 +21,13 @@ const HEADINGS: [&str; 6] = [
     "CPU of a scrape, ms",
     "decisions",
     "longest alone, us",
-    "longest beside scrapes, us",
+    "longest during scrapes, us",
 ];
 
 /// The options of this command.
 #[derive(Args)]
 pub struct Scrape {
-    /// Rules, each of which has decided.
+    /// The number of rules; each has decided.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rules: u32,
     /// Scrapes, one after the other.

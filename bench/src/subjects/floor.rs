@@ -1,4 +1,4 @@
-//! Floors: the least that any limiter of a kind has to do, with nothing around it.
+//! Floors: the minimum work of any limiter of a kind, with nothing around it.
 //!
 //! A decision is a clock read and one word: the time until which the limiter's units are taken
 //! (GCRA, its constants not even loaded). Allowing it costs one compare-and-swap,
@@ -103,7 +103,7 @@ impl Clock for Tsc {
     }
 }
 
-/// Decides nothing: what the loop itself takes, and is part of everyone's figure.
+/// Decides nothing: the time of the loop itself, which is part of everyone's figure.
 struct Nothing;
 
 impl Subject for Nothing {
@@ -174,8 +174,8 @@ impl Subject for FlatArray {
     }
 }
 
-/// The same with three words to a cache line, which leaves each key room for a fingerprint: what
-/// merely reaching for that much memory takes.
+/// The same with three words to a cache line, which leaves each key room for a fingerprint. It measures the access to
+/// that much memory.
 struct FlatLines {
     clock: Micros,
     lines: Vec<Line>,

@@ -8,7 +8,7 @@ use crate::workload::Ask;
 use ::tidegate::{AlgorithmKind, Descriptor, Gate, KeyedLimiter, Policy, Request, RuleSpec, Spec};
 use std::time::Duration;
 
-/// The gates: a name, how many rules there are, and of how many a request meets a limiter.
+/// The gates: a name, the number of rules, and the number of rules with a limiter for a request.
 const GATES: [(&str, usize, usize); 4] = [
     ("tidegate/Gate", 1, 1),
     ("tidegate/Gate, 3 rules", 3, 3),

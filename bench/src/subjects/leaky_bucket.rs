@@ -1,8 +1,8 @@
 //! leaky-bucket 1.1: a token bucket for waiting tasks; here its `try_acquire`, which needs no
 //! runtime. Fair (its default) always takes its lock; unfair first tries a compare-and-swap.
 //!
-//! Unfair is left out where threads share a limiter: after two of them have raced it can refuse
-//! although it is full, and then its time is not that of an allowed decision.
+//! Unfair is left out where threads share a limiter: after two of them have raced it can refuse although it is full,
+//! and then its time is not the time of an allowed decision.
 //!
 //! It has no keys, so keyed it stands in a `DashMap`, fair.
 

@@ -1,10 +1,9 @@
 //! limitador 0.14, in memory: fixed windows over rules with conditions and variables.
 //!
-//! Asked by `check_rate_limited_and_update` of its blocking limiter, the one that its in-memory
-//! storage is for (its asynchronous limiter only differs over Redis), so no runtime is involved.
-//! Keyed, the key is the variable `user`: its API takes it as a map of owned strings made into a
-//! `Context`, so both are allocated per decision, as in any program that uses it. Without a key
-//! the empty `Context` is made once per batch.
+//! Asked by `check_rate_limited_and_update` of its blocking limiter, which its in-memory storage is for (its
+//! asynchronous limiter only differs over Redis), so no runtime is involved. Keyed, the key is the variable `user`: its
+//! API takes it as a map of owned strings made into a `Context`, so both are allocated per decision, as in any program
+//! that uses it. Without a key the empty `Context` is made once per batch.
 
 use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};

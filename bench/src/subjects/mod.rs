@@ -37,10 +37,10 @@ const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
 
 /// A limiter, or a table of them by key, that is asked in a tight loop.
 pub trait Subject: Send + Sync {
-    /// One decision of cost 1: whether it was allowed.
+    /// Makes a decision of cost 1; returns whether it was allowed.
     fn decide(&self, ask: &Ask) -> bool;
 
-    /// All of `asks`, in order: how many were allowed.
+    /// Decides all of `asks`, in order; returns the number of allowed decisions.
     ///
     /// This is what is timed. Only a subject whose API wants something prepared once, for many
     /// decisions, overrides it.

@@ -1,7 +1,7 @@
 //! The cost of counting a decision: with and without, and next to the clock that it reads.
 //!
-//! `tidegate/pass` less `floor/clock` is the counting alone, for whoever has read the time already; so
-//! counts a gate, which tells its observers when it decided.
+//! `tidegate/pass` less `floor/clock` is the counting alone, for a caller that has read the time already. A gate counts
+//! so, because it tells its observers the time of a decision.
 
 use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};

@@ -1,8 +1,8 @@
 //! Tables that could have held the keyed limiters, each with the engine's kind of entry: a keyed
 //! 128-bit fingerprint of the key and one word that is replaced by compare-and-swap.
 //!
-//! They answer which table to keep. None of them bounds its memory, reclaims, or holds several
-//! limiters at once; what these take comes on top.
+//! They answer which table to keep. None of them bounds its memory, reclaims, or holds several limiters at once; the
+//! cost of these comes on top.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// DashMap, papaya, and hashbrown in 64 shards behind a mutex each.
+/// DashMap, papaya, and hashbrown in 64 shards with a mutex each.
 pub fn offers(case: &Case) -> Vec<Candidate> {
     match case.shape {
         Shape::Keyed | Shape::HotKey => vec![

@@ -127,7 +127,7 @@ pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     spec
 }
 
-/// What was built, of rules that are all written here.
+/// Unwraps a limiter or gate; all its rules are written here.
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
 fn sound<L>(built: Result<L, RuleErrors>) -> L {
     built.expect("a sound rule")

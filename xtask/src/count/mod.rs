@@ -23,7 +23,7 @@ use crate::tree;
 /// The arguments of `cargo xtask count`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also print the twelve places that have the most of each count
+    /// Also print the twelve worst places of each count
     #[arg(long)]
     worst: bool,
 

@@ -58,7 +58,7 @@ fn spread(types: &Homes, impls: &Homes) -> Count {
     count
 }
 
-/// The definition that shares most of its path with a file: that of the `impl` in the file.
+/// The definition that shares most of its path with a file. An `impl` in the file belongs to it.
 fn nearest<'a>(homes: &'a BTreeSet<PathBuf>, file: &Path) -> Option<&'a PathBuf> {
     homes.iter().max_by_key(|home| {
         let module = home.with_extension("");

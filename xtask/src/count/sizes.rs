@@ -32,7 +32,7 @@ pub(super) fn count(sources: &[Source]) -> [Count; 2] {
     [tokens, files]
 }
 
-/// How many of some lines are code of a crate or tool, and how many of its tests.
+/// Counts lines by owner: code of a crate or tool, and code of its tests.
 fn by_owner(source: &Source, lines: impl Iterator<Item = usize>) -> Lines {
     let mut tested = [0, 0];
     for line in lines {

@@ -15,7 +15,7 @@ use super::tokens::{self, Token};
 use crate::imports::{attributes, home, is_for_tests};
 use crate::tree::SourceFile;
 
-/// What follows the name of a crate or tool in the name of its tests.
+/// The suffix of a crate's or tool's name in the name of its tests.
 pub(super) const TESTS: &str = "-tests";
 
 pub(super) struct Source {
@@ -35,7 +35,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The name under which a line is counted: that of the crate or tool, or that of its tests.
+    /// The name under which a line is counted: the name of the crate or tool, or the name of its tests.
     pub(super) fn owner(&self, line: usize) -> String {
         format!("{}{}", self.area, if self.is_tested_on(line) { TESTS } else { "" })
     }

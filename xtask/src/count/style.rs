@@ -44,7 +44,7 @@ fn add_densities(count: &mut Count, lines: &Lines) {
     count.summary = format!("product {}", per_1000(product.0, product.1, "lines"));
 }
 
-/// How many lines of code the product has to each line with a comment between them.
+/// The lines of code of the product for each line with a comment between them.
 fn lines_to_a_comment(sources: &[Source], lines: &Lines) -> Count {
     let mut count =
         Count::new("lines_to_a_comment", "lines of code to each line of a comment inside of it");

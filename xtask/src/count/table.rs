@@ -1,4 +1,4 @@
-//! A count: its figures by crate or tool, and the places with the most.
+//! A count: its numbers by crate or tool, and its worst places.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -51,7 +51,7 @@ fn failed_builds(
     Ok(failed)
 }
 
-/// The builds of a package; `None` is the one without features.
+/// The builds of a package; `None` is the build without features.
 fn builds<'a>(name: &str, features: impl Iterator<Item = &'a String>) -> Vec<Option<&'a str>> {
     let mut builds: Vec<_> = features.map(|feature| Some(feature.as_str())).collect();
     if builds.is_empty() && !LIBRARIES.contains(&name) {

@@ -67,7 +67,7 @@ pub(crate) const LIST: &[Step] = &[
     },
     Step {
         name: "valkey",
-        what: "the scripts over Valkey, that of the system or one from PyPI",
+        what: "the scripts over Valkey, from the system or from PyPI",
         when: When::All,
         run: valkey::scripts,
     },

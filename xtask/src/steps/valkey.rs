@@ -1,4 +1,4 @@
-//! The valkey steps: run tests over Redis again over Valkey, that of the system or one from PyPI.
+//! The valkey steps: run tests over Redis again over Valkey, from the system or from PyPI.
 
 use std::path::Path;
 use std::process::Command;

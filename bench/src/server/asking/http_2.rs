@@ -69,14 +69,14 @@ pub fn streams(call: &[u8]) -> Vec<usize> {
     streams
 }
 
-/// The frame that bytes begin with, its payload, and how long both are; nothing where it is not all there.
+/// The frame that bytes begin with, its payload, and the length of both; nothing where it is not all there.
 pub fn frame_of(read: &[u8]) -> Option<(Frame, &[u8], usize)> {
     let frame = Frame::of(*read.first_chunk()?);
     let bytes = HEAD + frame.length;
     Some((frame, read.get(HEAD..bytes)?, bytes))
 }
 
-/// What the bytes begin with; `messages` are those of calls that have not ended.
+/// Returns the meaning of the first bytes; `messages` counts the messages of calls that have not ended.
 pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
     let Some((frame, _, bytes)) = frame_of(read) else { return Ok(Begins::More) };
     match frame.kind {
@@ -116,7 +116,7 @@ impl Frame {
         self.kind == DATA
     }
 
-    /// Returns whether nothing comes behind it on its stream.
+    /// Returns whether nothing follows it on its stream.
     pub const fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }

@@ -163,7 +163,10 @@ mod tests {
         let access = Access::default();
         assert_eq!(access.admit(None, peer(None)).unwrap().role, Role::Change);
         let reads = Access { read: Some(Secret::parse("a").unwrap()), ..Access::default() };
-        assert!(reads.admit(None, peer(None)).is_none(), "an operator without a token may not change limits");
+        assert!(
+            reads.admit(None, peer(None)).is_none(),
+            "an operator without a token may not change limits"
+        );
         assert_eq!(reads.admit(Some(b"a"), peer(None)).unwrap().role, Role::Read);
         assert!(access.has_changers() && !reads.has_changers());
     }

@@ -47,7 +47,7 @@ fn is_page(file: &SourceFile) -> bool {
     file.is("md") && (is_readme || file.path.starts_with("docs"))
 }
 
-/// Returns whether the page has the code of another one, which is compiled there.
+/// Returns whether the page has the code of another page, which is compiled there.
 fn is_translation(file: &SourceFile) -> bool {
     file.path == Path::new(translations::CHINESE) || file.path.starts_with(translations::TRANSLATED)
 }

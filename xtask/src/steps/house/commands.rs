@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Findings, House, markdown};
 use crate::tree::SourceFile;
 
-/// Programs that pages may run; another one is probably misspelt.
+/// Programs that pages may run; any other name is probably misspelt.
 const PROGRAMS: [&str; 9] = [
     "cargo",
     "tidegate",

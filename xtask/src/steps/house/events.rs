@@ -100,7 +100,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
 
 /// The events of a file: `tracing`, a level, and the first text that is not the value of a field.
 fn logged(file: &SourceFile) -> Vec<Event> {
-    // What is not Rust is found by the compiler.
+    // The compiler finds text that is not Rust.
     let words = rust::code(&file.text).unwrap_or_default().words;
     let lines: Vec<_> = file.text.lines().collect();
     let is_value = |word: &Word| {

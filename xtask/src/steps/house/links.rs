@@ -46,7 +46,7 @@ fn fault(root: &Path, document: &Path, text: &str, target: &str) -> Option<&'sta
     (!leads).then_some(NO_HEADING)
 }
 
-const NO_HEADING: &str = "names no heading of the page: mend the part behind `#`";
+const NO_HEADING: &str = "names no heading of the page: mend the part after `#`";
 
 fn has_anchor(text: &str, anchor: &str) -> bool {
     anchor.is_empty() || markdown::anchors(&markdown::read(text)).iter().any(|one| one == anchor)

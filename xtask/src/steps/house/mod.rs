@@ -30,7 +30,7 @@ struct House<'a> {
 /// The findings of a rule.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Findings {
-    /// Violations: each with its position, what is wrong, and how to correct it.
+    /// Violations, each with its position, the mistake, and its correction.
     complaints: Vec<String>,
     /// Remarks that violate nothing.
     notes: Vec<String>,
@@ -51,7 +51,7 @@ struct Rule {
     check: fn(&House<'_>) -> Findings,
 }
 
-/// All rules; a new one is one file and one entry.
+/// All rules; a new rule is one file and one entry.
 const RULES: &[Rule] = &[
     Rule {
         name: "arrows",
@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "numbers",
-        what: "the numbers of the READMEs are those of the results",
+        what: "the numbers of the READMEs are the numbers of the results",
         check: numbers::check,
     },
 ];

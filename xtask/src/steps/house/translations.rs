@@ -10,7 +10,7 @@ const ENGLISH: &str = "README.md";
 pub(super) const CHINESE: &str = "README.zh-CN.md";
 /// Pages below are translations of the pages at the same paths below its parent.
 pub(super) const TRANSLATED: &str = "docs/zh";
-/// The most bytes of a README: it is read before somebody decides to read on.
+/// The largest size of a README in bytes: strangers read it before they decide to read on.
 const README_BYTES: usize = 10_240;
 
 /// Compares both READMEs, and each page of `docs/zh` with its original.
@@ -83,7 +83,7 @@ fn compare(english: &SourceFile, chinese: &SourceFile) -> Vec<String> {
     complaints
 }
 
-/// The first row of tables whose first cell has other code than that of the translation.
+/// The first row of tables whose first cell has other code than the translation.
 fn tables(english: &markdown::Document<'_>, chinese: &markdown::Document<'_>) -> Option<String> {
     let (left, right) = (rows(english), rows(chinese));
     let at = (0..left.len().max(right.len())).find(|&at| left.get(at) != right.get(at))?;
