@@ -180,7 +180,7 @@ fn broken_off(error: &hyper::Error) -> Problem {
     let why = innermost(error).to_string().to_lowercase();
     let detail = format!(
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
-         transfer-encoding: chunked) chunks each behind its size in hexadecimal digits"
+         transfer-encoding: chunked) chunks that each follow their size in hexadecimal digits"
     );
     Problem::new(Kind::InvalidBody, detail)
 }

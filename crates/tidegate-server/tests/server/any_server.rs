@@ -150,7 +150,7 @@ async fn what_was_reserved_without_the_store_stays_with_its_server() {
     assert!(elsewhere.problem(503).contains("nothing was settled"));
 }
 
-/// A server without room claims nothing, so that another one can settle.
+/// A server without room claims nothing, so that another server can settle.
 #[tokio::test]
 async fn a_server_without_room_leaves_a_reservation_to_the_others() {
     let store = Store::start();

@@ -23,7 +23,7 @@ fn user(name: &str) -> Value {
     json!({"descriptor": {"user": name}})
 }
 
-/// For each decision, whether it was allowed, and the remaining units.
+/// For each decision, true if it was allowed, and the remaining units.
 fn answered(answer: &Answer) -> Vec<(bool, Option<u64>)> {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let body = answer.json();

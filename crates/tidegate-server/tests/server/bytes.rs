@@ -1,4 +1,4 @@
-//! Bytes that callers choose: every value is a key, whatever its bytes, and one key over every protocol.
+//! Bytes that callers choose: every value is a key, with any bytes, and the same key over every protocol.
 
 mod envoy;
 mod misunderstood;

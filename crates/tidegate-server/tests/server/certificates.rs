@@ -33,7 +33,7 @@ impl Certificates {
         self.leaf("server");
     }
 
-    /// The certificates that clients of `others` present, who trust the authority of `these`.
+    /// The certificates of clients of `others`, which trust the authority of `these`.
     pub(crate) fn with_authority_of(these: &Self, others: &Self) -> Self {
         let mixed = Self(TempDir::new().unwrap());
         fs::copy(these.file("ca.pem"), mixed.file("ca.pem")).unwrap();

@@ -64,7 +64,7 @@ impl Client {
         self.send(Method::POST, path, Some("application/json"), body).await
     }
 
-    /// Puts a configuration if the one in force has this tag; without a condition if it is empty.
+    /// Puts a configuration if the configuration in force has this tag; without a condition if the tag is empty.
     pub(crate) async fn put_rules(&self, query: &str, etag: &str, toml: &str) -> Answer {
         self.put_with(query, &[("if-match", etag)], toml).await
     }

@@ -236,7 +236,7 @@ async fn the_printed_line_works_as_it_stands() {
     }
 }
 
-/// The output of the binary if nobody reads its standard output.
+/// The output of the binary if its standard output is not read.
 fn unread(args: &str) -> Output {
     let line = format!("exec {BINARY} {args}");
     let mut child = Command::new("sh");
@@ -330,7 +330,7 @@ fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
             let (table, message) = (text(&output.stdout), text(&output.stderr));
             assert_eq!(code(&output), Some(1), "{damage}: {message}");
             assert!(!table.is_empty() && message.contains("the gzip data "), "{damage}: {message}");
-            assert!(message.contains(" is damaged: what is reported"), "{damage}: {message}");
+            assert!(message.contains(" is damaged: the report covers"), "{damage}: {message}");
         }
     }
 }

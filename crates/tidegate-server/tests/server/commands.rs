@@ -1,4 +1,4 @@
-//! The commands for people and programs beside `serve`: `init`, JSON, and an exit code by a share.
+//! The commands for people and programs other than `serve`: `init`, JSON, and an exit code by a share.
 
 use std::process::Output;
 
@@ -38,10 +38,10 @@ fn a_file_to_start_from_is_checked_and_served_and_never_overwritten() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
 
-/// The store for which every field has a meaning: behind Sentinel, over TLS.
+/// The store for which every field has a meaning: with Sentinel, over TLS.
 const SECURED: &str = "rediss+sentinel://127.0.0.1:26379/main\"";
 
-/// Examples of fields are what the server takes, once their `#` is gone.
+/// The server accepts the examples of fields once their `#` is gone.
 #[test]
 fn what_stands_in_comments_of_that_file_is_right_by_itself() {
     let text = said(&run(&["init", "-"]).stdout);

@@ -12,7 +12,7 @@ const BODY: &str = r#"{"descriptor": {"user": "a"}}"#;
 const TASKS: usize = 8;
 const EACH: usize = 200;
 
-/// How many of many concurrent requests, over both protocols, are admitted.
+/// Sends many concurrent requests over both protocols; returns the number that is admitted.
 async fn admitted(server: &Server) -> usize {
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| match task % 2 {

@@ -253,5 +253,5 @@ async fn ten_thousand_requests_under_load_are_counted_exactly() {
     let answer = tasks.join_all().await;
     let sum = |place: usize| answer.iter().map(|answer| answer[place]).sum::<u32>();
     assert_eq!((sum(0), sum(1)), (1234, 10_000 - 1234));
-    assert_eq!(envoy.upstream.served(), 1234, "nobody who was refused got through");
+    assert_eq!(envoy.upstream.served(), 1234, "no refused request got through");
 }

@@ -35,7 +35,7 @@ const BIN_US: u64 = 100_000;
 const NAMES: [&str; 5] =
     ["stopped for a while", "killed", "cut off for a while", "clock stepped", "added"];
 
-/// How the store is asked.
+/// The mode of the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Exact,
@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// What happened, and when.
+/// The events of the run, with their times.
 struct Marks(Vec<Mark>, Run);
 
 impl Marks {
@@ -128,7 +128,7 @@ async fn wall_clock_s(server: &Server) -> i64 {
 async fn is_ahead(server: &Server, of: &Server, ahead_s: i64) {
     let apart = wall_clock_s(server).await - wall_clock_s(of).await - ahead_s;
     let apart = (apart + 43_200).rem_euclid(86_400) - 43_200;
-    assert!(apart.abs() < 600, "the clock is {apart} s beside what it was set to");
+    assert!(apart.abs() < 600, "the clock is {apart} s off its set time");
 }
 
 /// Runs one mode, and returns the calls by node, and what happened.
@@ -226,7 +226,7 @@ fn picture(calls: &[Calls], marks: Vec<Mark>, run_us: u64) -> String {
     let stack = Stack {
         title: format!("{LIMIT} a second, five nodes with leases"),
         subtitle: format!(
-            "requests admitted by each node; a full bucket is {BURST}, and the callers of four ask for 80 % and 250 % of the limit by turns"
+            "requests admitted by each node; a full bucket is {BURST}, and the callers of four ask for 80 % and 250 % of the limit in turn"
         ),
         bin_us: BIN_US,
         parts: calls.iter().zip(NAMES).map(part).collect(),

@@ -112,7 +112,10 @@ async fn each_descriptor_is_answered_by_its_own_rules_in_order() {
     assert_eq!(answer.overall_code(), Code::Ok);
     let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
     let expected = [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::Ok, "per-user", 2)];
-    assert_eq!(statuses, expected, "the path meets two rules: told is the one that leaves less");
+    assert_eq!(
+        statuses, expected,
+        "two rules match the path: the status has the rule with fewer units"
+    );
     assert!(answer.response_headers_to_add.is_empty());
 
     asked.ask(vec![costing(2, ADA)]).await;
@@ -121,7 +124,7 @@ async fn each_descriptor_is_answered_by_its_own_rules_in_order() {
     let statuses: Vec<_> = refused.statuses.iter().map(answered).collect();
     let expected =
         [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::OverLimit, "per-user", 0)];
-    assert_eq!(statuses, expected, "who would have been let through was not charged");
+    assert_eq!(statuses, expected, "the descriptor that would have passed was not charged");
 }
 
 #[tokio::test]

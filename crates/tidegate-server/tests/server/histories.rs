@@ -36,9 +36,9 @@ const SERVERS: usize = 4;
 const CLIENTS: usize = 24;
 /// Requests that a client has under way at a time, if the protocol allows several.
 const DEEP: usize = 16;
-/// How long clients send requests, at least, and until some were denied.
+/// The shortest time for which clients send requests; they go on until some were denied.
 const LASTING: Duration = Duration::from_millis(300);
-/// How long they wait for a denial: a busy machine may ask less for a while than limits admit.
+/// The longest wait for a denial: a busy machine may ask less for a while than limits admit.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A window that does not end while a test runs.
 const DAY_US: u64 = 86_400_000_000;

@@ -1,4 +1,4 @@
-//! The log: a reader that stops delays nobody, and a terminal never interprets text of a stranger.
+//! The log: a reader that stops causes no delay, and a terminal never interprets text of a stranger.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

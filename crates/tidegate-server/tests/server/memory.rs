@@ -18,14 +18,14 @@ use crate::client::Client;
 use crate::grpc;
 use crate::process::Server;
 
-/// What all connections of a listener may make it keep together, beyond what each may by itself.
+/// The memory that a listener keeps for all connections together, beyond the memory of each.
 const ALL_KIB: u64 = 128 << 10;
-/// Whatever the program takes for itself in a build without optimisation.
+/// The memory of the program itself in a build without optimisation.
 const BESIDES_KIB: u64 = 96 << 10;
-/// Far beyond how long an answer takes, also on a busy machine.
+/// Far beyond the time of an answer, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The most memory that a server has taken so far, in KiB.
+/// The largest memory that a server has taken so far, in KiB.
 fn most_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -45,7 +45,7 @@ where
     send
 }
 
-/// 790 batches of a thousand questions, of which 500 would be 20 MB: their answers are about 250 KB each.
+/// 790 batches of a thousand questions, which would be 20 MB for 500 of them: their answers are about 250 KB each.
 #[tokio::test]
 async fn seventy_nine_connections_that_read_no_answers_over_http_2_fit_into_a_gibibyte() {
     const CONNECTIONS: u64 = 79;
@@ -89,7 +89,7 @@ async fn seventy_nine_connections_that_read_no_answers_over_http_2_fit_into_a_gi
 async fn a_thousand_grpc_messages_of_one_connection_that_do_not_end_keep_what_it_may() {
     const CALLS: usize = 1_000;
     const PART: usize = 60_000;
-    /// What a connection may make the server keep while there is room.
+    /// The memory that the server keeps for a connection while there is room.
     const MOST: usize = (8 << 20) + (64 << 10);
     let server = Server::with_arguments(&["--on-bad-request", "error"]);
     let before = most_kib(&server);
@@ -120,7 +120,7 @@ async fn a_thousand_grpc_messages_of_one_connection_that_do_not_end_keep_what_it
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.unwrap();
-    assert!(!heads.is_empty(), "what does not fit is refused");
+    assert!(!heads.is_empty(), "a request that does not fit is refused");
     let took = most_kib(&server) - before;
     let bound = (MOST as u64 >> 10) + 32 + BESIDES_KIB / 2;
     assert!(took <= bound, "{took} KiB, and {bound} at most");

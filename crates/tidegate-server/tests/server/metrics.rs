@@ -1,4 +1,4 @@
-//! `GET /metrics`: what each listener and each rule counted, and who may read it.
+//! `GET /metrics`: the counts of each listener and each rule, and the right to read them.
 
 use std::time::Duration;
 

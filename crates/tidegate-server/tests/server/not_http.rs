@@ -6,7 +6,7 @@ use crate::raw::{Response, exchange, responses};
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
                      {\"descriptor\": {\"key\": \"abc\"}}";
 
-/// What is no request.
+/// Bytes that are no request.
 const GARBAGE: [&str; 13] = [
     "garbage\r\n\r\n",
     "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}",
@@ -91,6 +91,6 @@ async fn chunks_that_are_nonsense_are_a_mistake_of_the_body() {
         let (kind, detail) = responses(&came)[0].problem(400);
         assert!(kind.ends_with(":invalid-body"), "{chunks}: {kind}");
         assert!(detail.contains("the body broke off: invalid chunk"), "{chunks}: {detail}");
-        assert!(detail.contains("chunks each behind its size"), "{chunks}: {detail}");
+        assert!(detail.contains("chunks that each follow their size"), "{chunks}: {detail}");
     }
 }

@@ -65,7 +65,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let (_, refused) = report.split_once("Refused most by per-ip-steady:").unwrap();
     assert!(
         refused.starts_with(&format!("\n        100  ip={SCRAPER}\n\n")),
-        "nobody else: {report}"
+        "no other key: {report}"
     );
 
     // Load it in shadow.
@@ -74,7 +74,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     assert_eq!((dry.status.as_u16(), dry.json()["added"].as_u64()), (200, Some(1)));
     let etag = async || admin.get("/v1/rules").await.header("etag").unwrap().to_owned();
     assert_eq!(admin.put_rules("", &etag().await, &shadow).await.status, 200);
-    assert!(spike(&public, SCRAPER).await, "nobody is refused");
+    assert!(spike(&public, SCRAPER).await, "no request is refused");
     let table = printed(&["rules", "--admin", &admin_url]);
     assert!(table.contains("per-ip-steady") && table.contains("shadow"), "{table}");
     let shown = top(&["--rule", "per-ip-steady"]);

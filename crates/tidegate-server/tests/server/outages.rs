@@ -1,4 +1,4 @@
-//! What operators see of an outage of the store: in the log, and at `/healthz`.
+//! Reports of an outage of the store to operators: in the log, and at `/healthz`.
 
 use crate::client::Client;
 use crate::process::Server;

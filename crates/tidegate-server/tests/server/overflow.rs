@@ -26,7 +26,7 @@ async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
     client.check(&body.to_string()).await
 }
 
-/// The status, whether it has `overflow`, and the remaining units.
+/// The status, true if it has `overflow`, and the remaining units.
 fn answered(answer: &Answer) -> (u16, bool, u64) {
     let body = answer.json();
     let overflow = body["overflow"].as_bool().unwrap();

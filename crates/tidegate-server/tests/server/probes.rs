@@ -1,4 +1,5 @@
-//! What an orchestrator and an operator reach: probes, metrics by the shipped manifest, a certificate by the book.
+//! The endpoints for an orchestrator and an operator: probes, metrics by the shipped manifest, a certificate by the
+//! book.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

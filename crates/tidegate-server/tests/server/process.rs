@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// Waits for the end while nobody reads its log; returns the exit code.
+    /// Waits for the end without reading its log; returns the exit code.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }

@@ -17,7 +17,7 @@ use crate::process::Server;
 const ALERTS: &str = include_str!("../../../../packaging/prometheus/alerts.yml");
 const BOARD: &str = include_str!("../../../../packaging/grafana/tidegate.json");
 
-/// How long the rates of alerts and panels look back here.
+/// The span of the rates of alerts and panels here.
 const RATE: &str = "[3s]";
 
 const RULES: &str = r#"

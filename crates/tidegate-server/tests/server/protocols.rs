@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 on one port, Envoy's service and Redis clients beside it, and one limit for all.
+//! HTTP/1.1 and HTTP/2 on one port, Envoy's service and Redis clients on other ports, and one limit for all.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -41,7 +41,7 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     for part in [first.trim_matches('"'), second.trim_matches('"'), "limit 100/1d -> 50/1d"] {
         assert!(logged.contains(part), "{logged}");
     }
-    // Another one by somebody who has not seen this one.
+    // Another change, by an operator who has not seen this change.
     let stale = admin.put_rules("", &first, &rules(70)).await;
     assert_eq!(stale.header("etag"), Some(&*second));
     stale.problem(412);
@@ -124,7 +124,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
             format!(
                 "[[rule]]\nname = \"customer-{number}\"\nwhen = {{ tenant = \"customer-{number}\" }}\n\
                  key = [\"user\"]\nalgorithm = \"token_bucket\"\nrate = \"{limit}/1d\"\n# {}\n",
-                "a note of somebody who looks after it".repeat(4)
+                "a note of an operator who maintains it".repeat(4)
             )
         };
         (0..RULES).map(rule).collect()
@@ -163,7 +163,7 @@ async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
     conflict("is no regular file").await;
     fs::remove_file(&file).unwrap();
     conflict("rules.toml").await;
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
     server.logs("a configuration was refused");
     let built_in = Server::with_example();
     let refused = Client::new(built_in.admin).put_rules("", "*", &rules(1)).await;

@@ -28,7 +28,7 @@ fn said_by(program: &str, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The platform of the compiler: what only others need may not be there.
+/// The platform of the compiler: dependencies of other platforms may not be there.
 fn host() -> String {
     let said = String::from_utf8(said_by("rustc", &["-vV"])).unwrap();
     said.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned()
@@ -46,7 +46,7 @@ fn messages() -> PathBuf {
     Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().to_owned()
 }
 
-/// A file and all that it stands on, each behind what it needs; comments left out.
+/// A file and all its dependencies, each after the files that it needs; comments left out.
 fn closure(name: &str, all: &HashMap<String, FileDescriptorProto>, found: &mut FileDescriptorSet) {
     if found.file.iter().any(|file| file.name() == name) {
         return;
@@ -69,7 +69,7 @@ fn the_descriptors_are_those_of_the_crate_of_the_messages() {
         std::fs::write(&kept, found.encode_to_vec()).unwrap();
     }
     let kept = FileDescriptorSet::decode(std::fs::read(kept).unwrap().as_slice()).unwrap();
-    assert!(kept == found, "they differ: TIDEGATE_BLESS=1 writes them anew");
+    assert!(kept == found, "they differ: TIDEGATE_BLESS=1 rewrites them");
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ pub(crate) fn serve(file: &Path, more: &[&str]) -> Server {
     Server::with_arguments(&[&["--config", file.to_str().unwrap()], more].concat())
 }
 
-/// What is left to one user.
+/// The remaining units of a user.
 pub(crate) async fn remaining(server: &Server) -> u64 {
     Client::new(server.http).check(BODY).await.json()["remaining"].as_u64().unwrap()
 }
@@ -134,7 +134,7 @@ async fn a_file_that_is_renamed_linked_anew_or_half_written_is_seen() {
     );
 }
 
-/// Each reload has rules that the one before did not have, and each of them decides.
+/// Each reload has rules that the reload before did not have, and each of them decides.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn reloads_leave_no_memory_behind() {
@@ -167,7 +167,8 @@ async fn reloads_leave_no_memory_behind() {
             used.push(server.memory());
         }
     }
-    // What reloads leave behind grows in most spans; what a thread's allocator keeps or gives back, in one or two.
+    // Memory that reloads leak grows in most spans; memory that a thread's allocator keeps or gives back grows in one
+    // or two.
     let mut grown: Vec<_> = used.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     grown.sort_unstable();
     assert!(grown[grown.len() / 2] * SPANS <= MOST_GROWN, "{used:?}");

@@ -1,5 +1,5 @@
 //! The limits change every 100 ms, and the windows now and then, while clients of every protocol ask: the history of
-//! what was admitted has no unit too many, and nine tenths of what the smallest limit gives.
+//! admissions has no unit too many, and nine tenths of the units of the smallest limit.
 #![cfg(unix)]
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -17,16 +17,16 @@ use crate::reload::{folder, serve};
 use crate::reload_under_load::{PAUSE, Witness, change, clients};
 use crate::store::Store;
 
-/// The limits, by turns.
+/// The limits, used in turn.
 const LIMITS: [u64; 3] = [30, 50, 40];
 const LEAST: u64 = 30;
 const MOST: u64 = 50;
 
-/// The algorithms, and how many limits an interval as long as the window can admit.
+/// The algorithms, and the number of limits that an interval as long as the window can admit.
 const RULES: [(&str, u64); 4] =
     [("sliding_log", 1), ("sliding_window", 2), ("token_bucket", 2), ("fixed_window", 2)];
 
-/// How long a run is: the windows, by turns, how many of them, and the changes of limits in each.
+/// The length of a run: the windows, used in turn, their number, and the changes of limits in each.
 struct Run {
     windows: [Duration; 2],
     epochs: u64,
@@ -40,7 +40,7 @@ struct Epoch {
     to: u64,
 }
 
-/// What one rule answered.
+/// The answers of a rule.
 struct History {
     clock: SystemClock,
     is_over: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Witness for History {
     }
 }
 
-/// How long the requests go on for a refusal of each rule.
+/// The longest time for which requests go on until each rule has refused.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 fn rules(limit: u64, window: Duration) -> String {
@@ -80,7 +80,7 @@ fn rules(limit: u64, window: Duration) -> String {
     RULES.map(rule).concat()
 }
 
-/// The most requests of which each was admitted within one interval of this length, for certain, between two moments.
+/// The largest number of requests that were certainly admitted within one interval of this length between two moments.
 fn most_within(admitted: &[[u64; 2]], [from, to]: [u64; 2], length: u64) -> u64 {
     let inside = admitted.iter().filter(|[asked, answered]| *asked >= from && *answered <= to);
     let inside =
@@ -88,7 +88,7 @@ fn most_within(admitted: &[[u64; 2]], [from, to]: [u64; 2], length: u64) -> u64 
     admissions::most_within(&inside.collect::<Vec<_>>(), length).0
 }
 
-/// How many were answered in each part of an epoch that is as long as its window.
+/// The number of answered requests in each part of an epoch that is as long as its window.
 fn by_window(requests: &[[u64; 2]], epoch: &Epoch) -> Vec<u64> {
     let Epoch { window, from, to } = *epoch;
     let mut counts = vec![0; ((to - from) / window) as usize];
@@ -101,8 +101,8 @@ fn by_window(requests: &[[u64; 2]], epoch: &Epoch) -> Vec<u64> {
     counts
 }
 
-/// What the smallest limit gives at least, and what was given, in the parts of an epoch in a row in which twice the
-/// largest limit was asked for. The first part of a row pays for what was used before it.
+/// The units that the smallest limit must give, and the units that were given, in consecutive parts of an epoch in
+/// which twice the largest limit was asked for. The first part of a row pays for units that were used before it.
 fn given(admitted: &[[u64; 2]], refused: &[[u64; 2]], epoch: &Epoch) -> (u64, u64) {
     let (admitted, refused) = (by_window(admitted, epoch), by_window(refused, epoch));
     let (mut least, mut given, mut is_first) = (0, 0, true);
@@ -128,7 +128,8 @@ fn judge(rule: (&str, u64), [admitted, refused]: [&[[u64; 2]]; 2], epochs: &[Epo
         assert!(given >= least * 9 / 10, "{algorithm}, epoch {number}: {given} of {least}");
     }
     for (number, pair) in epochs.windows(2).enumerate() {
-        // At most the old window before the change, and the new one after it, wherever between the two it was.
+        // At most the old window before the change, and the new window after it, at any moment of the change between
+        // the two.
         let around = [pair[1].from - pair[0].window, pair[0].to + pair[1].window];
         let most = most_within(admitted, around, around[1] - around[0]);
         assert!(most <= 2 * factor * MOST, "{algorithm}, after epoch {number}: {most}");

@@ -23,12 +23,12 @@ use crate::{grpc, reload};
 const CHANGES: u64 = 24;
 const CHANGES_OF_A_LONG_RUN: u64 = 200;
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-/// What a raised limit has more than the one raised before.
+/// The difference between a raised limit and the previous raised limit.
 const STEP: u64 = 40;
 /// Clients of each protocol.
 const CLIENTS: usize = 2;
 
-/// What the clients report to.
+/// Receives the reports of the clients.
 pub(crate) trait Witness: Send + Sync + 'static {
     /// Called before a request is sent; the result comes back with its answer.
     fn begin(&self) -> u64;
@@ -37,7 +37,7 @@ pub(crate) trait Witness: Send + Sync + 'static {
     fn note(&self, began: u64, allowed: bool) -> bool;
 }
 
-/// What all clients see.
+/// The state that all clients share.
 #[derive(Default)]
 struct Shared {
     /// Twice the number of changes, and one more while none is under way.
@@ -133,7 +133,7 @@ pub(crate) async fn change(server: &mut Server, file: &Path, number: u64, toml: 
     server.logs("another configuration is in force");
 }
 
-/// Changes the limit `changes` times, by turns over the network and by SIGHUP, and then raises it above all before.
+/// Changes the limit `changes` times, in turn over the network and by SIGHUP, and then raises it above all before.
 async fn run(store: &str, changes: u64) {
     let toml = |limit| format!("{}{store}", rules(limit));
     let (_folder, file) = folder(&toml(STEP));
@@ -145,7 +145,7 @@ async fn run(store: &str, changes: u64) {
     (0..CLIENTS).for_each(|_| clients(&mut asking, &server, ["user", "ada"], &shared));
     for change in 1..=changes {
         tokio::time::sleep(PAUSE).await;
-        // Every other change takes back more than the one before has given.
+        // Every other change takes back more than the change before it has given.
         let limit = if change % 2 == 0 { change * STEP } else { change * STEP / 2 };
         shared.phase.fetch_add(1, SeqCst);
         self::change(&mut server, &file, change, &toml(limit)).await;

@@ -61,7 +61,7 @@ async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
     assert_eq!(mixed, (well, vec![(well, 0), (well, 1)]));
     let mixed = ask(vec![costing(1, &path), giving_back(60, &ada)]).await;
     assert_eq!(mixed, (well, vec![(well, 0), (well, 20)]));
-    // A refund is kept whatever the answer, and a report beside it is taken.
+    // A refund is kept under any answer, and a report in the same request is taken.
     let mixed = ask(vec![costing(1, &path), giving_back(10, &ada)]).await;
     assert_eq!(mixed, (over, vec![(over, 0), (well, 30)]));
     let mixed = ask(vec![giving_back(10, &ada), costing(50, &ada)]).await;

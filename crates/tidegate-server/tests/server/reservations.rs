@@ -148,7 +148,8 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
     }
 }
 
-/// What the store has decided is settled when it answers again; what this server has decided is settled here.
+/// Reservations that the store decided are settled when it answers again; reservations that this server decided are
+/// settled here.
 #[tokio::test]
 async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_settled_here() {
     let mut store = Store::start();
@@ -278,7 +279,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
     let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
     let http = Client::new(server.http).post("/v1/settle", &settle(id, 120)).await;
-    assert_eq!(http.json()["remaining"], 880, "the id is that of every listener");
+    assert_eq!(http.json()["remaining"], 880, "every listener knows the id");
     let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
     assert_eq!(refused.last(), Some(&refused[23].clone()));
     let fails = |words: &[&str], expected: &str| {

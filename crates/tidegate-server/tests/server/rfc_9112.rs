@@ -61,11 +61,7 @@ async fn a_body_of_two_lengths_or_an_unknown_coding_ends_the_connection() {
     ] {
         let sent = format!("POST /v1/check HTTP/{version}\r\nhost: a\r\n{fields}\r\n{body}{CHECK}");
         let answer = statuses(server.http, &sent).await;
-        assert_eq!(
-            answer,
-            [(status.to_owned(), true)],
-            "what is behind it is not read: {fields:?}"
-        );
+        assert_eq!(answer, [(status.to_owned(), true)], "bytes after it are not read: {fields:?}");
     }
 }
 

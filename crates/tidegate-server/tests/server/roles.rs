@@ -95,7 +95,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
     assert_eq!(public.check(ADA).await.json()["remaining"], 3);
 }
 
-/// Each line says who, what, before and after, and no entry of a request.
+/// Each line has the operator, the change, the state before and after, and no entry of a request.
 #[tokio::test]
 async fn each_change_of_an_operator_is_a_line_of_the_log() {
     let files = Certificates::new();

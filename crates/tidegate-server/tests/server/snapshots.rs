@@ -1,4 +1,4 @@
-//! What was used is kept in a file: over a stop, over a kill at any moment, and what if the file cannot be used.
+//! Usage is kept in a file: over a stop, over a kill at any moment, and with a file that cannot be used.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -175,7 +175,7 @@ async fn a_file_that_cannot_be_replaced_is_an_error_until_it_can() {
     server.logs("snapshots are written again");
 }
 
-/// Writes the limiters of so many users, each of whom has used all there is.
+/// Writes the limiters of so many users, who have all used their whole limit.
 fn prepared(file: &Path, users: usize) {
     let gate = Gate::new(config::parse("test", RULES).unwrap());
     for user in 0..users {

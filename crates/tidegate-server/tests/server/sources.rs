@@ -155,7 +155,7 @@ fn every_command_knows_the_variable_of_the_configuration() {
     assert!(said(&twice).contains("named twice"), "{}", said(&twice));
 }
 
-/// What a command presents, exported for it, is not what a server takes.
+/// A token that is exported for commands is not a token that a server accepts.
 #[tokio::test]
 async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     let files = Certificates::new();

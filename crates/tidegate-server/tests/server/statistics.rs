@@ -290,7 +290,7 @@ fn the_commands_print_what_the_server_has() {
         resp.write_all(b"TG.CHECK default COST 6 user a=b\r\nQUIT\r\n").unwrap();
         resp.read_to_end(&mut Vec::new()).unwrap();
     }
-    // The command goes on as long as somebody reads.
+    // The command goes on as long as its output is read.
     let (line, _lines) = line.join().unwrap();
     assert!(line.contains(" never default/per-user user=a=b: cost 6, 5 of 5 remaining"), "{line}");
     let blocked = |text: &str| {

@@ -90,7 +90,7 @@ rule = [
 ]
 "#;
 
-/// A command that waits; the one before it is answered.
+/// A command that waits; the command before it is answered.
 fn waits_behind_a_ping(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(server.resp).unwrap();
     stream.write_all(b"PING\r\nTG.CHECK default key a\r\nPING\r\n").unwrap();

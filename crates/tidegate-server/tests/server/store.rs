@@ -201,7 +201,7 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
     let here = replay(&[]);
     assert!(here.lines().count() == 400 && here.contains("\"allowed\":false"));
     assert_eq!(replay(&["--store", &store.url()]), here);
-    assert_eq!(replay(&["--store", &store.url()]), here, "each run begins anew");
+    assert_eq!(replay(&["--store", &store.url()]), here, "each run begins afresh");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn shown(columns: u16, view: &str, until: &str) -> String {
     let mut read = String::new();
     let mut output = script.stdout.take().unwrap();
     let mut buffer = [0; 4096];
-    // A screen is complete when the next one begins.
+    // A screen is complete when the next screen begins.
     while read.rsplit("\x1b[H").nth(1).is_none_or(|screen| !screen.contains(until)) {
         let bytes = output.read(&mut buffer).unwrap();
         assert!(bytes > 0, "{view} at {columns} ended: {read}");

@@ -177,7 +177,7 @@ async fn envoys_service_is_answered_inside_tls_and_not_outside() {
     assert_eq!(statuses(server.grpc).await, None, "in clear");
 }
 
-/// How many statuses the service there returns for one descriptor; `None` if it does not answer.
+/// The number of statuses that the service there returns for one descriptor; `None` if it does not answer.
 async fn statuses(at: SocketAddr) -> Option<usize> {
     let mut client = RateLimitServiceClient::connect(format!("http://{at}")).await.ok()?;
     let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
@@ -281,7 +281,7 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     let mut before = connect(&files, server.http, "http/1.1", None).await.unwrap();
     let first = shown(&files, server.resp).await;
     files.renew_server();
-    assert_eq!(shown(&files, server.resp).await, first, "nobody has said so");
+    assert_eq!(shown(&files, server.resp).await, first, "before the signal");
     server.signal("HUP");
     server.logs("certificates are read again");
     let second = shown(&files, server.resp).await;
@@ -320,7 +320,7 @@ async fn a_key_that_others_may_write_is_not_taken_on_sighup_and_one_they_read_is
     }
 }
 
-/// The server's certificate becomes a pipe that nobody writes to for a while.
+/// The server's certificate becomes a pipe without a writer for a while.
 #[tokio::test]
 async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {
     let files = Certificates::new();
@@ -384,7 +384,7 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.starts_with("tidegate: ") && said.contains(&expected), "{said}: {expected}");
     }
-    // What is missing may come from a variable or the file, but is never passed over.
+    // A missing setting may come from a variable or the file, but is never passed over.
     for (given, missing) in [
         ("--tls-cert", "--tls-key"),
         ("--tls-key", "--tls-cert"),

@@ -27,7 +27,7 @@ async fn only_who_knows_a_token_is_answered_and_everybody_sees_that_it_lives() {
             assert!(refused.problem(401).contains("expected `authorization: Bearer TOKEN`"));
         }
         let nowhere = ask(&client, "/nowhere", "").await;
-        assert_eq!(nowhere.status, 401, "what there is is told to those who know");
+        assert_eq!(nowhere.status, 401, "paths are told only to clients with a token");
         for said in ["Bearer first-token", "bearer second-token"] {
             assert_eq!(ask(&client, path, said).await.status, 200);
         }

@@ -118,7 +118,7 @@ async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
     }
 }
 
-/// A reset once made it as a new one, which is empty.
+/// A reset once made it like a new bucket, which is empty.
 #[tokio::test]
 async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
     let server = Server::with_rules_and(&rules(), &["--public-verbs", "peek,reset"]);
@@ -215,7 +215,7 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     assert_eq!(give_back("trusted").await, None);
 }
 
-/// SIGHUP reads the tokens for requests from then on, also those of a connection that is open.
+/// SIGHUP reads the tokens for requests from then on, also on a connection that is open.
 #[test]
 fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
     let files = Certificates::new();

@@ -112,7 +112,7 @@ async fn what_no_rule_matches_is_refused_where_that_is_chosen() {
     }
 }
 
-/// A rule that admits one request an hour, and lets the next ones wait.
+/// A rule that admits one request an hour, and lets the next requests wait.
 const PATIENT: &str = r#"
 [[rule]]
 name = "patient"

@@ -37,7 +37,7 @@ async fn tokens_are_reported_past_the_limit_and_the_next_request_is_refused() {
     assert_eq!(refused.status, 429);
     assert_eq!(header(&refused, "x-ratelimit-remaining"), "0");
     assert!(number(&refused, "retry-after") > 0);
-    assert_eq!(envoy.upstream.served(), 4, "what is refused is not run, and reports nothing");
+    assert_eq!(envoy.upstream.served(), 4, "a refused request is not run, and reports nothing");
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl Drop for Process {
     }
 }
 
-/// The configuration with any free ports in place of those of the documents.
+/// The configuration with free ports in place of the documents' ports.
 fn configured(text: &str, grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
     let port = |at: SocketAddr| format!("port_value: {}", at.port());
     let text = replaced(&with_test_ports(text), "port_value: 8000", &port(upstream));
@@ -126,7 +126,7 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// How long a proxy may take until it listens.
+/// The longest time until a proxy listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until the proxy listens; returns where.

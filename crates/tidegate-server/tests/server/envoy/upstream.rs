@@ -1,5 +1,5 @@
-//! A service behind the proxy that counts requests and gives everybody the same answer; at
-//! `/tokens/N` it gives the answer of a language model that used N tokens.
+//! A service upstream of the proxy that counts requests and answers all of them alike; at `/tokens/N` it gives the
+//! answer of a language model that used N tokens.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

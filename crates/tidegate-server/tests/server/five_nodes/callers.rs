@@ -1,4 +1,4 @@
-//! Callers that ask at times of their own, whether earlier requests are answered or not.
+//! Callers that ask at their own times, without waiting for answers to earlier requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;

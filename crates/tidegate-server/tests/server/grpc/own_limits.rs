@@ -55,7 +55,7 @@ async fn a_limit_that_a_descriptor_brings_holds_and_is_reported() {
             (Code::Ok, "per-user", 0),
             (Code::OverLimit, "per-user", 0),
         ],
-        "what was used stays used"
+        "used units stay used"
     );
     let limit = |place: usize| {
         let answer = answers[place].as_ref().unwrap();

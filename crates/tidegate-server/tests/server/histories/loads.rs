@@ -1,5 +1,5 @@
 //! The answers of four servers under each load of the overload table, one by one: connections with one request or
-//! sixteen on their way, about one key, about one global limiter beside one for each user, and about 100,000 keys.
+//! sixteen on their way, about one key, about one global limiter and a limiter for each user, and about 100,000 keys.
 
 use super::*;
 
