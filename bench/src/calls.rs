@@ -52,8 +52,7 @@ pub fn allocations(candidate: &Candidate, case: &Case) -> f64 {
 /// # Errors
 /// If this program cannot be found.
 pub fn instructions(candidate: &Candidate, case: &Case) -> Result<Option<f64>, String> {
-    let this =
-        std::env::current_exe().map_err(|error| format!("can not find this program: {error}"))?;
+    let this = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--log-fd=1", COUNTED])

@@ -98,8 +98,7 @@ struct Hello {
 impl Hello {
     /// Started, and asked for a second to warm up.
     fn start(service: Service) -> Result<Self, String> {
-        let this = std::env::current_exe()
-            .map_err(|error| format!("can not find this program: {error}"))?;
+        let this = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
         let at = programs::free_address()?;
         let address = at.to_string();
         let program = Program::start(this, ["layer-hello", service.name(), &address])?;

@@ -128,8 +128,7 @@ impl Running {
     /// This program once more, as another.
     fn this(command: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
-        let this = std::env::current_exe()
-            .map_err(|error| format!("can not find this program: {error}"))?;
+        let this = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
         let address = at.to_string();
         let arguments = command.iter().copied().chain([address.as_str()]);
         let program = Program::start(this, arguments)?.listening(at)?;

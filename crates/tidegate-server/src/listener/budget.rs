@@ -14,8 +14,8 @@ use super::Bounds;
 use super::bounds::FREE;
 
 /// The text for a client whose request, or the answer to it, does not fit.
-pub(crate) const TOO_MUCH: &str = "the unread answers of this connection, or of all connections together, fill the \
-    memory that clients may take: read the answers, or ask less at a time, then ask again";
+pub(crate) const TOO_MUCH: &str = "the requests and unread answers of this connection, or of all connections \
+    together, fill the memory that clients may take: read the answers, or ask less at a time, then ask again";
 
 /// The number of checks after which an answer that is still unread has stalled.
 const LOOKS: usize = 3;

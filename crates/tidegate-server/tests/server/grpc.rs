@@ -112,10 +112,7 @@ async fn each_descriptor_is_answered_by_its_own_rules_in_order() {
     assert_eq!(answer.overall_code(), Code::Ok);
     let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
     let expected = [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::Ok, "per-user", 2)];
-    assert_eq!(
-        statuses, expected,
-        "two rules match the path: the status has the rule with fewer units"
-    );
+    assert_eq!(statuses, expected, "the rule with fewer units is reported");
     assert!(answer.response_headers_to_add.is_empty());
 
     asked.ask(vec![costing(2, ADA)]).await;

@@ -153,7 +153,7 @@ async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
         assert_eq!(remaining(&server).await, 100);
     };
     fs::write(&file, rules(70)).unwrap();
-    conflict("its content is not what was loaded").await;
+    conflict("it has changed since it was loaded").await;
     assert_eq!(text(&file), rules(70));
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();

@@ -54,7 +54,6 @@ fn reloads(answer: &Value) -> String {
         return String::new();
     }
     let error = reloads.get("error").and_then(Value::as_str);
-    let error =
-        error.map(|error| format!("\nthe last attempt failed: {error}")).unwrap_or_default();
+    let error = error.map(|error| format!("\nlast attempt failed: {error}")).unwrap_or_default();
     format!("; changes since the start: {succeeded}, failed attempts: {failed}{error}")
 }
