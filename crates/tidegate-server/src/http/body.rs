@@ -185,7 +185,7 @@ fn broken_off(error: &hyper::Error) -> Problem {
     Problem::new(Kind::InvalidBody, detail)
 }
 
-/// The innermost cause, which is the most precise.
+/// The innermost cause, which is more precise than the causes around it.
 fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(cause) = error.source() {
         error = cause;

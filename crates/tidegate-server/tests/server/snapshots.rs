@@ -175,7 +175,7 @@ async fn a_file_that_cannot_be_replaced_is_an_error_until_it_can() {
     server.logs("snapshots are written again");
 }
 
-/// Writes the limiters of so many users, who have all used their whole limit.
+/// Writes the limiters of so many users. All of them have used their whole limit.
 fn prepared(file: &Path, users: usize) {
     let gate = Gate::new(config::parse("test", RULES).unwrap());
     for user in 0..users {
