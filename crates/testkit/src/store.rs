@@ -92,7 +92,7 @@ impl Server {
         self.launch(more).unwrap_or_else(|said| panic!("{said}"));
     }
 
-    /// Starts it, and waits until it replies. If it ends before, returns what it said.
+    /// Starts it, and waits until it replies. If it ends before, returns its output.
     fn launch(&mut self, more: &[&str]) -> Result<(), String> {
         let program = program();
         let mut process = Command::new(&program)

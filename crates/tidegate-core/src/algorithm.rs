@@ -27,8 +27,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// True if admitted requests are held for their [`delay`](Decide::delay) and leave in order.
     const IS_QUEUE: bool = false;
 
-    /// True if units are out until their permit is returned by its [`token`](Decide::token). Settling what was taken
-    /// then returns all of it at any actual cost.
+    /// True if units are out until their permit is returned by its [`token`](Decide::token). Settling then returns all
+    /// units, at any actual cost.
     const HOLDS_PERMITS: bool = false;
 
     /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so that it can be
@@ -110,7 +110,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     fn last(&self, state: &Self::State) -> Timestamp;
 
     /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`]. The caller notes in
-    /// [`Decide::past`] that what was taken until then comes back no more.
+    /// [`Decide::past`] that units taken until then come back no more.
     fn rewind(&self, state: &mut Self::State, to: Timestamp);
 
     /// The value `limit` of a decision.
@@ -152,7 +152,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         self.is_unused(state, at) && self.past(state).is_none_or(|past| past.is_over(at))
     }
 
-    /// Drops a state in which nothing is used, but for what it remembers; `None` if nothing is left.
+    /// Drops a state in which nothing is used, except for its memory; `None` if that is empty too.
     fn worth_keeping(&self, mut state: Self::State, at: Timestamp) -> Option<Self::State> {
         if !self.is_unused(&state, at) {
             return Some(state);
@@ -190,7 +190,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         false
     }
 
-    /// Advances, decides, and takes what is admitted; returns the verdict alone.
+    /// Advances, decides, and takes the cost if it is admitted; returns the verdict alone.
     #[inline]
     fn ask(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Verdict {
         let at = self.advance(state, now);
@@ -223,7 +223,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         }
     }
 
-    /// Drops what the state need not remember once units are taken at `at`. A look drops nothing: the clock may step back.
+    /// Drops the memory that the state no longer needs once units are taken at `at`. A look drops nothing: the clock
+    /// may step back.
     #[inline]
     fn pass(&self, state: &mut Self::State, at: Timestamp) {
         if let Some(past) = self.past_mut(state) {

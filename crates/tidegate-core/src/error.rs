@@ -1,4 +1,4 @@
-//! The errors of a rule, each with what was expected.
+//! The errors of a rule, each with the expected value.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use crate::field::Field;
 use crate::text::ValueError;
 use crate::time::Shown;
 
-/// One error in the fields of a rule. Its text says what was expected and how to correct it.
+/// One error in the fields of a rule. Its text gives the expected value and the way to correct it.
 ///
 /// ```
 /// use std::time::Duration;

@@ -222,7 +222,7 @@ impl Level {
         self.last = at;
     }
 
-    /// Grains still to drain at `at` of all that was used, also of what makes no caller wait.
+    /// Grains of all usage that are still to drain at `at`, including units that make no caller wait.
     pub(crate) fn whole(&self, rate: Rate, at: Timestamp) -> u128 {
         let whole = self.past.eased().map_or(0, |eased| eased.whole);
         self.empty_at.max(whole).saturating_sub(rate.instant(at))
@@ -247,8 +247,8 @@ impl Level {
         }
     }
 
-    /// Removes what is left of `units` that were added at `since`: the grains that can not have drained, or what the
-    /// level held all the time since then. Returns the units, rounded up.
+    /// Removes the rest of `units` that were added at `since`: the grains that cannot have drained, or the amount that
+    /// the level held all the time since then. Returns the units, rounded up.
     pub(crate) fn give_back_since(
         &mut self,
         rate: Rate,

@@ -2,8 +2,8 @@
 //!
 //! Most states remember nothing. A level with a reservation has a *mark*: the lowest level since the reservation took
 //! its units. A state whose clock stepped back, that was reset, or whose rule got another meaning remembers since when:
-//! units that were taken before come back no more. A level that a change has *eased* remembers what it would be, and a
-//! counter the units that make no caller wait.
+//! units that were taken before come back no more. A level that a change has *eased* remembers its level without the
+//! change, and a counter remembers the units that make no caller wait.
 
 use alloc::boxed::Box;
 
@@ -85,7 +85,7 @@ struct Memory {
 /// A level that was above the new capacity when the rule changed, as ends like the end of the level itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eased {
-    /// When all that was used has drained, with what makes no caller wait.
+    /// When all usage has drained, including units that make no caller wait.
     pub(crate) whole: u128,
     /// When the level was lowered; the epoch if it was not.
     pub(crate) cut: Timestamp,
@@ -116,7 +116,7 @@ struct Mark {
     reservations: u64,
     /// Since when `least` holds.
     began: Timestamp,
-    /// The lowest level since then, less what came back.
+    /// The lowest level since then, less the units that came back.
     least: u128,
 }
 
@@ -242,7 +242,7 @@ impl Past {
         self.0.as_deref()?.eased.as_deref()
     }
 
-    /// When nothing counts any more of what a change has eased; the epoch if it has eased nothing.
+    /// When no eased units count any more; the epoch if no change has eased any.
     #[must_use]
     pub fn eased_until(&self) -> Timestamp {
         let level = self.eased().map_or(Timestamp::EPOCH, |eased| eased.until);

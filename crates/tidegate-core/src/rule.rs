@@ -31,7 +31,7 @@ impl Rule {
     /// Checks the fields of a rule.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec, each with what was expected.
+    /// Returns every invalid field of the spec, each with the expected value.
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         RuleErrors::none(spec.mistakes())?;
         let algorithm = match (spec.limit, spec.window) {

@@ -1,4 +1,4 @@
-//! Permits: returned and renewed by their tokens, next to the naive model and by what the definition promises.
+//! Permits: returned and renewed by their tokens, next to the naive model and by the promises of the definition.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as far.
 #![allow(

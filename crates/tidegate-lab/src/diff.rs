@@ -1,4 +1,4 @@
-//! The change from one policy to another: which rules, for whom, and from what to what.
+//! The change from one policy to another: the rules, their callers, and the old and new values.
 
 mod fields;
 #[cfg(test)]

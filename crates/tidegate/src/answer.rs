@@ -348,7 +348,7 @@ impl Answer<'_> {
         replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
     }
 
-    /// Iterates over what [`Answer::matched`] returns.
+    /// Iterates over the result of [`Answer::matched`].
     pub(crate) fn all(&self) -> impl Iterator<Item = Matched<'_>> {
         let replies = self.replies.iter();
         replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))

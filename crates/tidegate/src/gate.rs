@@ -120,7 +120,7 @@ impl<C: Clock> Gate<C> {
         self.decide(request, &self.clock, step).is_allowed()
     }
 
-    /// Returns what [`Gate::check`] would answer, and takes nothing.
+    /// Returns the answer that [`Gate::check`] would give, and takes nothing.
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();

@@ -119,7 +119,7 @@ impl Hasher for Hashed {
     }
 }
 
-/// A hasher that only keeps what is written.
+/// A hasher that only keeps the written bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Written(SmallVec<[u8; 128]>);
 
@@ -128,7 +128,7 @@ impl Hasher for Written {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Fingerprints are made of what is written, not of this.
+    /// Fingerprints are made of the written bytes, not of this.
     fn finish(&self) -> u64 {
         self.0.len() as u64
     }

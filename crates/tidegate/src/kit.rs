@@ -1,4 +1,4 @@
-//! Checks of what a store must promise.
+//! Checks of the promises of a store.
 //!
 //! Each check makes gates with the function that it is given, and panics with the promise that is broken. Each gate must
 //! have limiters of its own: an empty store, or keys that begin in another way. [`check_all`] runs every check.
@@ -70,7 +70,7 @@ pub async fn takes_all_or_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<
     assert_eq!(user, Some(6), "a refused request takes nothing from a rule that admits");
 }
 
-/// A look says what is left, and takes nothing.
+/// A look reports the units left, and takes nothing.
 ///
 /// # Panics
 /// The store breaks the promise.
@@ -82,7 +82,7 @@ pub async fn a_look_takes_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<
     }
 }
 
-/// A settlement gives back what a request did not cost, and takes what it cost in addition.
+/// A settlement gives back the surplus of a request, or takes the shortfall.
 ///
 /// # Panics
 /// The store breaks the promise.
@@ -94,7 +94,7 @@ pub async fn settles_what_was_reserved<S: Store>(gate: impl Fn(Policy) -> Shared
     }
 }
 
-/// An undone step leaves what was used before it.
+/// An undone step leaves the usage from before it.
 ///
 /// # Panics
 /// The store breaks the promise.
@@ -184,7 +184,7 @@ pub async fn is_exact_under_concurrency<S: Store>(gate: impl Fn(Policy) -> Share
     assert_eq!(admitted, 20, "50 requests share a limit of 20");
 }
 
-/// With leases no more than the limit is admitted. A node that leaves gives back what it did not spend.
+/// With leases no more than the limit is admitted. A node that leaves gives back its unspent units.
 ///
 /// # Panics
 /// The store breaks the promise.

@@ -1,6 +1,6 @@
 //! Layers over a store: each is a struct over an inner store and adds one concern.
 //!
-//! From the outside in: [`Fallback`] decides without the store, [`Denials`] repeats what the store has just denied,
+//! From the outside in: [`Fallback`] decides without the store, [`Denials`] repeats the store's latest denials,
 //! [`Leases`] spends units that were taken ahead, and [`AcrossSlots`] asks several slots for one request.
 
 /// Passes the verbs that a layer does not change to the store in it.

@@ -34,7 +34,7 @@
 //! | let requests above a limit wait in order | `acquire` and `acquire_blocking` of each of these |
 //! | pass work on at an even pace | [`Shaper`], [`ShapingQueue`] |
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
-//! | count what passed and failed, and how fast | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
+//! | count passed and failed units, and times | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
 //! | spread callers who come back | [`Jitter`] |
 //! | observe every decision | [`Observer`] |
 //! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
@@ -55,7 +55,7 @@
 //! | `serde` | `OrderedEntries`, descriptors from JSON |
 //! | `tokio` | `TokioClock`, and waiting as tasks (`acquire`) |
 //! | `redis` | `SharedGate`, limits in Redis or Valkey that all nodes share; `store`, for a store of your own |
-//! | `kit` | `kit`, checks of what a store of your own must promise |
+//! | `kit` | `kit`, checks of a store of your own |
 //! | `stream` | `ShaperStream`, a shaper's items as a stream |
 //! | `tower` | `tower`, a layer; turns on `headers` and `tokio` |
 //! | `metrics`, `tracing` | `MetricsObserver` and `TracingObserver`, counts and events of decisions for these facades |

@@ -1,4 +1,4 @@
-//! Text of strangers as it is printed: without what a terminal, or a reader of lines, obeys.
+//! Text of strangers as it is printed: without characters that a terminal, or a reader of lines, obeys.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

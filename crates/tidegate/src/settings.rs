@@ -80,9 +80,9 @@ pub struct StoreSettings {
     /// while it decides without the store. `None`, the default, uses the number of nodes last seen
     /// in the store: each live node is listed under `key_prefix`.
     pub nodes: Option<u64>,
-    /// True if this process denies again what the store has just denied, without asking the store:
-    /// the same cost or more, for at most 50 ms (default false). Units that another node gives back,
-    /// and rules that it changes, may then be noticed that much later.
+    /// True if this process repeats the store's latest denials without asking the store, for the same cost or more, for
+    /// at most 50 ms (default false). Units that another node gives back, and rules that it changes, may then be
+    /// noticed that much later.
     pub denial_memory: bool,
 }
 

@@ -172,7 +172,8 @@ struct Begin {
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Creates a gate over a store of your own. `observer` is notified of what the layers over the store notice.
+    /// Creates a gate over a store of your own. `observer` is notified of the events that the layers over the store
+    /// notice.
     ///
     /// Each limiter's key in the store is made of the domain, the name and the key of its rule. The gate is the only
     /// node until the store says [how many](crate::store::Hooks::nodes) there are.
@@ -298,7 +299,7 @@ impl<S: Store> SharedGate<S> {
         self.local.now()
     }
 
-    /// The process around the store, for what is done after an answer.
+    /// The process around the store, for work after an answer.
     #[cfg(feature = "tower")]
     pub(crate) fn host(&self) -> &Host {
         self.store.host()
@@ -336,8 +337,8 @@ impl<S: Store> SharedGate<S> {
     }
 }
 
-/// Returns what is called with limiters that got units back: the store's denials of them are forgotten, and the first
-/// waiter of each is woken.
+/// Returns the callback for limiters that got units back. It forgets the store's denials of them, and wakes the first
+/// waiter of each.
 fn on_units_back(
     queues: &Arc<GateQueues>,
     seed: &Seed,

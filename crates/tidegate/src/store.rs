@@ -1,4 +1,4 @@
-//! Where the limiters of the keys live, and what a store of your own must do.
+//! The stores of limiters, and the contract of a store of your own.
 //!
 //! A [`SharedGate`](crate::SharedGate) decides over any [`Store`]: Redis or Valkey unless it is made
 //! [over another](crate::SharedGate::over). The layers between the gate and the store (decisions while the store is

@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 6] = [
 /// Reads an integer with a unit (`250ms`, `1_000us`, `366d`), or a bare `0`, in microseconds.
 ///
 /// # Errors
-/// Returns the text that was read, and what was expected.
+/// Returns the text that was read, and the expected form.
 ///
 /// ```
 /// assert_eq!(testkit::cases::parse_duration_us("90s"), Ok(90_000_000));

@@ -12,7 +12,7 @@ const HEADER: [&str; 8] =
 pub struct ParseError {
     /// Line, from 1.
     pub line: usize,
-    /// The error, and what was expected.
+    /// The error, and the expected form.
     pub message: String,
 }
 

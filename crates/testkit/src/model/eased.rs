@@ -21,7 +21,7 @@ impl Eased {
         self.whole.as_mut()
     }
 
-    /// Returns whether nothing counts any more of what the change left.
+    /// Returns whether no units eased by the change count any more.
     pub(super) fn is_over(&self, t: i128) -> bool {
         self.whole.level(t) == 0
     }
@@ -120,8 +120,8 @@ impl Model {
         }
     }
 
-    /// The rest of an eased level under another rule. Where more is allowed, or what is used is taken again, all that
-    /// was used counts.
+    /// The rest of an eased level under another rule. All usage counts where more is allowed, or where the units in use
+    /// are taken again.
     pub(super) fn still_eased(&mut self, t: i128, policy: &Policy) -> Option<Eased> {
         let old = &self.policy;
         let rises = policy.limit == 0
@@ -141,7 +141,7 @@ impl Model {
         Some(eased)
     }
 
-    /// The time until nothing is used, with what makes no caller wait.
+    /// The time until nothing is used, including units that make no caller wait.
     pub fn gone_us(&mut self, at_us: u64) -> u64 {
         let t = self.now(at_us);
         let whole = self.eased.as_ref().map_or(0, |eased| match eased.whole.level(t) {

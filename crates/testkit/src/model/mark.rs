@@ -17,7 +17,7 @@ struct Open {
     reservations: u64,
     /// Since when the level is known.
     began: i128,
-    /// The lowest level since then, less what came back.
+    /// The lowest level since then, less the units that came back.
     least: i128,
 }
 

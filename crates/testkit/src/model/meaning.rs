@@ -28,8 +28,8 @@ pub(super) trait Meaning: Debug {
     fn reserve(&mut self, _t: i128) {}
     /// Ends one of the reservations that were opened at `since` or later.
     fn close(&mut self, _since: i128) {}
-    /// Gives back what is left of units that were taken at `since`; returns how many whole units came back. A level has
-    /// `drained` so many parts since then.
+    /// Gives back the rest of units that were taken at `since`; returns the number of whole units that came back. A
+    /// level has `drained` this many parts since then.
     fn give_back(&mut self, t: i128, units: i128, since: i128, drained: i128) -> i128;
     /// Shifts all times so that the last unit is at `t` instead of at `last`.
     fn move_back(&mut self, last: i128, t: i128);

@@ -1,11 +1,11 @@
-//! Settling what was taken at a known time, and undoing it.
+//! Settling units that were taken at a known time, and undoing them.
 
 use super::{Expected, Model};
 
 /// The result of a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Units that the work costs now: the actual cost, less what is cut.
+    /// Units that the work costs now: the actual cost, less the cut units.
     pub settled: u64,
     /// Units of the actual cost for which `max_debt` leaves no room.
     pub cut: u64,
@@ -29,7 +29,7 @@ impl Model {
         answer
     }
 
-    /// Settles a reservation whose units were taken at `since_us`: gives the surplus back, or takes what is missing, even
+    /// Settles a reservation whose units were taken at `since_us`: gives the surplus back, or takes the shortfall, even
     /// into debt, as far as `max_debt` has room.
     pub fn settle_since(
         &mut self,

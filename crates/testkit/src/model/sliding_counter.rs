@@ -1,8 +1,8 @@
 //! `sliding_counter`: the previous window, weighted by the share of it still inside, plus the
 //! current one, stay at or under N. Compared as exact fractions over W.
 //!
-//! After a lower limit the count of the running window *shows* as what is above neither the limit nor what lets a unit pass
-//! after one window, and a debt. Units that it does not show count again when more is allowed.
+//! After a lower limit, the running window *shows* a part of its count: at most the limit, or the count that lets a
+//! unit pass after one window, plus a debt. Hidden units count again when more is allowed.
 
 use super::{Policy, history::History, meaning::Meaning, rate::ceil_div};
 

@@ -71,7 +71,8 @@ impl Meaning for SlidingLog {
         self.history.give_back(units, counts);
     }
 
-    /// If they still count, as many of the oldest that count leave in their place. So what stays leaves later.
+    /// If they still count, as many of the oldest units that count leave in their place. So the units that stay leave
+    /// later.
     fn give_back(&mut self, t: i128, units: i128, since: i128, _drained: i128) -> i128 {
         let counts = self.counts_at(t);
         let left = if counts(self.end_of_tick(since)) { units } else { 0 };

@@ -1,4 +1,4 @@
-//! Random rules: mostly small and awkward, sometimes at the edges of what a rule allows.
+//! Random rules: mostly small and awkward, sometimes at the limits of the fields of a rule.
 
 use super::Rng;
 use crate::model::{AlgorithmKind, Policy};

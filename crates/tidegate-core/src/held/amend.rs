@@ -23,7 +23,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let _ = self.refitted(now, old);
     }
 
-    /// Refits the state; returns the instant that counts, and what the state owed.
+    /// Refits the state; returns the instant that counts, and the units that the state owed.
     fn refitted(&mut self, now: Timestamp, old: &R) -> Option<(Timestamp, [u64; 2])> {
         let mut state = self.slot.borrow_mut().take()?;
         let at = old.advance(&mut state, now);
@@ -60,7 +60,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Leaves no state, because nothing is used; but what must not come back is remembered.
+    /// Leaves no state, because nothing is used, but remembers the units that must not come back.
     fn begin_later<Old: Algorithm>(&mut self, at: Timestamp, old: &Old, state: &mut Old::State) {
         let mut fresh = self.algorithm.fresh(at);
         if let Some(past) = self.algorithm.past_mut(&mut fresh) {
@@ -72,7 +72,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         self.note_change(at, old.limit());
     }
 
-    /// Notes that what was taken before `at` was taken under another rule, of this limit.
+    /// Notes that units taken before `at` were taken under another rule, of this limit.
     fn note_change(&mut self, at: Timestamp, limit: u64) {
         let algorithm = self.algorithm;
         let state = self.slot.borrow_mut().as_mut();
@@ -81,7 +81,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Leaves a fresh state that owes what was used, and remembers what must not come back.
+    /// Leaves a fresh state that owes the used units, and remembers the units that must not come back.
     fn charge_as_new(&mut self, at: Timestamp, before: Past, [used, _]: [u64; 2]) {
         let mut state = self.algorithm.fresh(at);
         if let Some(past) = self.algorithm.past_mut(&mut state) {
@@ -100,7 +100,7 @@ fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> boo
     old.limit() == 0 && old.is_unused(state, at)
 }
 
-/// The memory of a state, without its open reservations and what was eased.
+/// The memory of a state, without its open reservations and eased units.
 fn past_of<R: Algorithm>(algorithm: &R, state: &mut R::State) -> Past {
     let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
     past.run_empty();

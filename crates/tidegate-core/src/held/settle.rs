@@ -1,4 +1,4 @@
-//! Giving back and settling what was taken.
+//! Gives back and settles units.
 
 use core::borrow::BorrowMut;
 use core::mem;
@@ -65,8 +65,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Settles a reservation: gives the surplus back, or takes what is missing, even into debt. Units of a permit all come
-    /// back, for any actual cost.
+    /// Settles a reservation: gives the surplus back, or takes the shortfall, even into debt. Units of a permit all
+    /// come back, for any actual cost.
     pub fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
         let Settlement { token, since, reserved, actual } = settlement;
         let settled = if R::HOLDS_PERMITS {

@@ -11,7 +11,7 @@ use crate::time::Shown;
 /// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;
 
-/// The days of what is written for a month, which is no length of its own.
+/// The days to write in place of a month, which is no length of its own.
 const MONTH_DAYS: u64 = 30;
 
 /// All units.

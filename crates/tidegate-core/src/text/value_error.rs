@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// Why a text is not the value it should be; it says what was expected.
+/// Why a text is not the value it should be, with the expected form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ValueError {
     message: String,

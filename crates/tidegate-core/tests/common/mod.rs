@@ -29,7 +29,7 @@ pub trait Limiter {
     fn exists(&self) -> bool;
     /// Resets as a store does, and remembers that.
     fn reset_at(&mut self, at_us: u64);
-    /// Settles what the permit with this token took.
+    /// Settles the units of the permit with this token.
     fn return_permit(&mut self, at_us: u64, token: u64, units: u64);
     fn renew(&mut self, at_us: u64, token: u64) -> bool;
     /// Decides; returns the token of the permit that was taken, if one was.

@@ -34,7 +34,7 @@ fn a_change_that_mints_credit() {
     }
 }
 
-/// A limit of 0 for a moment forgot what was used, and opening the gate filled every bucket.
+/// A limit of 0 for a moment forgot all usage, and opening the gate filled every bucket.
 #[test]
 fn closing_the_gate_and_opening_it_mints_credit() {
     for algorithm in AlgorithmKind::ALL {
@@ -159,8 +159,8 @@ fn two_thousand_million_per_nine_quintillion_seconds_is_refused_not_run() {
     }
 }
 
-/// A clock that stepped back to the epoch merged what a lower limit had left of one window with the window after it, so
-/// that units of that window did not count.
+/// A clock that stepped back to the epoch merged the rest of one window under a lower limit with the window after it,
+/// so that units of that window did not count.
 #[test]
 fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
     let counter = |limit| Policy::new(AlgorithmKind::SlidingCounter, limit, SECOND);

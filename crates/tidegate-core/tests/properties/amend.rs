@@ -18,7 +18,7 @@ fn after_traffic(rng: &mut Rng, policy: &Policy) -> (Box<dyn Limiter>, u64) {
     (limiter, at_us)
 }
 
-/// Units in use; without debts that is what is missing to the limit.
+/// Units in use; without debts, the limit less the available units.
 fn used(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     let now = limiter.peek(at_us, 0);
     now.limit - now.remaining

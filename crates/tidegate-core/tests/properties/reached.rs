@@ -86,8 +86,8 @@ fn a_sliding_counter_is_made_to_admit_one_less_than_twice_the_limit() {
     });
 }
 
-/// A closed interval of length W holds capacity + N. A half-open one is a microsecond shorter, and
-/// lacks what flows in during that microsecond.
+/// A closed interval of length W holds capacity + N. A half-open interval is a microsecond shorter, and lacks the
+/// inflow of that microsecond.
 #[test]
 fn a_bucket_is_made_to_admit_its_capacity_and_the_limit() {
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {

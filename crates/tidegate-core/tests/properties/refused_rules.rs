@@ -1,4 +1,4 @@
-//! The errors of invalid rules say what was expected, and following them helps.
+//! The errors of invalid rules name the expected value, and following them helps.
 
 use std::time::Duration;
 use tidegate_core::{AlgorithmKind, Field, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec};

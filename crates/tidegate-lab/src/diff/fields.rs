@@ -221,7 +221,7 @@ fn waits(field: &str, old: &RuleSpec, new: &RuleSpec) -> bool {
     }
 }
 
-/// Returns whether what was used can be more than new values allow.
+/// Returns whether usage can be more than new values allow.
 fn is_tighter(old: &Spec, new: &Spec) -> bool {
     match (old.limit, new.limit) {
         (Limit::Unlimited, _) | (_, Limit::Unlimited | Limit::Units(0)) => false,

@@ -59,7 +59,7 @@ pub(super) fn draw_head(root: &Area<'_>, title: &str, subtitle: &str) -> Done {
     Ok(())
 }
 
-/// Writes what the heights are, upwards around `middle`.
+/// Writes the meaning of the heights, upwards around `middle`.
 pub(super) fn draw_axis_title(root: &Area<'_>, bin_us: u64, middle: i32) -> Done {
     let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
     let upward = upward.transform(FontTransform::Rotate270);

@@ -27,7 +27,7 @@ impl Watched {
         Self { window_us, most_bytes, keys, own_bytes: 0, cursor: 0, forgotten: 0 }
     }
 
-    /// Lowers the budget to `most_bytes`, at least what it holds.
+    /// Lowers the budget to `most_bytes`, but not below the bytes in use.
     pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
     }

@@ -1,4 +1,4 @@
-//! The fullest window of any one key, measured on what was admitted, in bounded memory.
+//! The fullest window of any one key, measured on admissions, in bounded memory.
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
@@ -20,7 +20,7 @@ impl Worst {
         Self { watched, units: 0, key: String::new(), ended_at_us: 0 }
     }
 
-    /// Lowers the budget to `most_bytes`, at least what it holds.
+    /// Lowers the budget to `most_bytes`, but not below the bytes in use.
     pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
         self.watched.hold_at_most(most_bytes);
     }

@@ -99,7 +99,7 @@ fn client(before: &[u8]) -> Result<&[u8], Reason> {
     };
     let fourth = words.next();
     let of_others = [Some(third), fourth].into_iter().flatten();
-    // A format with the address of a proxy in it begins with what the caller wrote itself.
+    // A format with the address of a proxy in it begins with text of the caller.
     let has_other = of_others.chain(words).any(|word| word != b"-" && is_address(word));
     let is_site_first = second != b"-" && is_client(second);
     if has_other && is_client(first) || is_site_first && is_address(first) && is_address(second) {

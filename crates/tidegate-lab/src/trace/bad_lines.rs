@@ -31,7 +31,7 @@ pub struct BadLines {
 pub struct BadLine {
     /// Counted from 1, blank lines included.
     pub line_number: u64,
-    /// The error, and what was expected.
+    /// The error, and the expected form.
     pub reason: String,
     /// The first 80 characters of the line; unprintable characters are escaped, so it is safe on a
     /// terminal. Empty if damage to compressed data left nothing of the line.

@@ -204,7 +204,7 @@ impl LineParser {
         explained
     }
 
-    /// Returns whether what looks like a prefix of a line is its beginning.
+    /// Returns whether an apparent prefix of a line is its own beginning.
     fn begins_as_a_prefix(&mut self, line: &[u8]) -> bool {
         let mut inner = String::new();
         let Ok(text) = prefix::strip(line) else { return false };

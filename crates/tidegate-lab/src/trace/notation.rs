@@ -1,4 +1,4 @@
-//! The format of a log as its server is told it: in nginx's notation or in Apache's.
+//! The format of a log as in its server's configuration: in nginx's notation or in Apache's.
 
 use std::error::Error;
 use std::fmt;
@@ -14,8 +14,8 @@ mod nginx;
 
 /// The format of a log, in the notation of nginx or Apache.
 ///
-/// The text is what `log_format` of nginx or `LogFormat` of Apache is given, without the quotes around
-/// it, or the whole directive. It must have the client and the time; other fields of a line may be named or not.
+/// The text is the argument of nginx's `log_format` or Apache's `LogFormat`, without the quotes around it, or the whole
+/// directive. It must have the client and the time; other fields of a line may be named or not.
 ///
 /// ```
 /// use tidegate_lab::trace::LogFormat;

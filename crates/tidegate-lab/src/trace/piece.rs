@@ -107,8 +107,8 @@ impl PieceThread {
         let _ = self.pieces.send((piece, columns));
     }
 
-    /// Waits for what came of the earliest piece, and returns its text too, to be used again.
-    /// `None` if the thread panicked.
+    /// Waits for the result of the earliest piece, and returns its text too, to be used again. `None` if the thread
+    /// panicked.
     pub(super) fn next(&self) -> Option<(Buffer, Summary, Vec<u8>)> {
         self.parsed.recv().ok()
     }

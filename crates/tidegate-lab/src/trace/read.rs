@@ -228,7 +228,7 @@ impl<R: BufRead> Reading<'_, '_, R> {
         self.ended.is_none() && !piece.is_empty()
     }
 
-    /// Adds what came of the next piece.
+    /// Adds the result of the next piece.
     fn add(&mut self, events: Buffer, summary: Summary) -> Result<(), TraceError> {
         self.summary.append(summary);
         self.report_progress();

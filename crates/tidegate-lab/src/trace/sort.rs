@@ -54,7 +54,7 @@ impl Sorter {
         Merge::new(runs.chain(pieces).collect())
     }
 
-    /// Writes what is in memory as a run, and merges while a level is full.
+    /// Writes the events in memory as a run, and merges while a level is full.
     fn spill(&mut self) -> io::Result<()> {
         let pieces = mem::take(&mut self.pieces).into_iter();
         self.write_run(pieces.map(|piece| Part::Memory(piece, 0)).collect(), 0)?;

@@ -73,7 +73,7 @@ const SHOWN_BEFORE: usize = 60;
 
 impl Excerpt {
     /// The excerpt of `line` with a mark under `width` characters from character `start` on. The
-    /// bytes of `secret` are replaced; a mark in them is under what replaces them.
+    /// bytes of `secret` are replaced; a mark in them is under the replacement.
     pub(super) fn new(
         line: &str,
         start: usize,

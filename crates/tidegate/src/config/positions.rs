@@ -157,7 +157,7 @@ pub(super) fn of(
     (span, format!("{message}{}", more(error, rules, report)))
 }
 
-/// Further text for the reader of a file: the other line, or what an override may change.
+/// Further text for the reader of a file: the other line, or the fields that an override may change.
 fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> String {
     let line = |table: &Table<'_>, name| report.line(&table.position_of(&[name]));
     let rule = rules.get(error.rule);

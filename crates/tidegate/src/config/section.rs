@@ -100,7 +100,7 @@ fn with_unit(section: &Section<'_>, entry: &Entry<'_>) -> Option<String> {
     (fits(&meant) && !fits(&number)).then_some(meant)
 }
 
-/// Reports an error of the program. One that only says what was expected is preceded by the value.
+/// Reports an error of the program. An error that only names the expected value is preceded by the found value.
 fn refuse(entry: &Entry<'_>, error: &str, report: &mut Report<'_>) {
     let value = if error.starts_with("expected") {
         format!(" is {}", kind(entry, report))

@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] =
 /// `TiB`.
 ///
 /// # Errors
-/// Returns an error that says what was expected, and what may be meant.
+/// Returns an error with the expected form, and the form that may be meant.
 pub fn parse_size(text: &str) -> Result<u64, ValueError> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     let bytes = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);

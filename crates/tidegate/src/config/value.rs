@@ -12,7 +12,7 @@ use tidegate_core::ValueError;
 use tidegate_core::text::parse_duration;
 use tidegate_core::text::{HIDDEN, shown};
 
-/// Reports that a value is not what the field expects.
+/// Reports a value that the field does not expect.
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
     let message =
         format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry, report));

@@ -5,12 +5,12 @@ use crate::request::Request;
 
 /// The cost of an admitted request, until it is known whether it counts.
 ///
-/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and [`Charge::release`] gives
-/// it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try. The permit of a rule of
-/// `concurrency` comes back when it is settled, for whatever cost, and else at the end of its life.
+/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to the actual cost of the work, and [`Charge::release`]
+/// gives it back. A charge that is dropped is kept: work that panics or is cancelled is not a free try. The permit of a
+/// rule of `concurrency` comes back when it is settled, for any cost, and otherwise at the end of its life.
 ///
-/// Only what this request took is given back. A limiter in shadow mode that would have refused took nothing. The
-/// overflow limiter, which keys without room share, keeps what it took. A request whose answer is
+/// Only units that this request took are given back. A limiter in shadow mode that would have refused took nothing. The
+/// overflow limiter, which keys without room share, gives nothing back. A request whose answer is
 /// [repeated](Answer::is_repeated) took nothing.
 ///
 /// Over a store the cost goes back where it was taken: a cost that was admitted without the store

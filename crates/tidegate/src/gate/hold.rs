@@ -97,7 +97,7 @@ impl<C: Clock> Charge<'_, Gate<C>> {
         self.gate.renew_taken(&self.request, &Taken::from(&self.answer))
     }
 
-    /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].
+    /// Settles the charge for the actual cost of the work, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
         let taken = Taken::from(&self.answer);
         self.gate.settle_those(&self.request, &[actual], |all| taken.of(all));

@@ -29,8 +29,8 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
-    /// one atomic step, every limiter of the request gets back what was too much, down to nothing used at most, or
-    /// loses what was too little, even into debt. The answer reports the limiters' values after that.
+    /// one atomic step, every limiter of the request gets the surplus back, down to nothing used at most, or is charged
+    /// the shortfall, even into debt. The answer reports the limiters' values after that.
     pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
         let request = &request.into();
         let chosen = |mut all: Vec<(Ask, u64)>| {

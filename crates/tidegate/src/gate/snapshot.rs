@@ -14,8 +14,8 @@ use crate::store::memory::{Limiters, Loading, Target};
 use tidegate_core::Timestamp;
 
 impl<C: Clock> Gate<C> {
-    /// Writes what a gate in another process needs to go on ([`Gate::with_snapshot`]): of every rule in force its
-    /// limiters, with the values they were counted under and the limiter of keys without room; bans and counted
+    /// Writes the state that a gate in another process needs to go on ([`Gate::with_snapshot`]): the limiters of every
+    /// rule in force, with the values they were counted under and the limiter of keys without room; bans and counted
     /// refusals; remembered answers to requests with an id; and the secret that keys are hashed with.
     ///
     /// Waiting requests, held permits, statistics, plans and observers are not in it, nor are the limiters of rules

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
 ///
-/// A type is a key if it passes on what identifies it:
+/// A type is a key if it passes on the values that identify it:
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -61,7 +61,7 @@ use std::sync::Arc;
 /// assert_eq!((permit.is_some(), in_flight.in_flight(session)), (true, 1));
 /// ```
 pub trait Key {
-    /// Passes the key as bytes to `with`, and returns what that returns.
+    /// Passes the key as bytes to `with`, and returns its result.
     fn encode<T>(&self, with: impl FnOnce(Encoding<'_>) -> T) -> T;
 }
 

@@ -2,10 +2,10 @@
 //!
 //! The state is not kept between calls, so a key of a length that the compiler knows is hashed without a loop.
 //!
-//! Two inputs with one hash have one SipHash-1-3 of 64 bits, so who makes two keys meet has broken that function. The
-//! bits above it make it rarer that keys meet by chance. They are not what SipHash with 128 bits of output adds, three
-//! rounds later: that protects an output which is shown, and a fingerprint is never shown. SipHash-1-3 is a sum of other
-//! parts of the last state, so these bits are as good as random next to it.
+//! Two inputs with one hash have one SipHash-1-3 of 64 bits, so a client that makes two keys collide has broken that
+//! function. The bits above it make chance collisions rarer. They differ from the bits that SipHash with 128 bits of
+//! output adds, three rounds later: that protects an output which is shown, and a fingerprint is never shown.
+//! SipHash-1-3 is a sum of other parts of the last state, so these bits are as good as random next to it.
 
 use std::fmt;
 

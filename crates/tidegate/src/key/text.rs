@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes that are likely to meet: parts of escapes, of UTF-8, and others.
+    /// Bytes that are likely to collide: parts of escapes, of UTF-8, and others.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let parts = [&b"\\"[..], b"x", b"5c", b"ff", b"8", b"F", b"\xff", b"\xc3", b"\xbc", b"a"];
         let parts = parts.map(<[u8]>::to_vec).to_vec();

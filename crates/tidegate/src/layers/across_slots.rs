@@ -95,7 +95,7 @@ struct TakenStep {
 /// The replies of slots that gave units back, each with the indices of its limiters.
 type Undone = Vec<(Vec<usize>, StepReply)>;
 
-/// The steps so far. Dropping them gives back what they took, even if no caller waits for the answer any more.
+/// The steps so far. Dropping them gives back their units, even if no caller waits for the answer any more.
 struct StepsTaken<S: Store> {
     store: S,
     steps: Vec<TakenStep>,
@@ -116,7 +116,7 @@ impl<S: Store> StepsTaken<S> {
         Some(self.store.host().spawn(give_back(self.store.clone(), steps)))
     }
 
-    /// Gives back what was taken, unless the request is admitted without the store.
+    /// Gives back the units taken, unless the request is admitted without the store.
     fn unless_kept(mut self, error: GaveUp) -> GaveUp {
         let steps = std::mem::take(&mut self.steps);
         if steps.is_empty() {
@@ -141,7 +141,7 @@ impl<S: Store> Drop for StepsTaken<S> {
     }
 }
 
-/// Gives back what these steps took.
+/// Gives back the units of these steps.
 async fn give_back<S: Store>(store: S, steps: Vec<TakenStep>) -> Undone {
     let mut given_back = Vec::new();
     for TakenStep { asks, leased, at, reply, places } in steps {

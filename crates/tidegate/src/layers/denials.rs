@@ -1,4 +1,4 @@
-//! Denials: requests that are refused here, because the store has just denied them, and what ends that.
+//! Denials: requests that are refused here because the store has just denied them, and the events that end this.
 
 mod memory;
 
@@ -14,7 +14,7 @@ pub(crate) use memory::DenialMemory;
 /// Called for each request that is refused without the store `inner`.
 pub(crate) type OnDenied = Arc<dyn Fn() + Send + Sync>;
 
-/// Repeats what the store `inner` has just denied. It comes before leases, so that a refusal holds no leased unit.
+/// Repeats the latest denials of the store `inner`. It comes before leases, so that a refusal holds no leased unit.
 #[derive(Clone)]
 pub(crate) struct Denials<S> {
     pub(crate) inner: S,
@@ -34,7 +34,7 @@ impl<S: Layer> Denials<S> {
         Self { inner, generation, memory, on_denied }
     }
 
-    /// Refuses a request that the store would refuse by what it has just reported of limiters that have too few units
+    /// Refuses a request that the store would refuse, by its latest reports about limiters that have too few units
     /// taken ahead; `None` if nothing is known, or if the request has an id, for which an answer may be remembered.
     fn refuse(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
         let memory = self.memory.as_ref().filter(|_| args.origin.id.is_none())?;

@@ -66,7 +66,7 @@ impl<S: Layer> Fallback<S> {
         reply
     }
 
-    /// Settles in this process what it decided in place of the store.
+    /// Settles in this process the requests that it decided in place of the store.
     fn settle(&self, asks: &[KeyAsk], args: StepArgs<'_>, standing: Standing) -> StepReply {
         let policy = &self.generation.policy;
         let all = asks.iter().cloned().zip(args.actual.iter().copied()).collect();

@@ -47,22 +47,22 @@ impl<S: Store> Leases<S> {
         Self { inner, generation: Arc::clone(generation), state, handles }
     }
 
-    /// Returns what notes that the gate was dropped.
+    /// Returns the guard that notes the drop of the gate.
     pub(crate) fn until_dropped(&self) -> UntilDropped {
         self.state.until_dropped()
     }
 
-    /// Returns what the store was asked for so far.
+    /// Returns the counts of the questions to the store so far.
     pub(crate) fn calls(&self) -> &CallCounts {
         self.state.calls()
     }
 
-    /// Returns what became of all leased units so far.
+    /// Returns the fate of all leased units so far.
     pub(crate) fn counts(&self) -> crate::lease::Counts {
         self.state.counts()
     }
 
-    /// Returns what is told how many nodes share the store.
+    /// Returns the callback for the number of nodes that share the store.
     pub(crate) fn nodes(&self) -> impl Fn(u64) + Send + Sync + 'static {
         let state = self.state.clone();
         move |nodes| state.know_nodes(nodes)

@@ -106,7 +106,7 @@ pub struct Unspent<K> {
     pub earlier: Micros,
 }
 
-/// The units of all leases so far, by what became of them.
+/// The units of all leases so far, by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Units of leases that could be spent here.
@@ -139,7 +139,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         }
     }
 
-    /// Returns what became of the units of all leases so far.
+    /// Returns the fate of the units of all leases so far.
     pub(crate) const fn counts(&self) -> Counts {
         self.counts
     }
@@ -150,8 +150,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         self.limiters.get(key).map_or(0, |limiter| limiter.units(now))
     }
 
-    /// Returns how a limiter stands: as the store last reported, with what is left of its leases, and the store's
-    /// clock now.
+    /// Returns the standing of a limiter: as the store last reported, with the unspent units of its leases, and the
+    /// store's clock now.
     pub(crate) fn standing(&self, now: Micros, key: &K) -> Option<Report> {
         Some(self.limiters.get(key)?.standing(now))
     }
@@ -207,7 +207,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         limiter.units(now) >= ask.cost
     }
 
-    /// Notes what a reply of the store reported of a limiter.
+    /// Notes the report about a limiter in a reply of the store.
     pub(crate) fn reported(&mut self, now: Micros, key: &K, report: Report) {
         if let Some(limiter) = self.limiters.get_mut(key) {
             limiter.reported(now, report);

@@ -95,14 +95,14 @@ impl Limiter {
         self.leases.iter().filter(|lease| lease.is_open(now)).map(|lease| lease.units).sum()
     }
 
-    /// Returns how the limiter stands: as the store last reported, with what is left of the leases.
+    /// Returns the standing of the limiter: as the store last reported, with the unspent units of the leases.
     pub(super) fn standing(&self, now: Micros) -> Report {
         let passed = Micros::from_micros(now.as_micros().saturating_sub(self.heard.as_micros()));
         let remaining = self.report.remaining.saturating_add(self.units(now));
         Report { remaining, at: self.report.at.plus(passed), ..self.report }
     }
 
-    /// Notes what a reply of the store about this limiter reported.
+    /// Notes the report about this limiter in a reply of the store.
     pub(super) const fn reported(&mut self, now: Micros, report: Report) {
         (self.report, self.heard) = (report, now);
     }
@@ -126,7 +126,7 @@ impl Limiter {
     }
 
     /// Returns the units that a share needs until its window, bucket or tick ends; `None` if that ends too soon. Nodes
-    /// that ask alike get equal shares until it is known what each needs.
+    /// that ask alike get equal shares until the need of each is known.
     fn of_need(&mut self, now: Micros, needed: u64) -> Option<u64> {
         let is_new = self.demand.is_new(now, self.terms.life());
         let needed = if is_new { self.terms.most().saturating_mul(2) } else { needed };
@@ -137,8 +137,8 @@ impl Limiter {
         (lasts >= life / PART_OF_LIFE).then(|| u64::try_from(units).unwrap_or(u64::MAX))
     }
 
-    /// Returns a node's part of what the store has left. The store keeps one as well: for requests that it decides
-    /// itself, and for a node that joins.
+    /// Returns a node's part of the units that the store has left. The store keeps a part as well: for requests that it
+    /// decides itself, and for a node that joins.
     fn part(&self, nodes: u64) -> u64 {
         self.report.remaining / self.parts(nodes).max(1)
     }
@@ -170,7 +170,8 @@ impl Limiter {
         self.open.retain(|open| open.ticket != ticket);
     }
 
-    /// Takes out of a share what exceeds the part of a node now that there are more nodes; `None` if nothing does.
+    /// Takes the units above a node's part out of a share, now that there are more nodes; `None` if there are no such
+    /// units.
     pub(super) fn excess(&mut self, ticket: u64, nodes: u64) -> Option<Rest> {
         let parts = self.parts(nodes);
         let lease = self.leases.iter_mut().find(|lease| lease.ticket == ticket)?;
@@ -313,8 +314,8 @@ impl Limiter {
         None
     }
 
-    /// Closes a lease: none of its units is spent from now on. Takes out what is left; `None` while requests hold units
-    /// of it or some are on their way back, and if it is not here.
+    /// Closes a lease: none of its units is spent from now on. Takes out the unspent units; `None` while requests hold
+    /// units of it or some are on their way back, and if it is not here.
     pub(super) fn close(&mut self, ticket: u64) -> Option<Rest> {
         let Some(place) = self.leases.iter().position(|lease| lease.ticket == ticket) else {
             let is_spent = self.open.iter().any(|open| open.ticket == ticket && open.is_spent);

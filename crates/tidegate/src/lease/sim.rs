@@ -43,7 +43,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Runs seeds, and returns the sum of what they met. Panics at the first that fails, with its plan.
+/// Runs seeds, and returns the sum of their results. Panics at the first seed that fails, with its plan.
 pub(crate) fn sum<S: AddAssign + Default, P: Debug>(
     seeds: Range<u64>,
     run: impl Fn(u64) -> Result<S, String>,

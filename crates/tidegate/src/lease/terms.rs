@@ -6,8 +6,8 @@ use tidegate_core::{Leasable, Limit, Micros, Rule, Timestamp};
 const DRIFT_PART: u64 = 1_000;
 /// A lease is given back when this part of its life has passed, in quarters: units not spent by then are not needed.
 const QUARTERS_HELD: u64 = 3;
-/// A share of what drains lives for at most this part of the time in which all of it drains, so that a burst can be so
-/// much smaller at most.
+/// A share of a limit that drains lives for at most this part of the time in which all of it drains, so that a burst is
+/// smaller by at most this part.
 const PART_OF_DRAINING: u64 = 4;
 /// Shares of a shorter life are not worth their round trips.
 const SHORTEST_SHARE: Micros = Micros::from_millis(10);
@@ -17,7 +17,7 @@ const SHORTEST_SHARE: Micros = Micros::from_millis(10);
 pub(super) enum Size {
     /// The units that a recent life needed.
     Needed,
-    /// A node's part of what is left, among the nodes that live.
+    /// A node's part of the units left, among the live nodes.
     Part,
 }
 
@@ -117,7 +117,7 @@ pub(super) const fn shortened(length: Micros) -> Micros {
     Micros::from_micros(us.saturating_sub(us.div_ceil(DRIFT_PART)))
 }
 
-/// Returns how long a lease is held before what is unspent is given back.
+/// Returns the time that a lease is held before its unspent units are given back.
 pub(super) const fn held_for(length: Micros) -> Micros {
     Micros::from_micros(length.as_micros() / 4 * QUARTERS_HELD)
 }

@@ -24,7 +24,7 @@ pub(super) struct Lease {
     /// share.
     pub(super) parts: u64,
     /// True if a part of it is on its way back. The rest goes back after that: the store may get messages in another
-    /// order, and what is given back says how much stays.
+    /// order, and each return of units says how many stay.
     pub(super) gives_back: bool,
     /// True if its units are no longer spent, and are given back as soon as no request holds any.
     pub(super) is_closed: bool,
@@ -36,7 +36,7 @@ impl Lease {
         !self.is_closed && now < self.ends
     }
 
-    /// Returns whether what is left can be given back: no request holds units, and none are on their way back.
+    /// Returns whether the unspent units can be given back: no request holds units, and none are on their way back.
     pub(super) const fn is_at_rest(&self) -> bool {
         self.held == 0 && !self.gives_back
     }
@@ -46,7 +46,7 @@ impl Lease {
         if self.is_open(now) { self.units.min(cost) } else { 0 }
     }
 
-    /// Returns what is left once no request holds units of it.
+    /// Returns the unspent units once no request holds units of it.
     pub(super) const fn rest(&self) -> Rest {
         let Self { ticket, units, counted, earlier, .. } = *self;
         Rest { ticket, units, kept: counted.saturating_sub(units), earlier }

@@ -42,7 +42,7 @@ impl<T: Send + Sync + 'static> ByRule<T> {
         }
     }
 
-    /// Returns what there is for each of some rules, in their order.
+    /// Returns the `T` of each of some rules, in their order.
     pub(super) fn of_all(&self, rules: &[PolicyRule]) -> Vec<Arc<T>> {
         let mut known = self.known();
         let before = known.len();

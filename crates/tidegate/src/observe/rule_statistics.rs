@@ -139,7 +139,7 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
     }
 
     /// The windows themselves, made if the rule has not decided yet. They have the units that the rule passed and
-    /// blocked, and what callers count here of the requests that it admitted ([`Statistics::success`],
+    /// blocked, and the callers' own counts of the requests that it admitted ([`Statistics::success`],
     /// [`Statistics::exception`]).
     #[must_use]
     pub fn windows(&self) -> &Statistics<C> {

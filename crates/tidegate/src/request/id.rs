@@ -47,8 +47,8 @@ impl<'a> Request<'a> {
     }
 
     /// Makes it a request whose cost is settled later, as [`Gate::hold`](crate::Gate::hold) does with its own: under its id it
-    /// is another request than a check. Else checks under the id of a reservation that was settled for nothing would be
-    /// repetitions of what it took, and free.
+    /// is another request than a check. Otherwise checks under the id of a reservation that was settled for nothing
+    /// would be repetitions of it, and free.
     ///
     /// A bucket remembers its lowest level while a reservation is open. A busy bucket, which never ran low, gives the
     /// whole surplus back; otherwise only the units that cannot have drained since then come back.

@@ -109,7 +109,7 @@ pub enum Problem {
     NoSplit,
     /// A `split` next to this field, which goes against it.
     SplitBeside(&'static str),
-    /// A log, or permits, whose string could grow past what a store holds for one key.
+    /// A log, or permits, whose string could grow beyond the size that a store holds for one key.
     TooLargeForStore {
         /// The most bytes that it could take.
         bytes: u64,
@@ -301,7 +301,7 @@ pub struct PolicyError {
     pub name: String,
     /// The place in the rule.
     pub place: Place,
-    /// The kind of the mistake, and what was expected.
+    /// The kind of the mistake, and the expected value.
     pub problem: Problem,
 }
 

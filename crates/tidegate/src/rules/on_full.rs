@@ -10,9 +10,9 @@
 /// then count for as long as the last of them. It may admit later than otherwise, but never earlier, and such answers
 /// report `overflow` as well.
 ///
-/// A peek, or a cost of 0, reports for such a key what a request would get. A refund gives nothing back to the
-/// overflow limiter: the key may have taken nothing there, or long ago, and the refund would give the other keys more
-/// than the limit. A reservation records where it was taken, so settling it does give back there.
+/// A peek, or a cost of 0, reports the decision that a request for such a key would get. A refund gives nothing back to
+/// the overflow limiter: the key may have taken nothing there, or long ago, and the refund would give the other keys
+/// more than the limit. A reservation records where it was taken, so settling it does give back there.
 ///
 /// ```
 /// use tidegate::{OnFull, RuleSpec};

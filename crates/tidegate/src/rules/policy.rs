@@ -164,15 +164,15 @@ impl Policy {
         self.reset_field
     }
 
-    /// Sets what becomes of requests that no rule matches, in every domain that has no treatment of its own, unknown
-    /// domains among them.
+    /// Sets the decision on requests that no rule matches, in every domain that has no setting of its own, including
+    /// unknown domains.
     #[must_use]
     pub const fn with_on_no_rule(mut self, on_no_rule: OnNoRule) -> Self {
         self.on_no_rule.elsewhere = on_no_rule;
         self
     }
 
-    /// Sets what becomes of requests of one domain that no rule matches.
+    /// Sets the decision on requests of one domain that no rule matches.
     #[must_use]
     pub fn with_on_no_rule_in(mut self, domain: &str, on_no_rule: OnNoRule) -> Self {
         self.on_no_rule.by_domain.insert(canonical_text(domain).into_owned(), on_no_rule);
@@ -231,8 +231,8 @@ impl Policy {
         self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
     }
 
-    /// Returns what `owner` keeps for the rules of this policy, which is made the first time; `None` if it is of another
-    /// type.
+    /// Returns the data that `owner` keeps for the rules of this policy, which is made the first time; `None` if it is
+    /// of another type.
     #[inline]
     pub(crate) fn attached<T: Any + Send + Sync>(
         &self,

@@ -206,7 +206,7 @@ impl PolicyRule {
         1 + self.checked.overrides.all.len()
     }
 
-    /// The entries of `when`, each with what its value must be.
+    /// The entries of `when`, each with the pattern of its value.
     #[inline]
     fn when(&self) -> impl Iterator<Item = (&str, Pattern<'_>)> {
         self.checked.spec.when.iter().map(|(name, value)| (name.as_str(), Pattern::of(value)))

@@ -41,7 +41,7 @@ const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// The rule refuses what does not fit.
+    /// The rule refuses requests that do not fit.
     #[default]
     Enforce,
     /// The rule decides and counts, but never refuses: for trying a rule next to live rules.
@@ -161,9 +161,9 @@ pub struct RuleSpec {
     pub across_slots: bool,
     /// The leases that a node takes from a shared store, if any.
     pub lease: Option<LeaseSpec>,
-    /// True if the limit is split among the nodes of a shared store; in place of `lease`. Each node takes its share of what
-    /// is left and renews it every second or two, so that all nodes together never admit more than the limit. A gate in
-    /// memory is the only node, and has the whole limit.
+    /// True if the limit is split among the nodes of a shared store; in place of `lease`. Each node takes its share of
+    /// the units left and renews it every second or two, so that all nodes together never admit more than the limit. A
+    /// gate in memory is the only node, and has the whole limit.
     pub split: bool,
     /// True if values that a request supplies ([`RequestLimit`](crate::RequestLimit)) apply in place of the rule's own; by
     /// default they are ignored. The rule's own values then apply to requests without any. All keys share one

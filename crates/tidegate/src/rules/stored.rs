@@ -39,7 +39,7 @@ impl Policy {
                 alone_across(rule).for_each(|problem| add(Place::Rule, problem));
                 let apart = rules.iter().take(number).enumerate();
                 let apart = apart.filter_map(|(earlier, other)| across(earlier, other, rule));
-                // One such rule is enough to show what is missing.
+                // One such rule is enough to show the missing field.
                 apart.take(1).for_each(|problem| add(Place::Rule, problem));
             }
         }

@@ -19,7 +19,7 @@ const MOST_DATABASE: i64 = 1_000_000;
 
 /// The address of a store.
 ///
-/// | form | what it reaches |
+/// | form | server that it reaches |
 /// | --- | --- |
 /// | `redis://host:6379/0` | one server |
 /// | `unix:///run/redis.sock?db=0` | one server, by its socket |

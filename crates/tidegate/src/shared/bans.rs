@@ -115,7 +115,7 @@ impl<S: Store> SharedGate<S> {
         }
         let all = self.asks(&self.newest(), request);
         for (ask, matched) in again(all, |ask| ask, answer.all(), known_by) {
-            // The overflow limiter refuses because of what other keys took.
+            // The overflow limiter refuses because of the units that other keys took.
             if !matched.decision().is_allowed() && !matched.is_elsewhere() {
                 self.front.bans.count(&ask, |ask| self.local.fingerprint(ask), self.now());
             }

@@ -16,7 +16,7 @@ use crate::store::{KeyAsk, Store};
 impl<S: Store> SharedGate<S> {
     /// Looks up the values of the named rule for each key with `plans`: see
     /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same values. If they differ,
-    /// each call puts the values of its node in force, and what was used stays used: a plan has no
+    /// each call puts the values of its node in force, and usage carries over: a plan has no
     /// [revision](crate::Policy::with_revision), unlike the values of the rule itself.
     ///
     /// Differences from a gate in process: a request that waits keeps its plan until another policy is put in

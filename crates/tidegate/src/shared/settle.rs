@@ -48,8 +48,8 @@ impl<S: Store> InForce<S> {
 impl<S: Store> SharedGate<S> {
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
     /// values after that. In a cluster each slot is a step of its own. A rule with leases
-    /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on what is taken and nothing
-    /// says when this was: it is [late](crate::Settled::Late).
+    /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on the taken units and
+    /// nothing says when they were taken: it is [late](crate::Settled::Late).
     ///
     /// # Errors
     /// The store did not reply. The units may have been given back, unless nothing was sent.

@@ -25,7 +25,7 @@ pub(crate) fn put_list<T>(
     items.for_each(|item| put(to, item));
 }
 
-/// A payload that is read from its front. Every method returns `None` if the bytes are not what it reads.
+/// A payload that is read from its front. Every method returns `None` if the bytes do not have the form that it reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 

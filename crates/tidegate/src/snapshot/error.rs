@@ -41,7 +41,7 @@ pub enum SnapshotError {
         /// The offset of the block, in bytes.
         at: u64,
     },
-    /// The block that begins or ends here has the right checksum, but is not what this program writes.
+    /// The block that begins or ends here has the right checksum, but not the form that this program writes.
     Malformed {
         /// The offset, in bytes.
         at: u64,

@@ -29,7 +29,7 @@ impl Histogram {
         self.0.add(SUM_US, duration_us.saturating_mul(times));
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn read(&self) -> Durations {
         Durations(self.0.read())

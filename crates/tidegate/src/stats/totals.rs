@@ -57,7 +57,7 @@ impl Totals {
 
     /// Adds to one count, and returns its previous total.
     ///
-    /// A thread that counts after [`Totals::mark`] sees what the marking thread did before it.
+    /// A thread that counts after [`Totals::mark`] sees everything that the marking thread did before.
     #[inline]
     pub(super) fn add_in_order(&self, what: Count, amount: u64) -> u64 {
         self.counts[what as usize].fetch_add(amount, AcqRel)

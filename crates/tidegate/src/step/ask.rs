@@ -185,7 +185,7 @@ impl<K> Ask<K> {
         self.rule_in(policy).is_some_and(Rule::begins_in_use)
     }
 
-    /// Returns what its rule says of a store that does not decide.
+    /// Returns its rule's setting for a store that does not decide.
     #[cfg(feature = "redis")]
     pub(crate) fn on_store_error(&self, policy: &Policy) -> OnStoreError {
         policy.rules().get(self.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)

@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// Returns the step on a limiter that gives nothing back of what was taken before `began`.
+    /// Returns the step on a limiter that gives back no units taken before `began`.
     #[inline]
     pub(crate) fn on_limiter_since(self, began: Timestamp) -> Self {
         match self {
@@ -105,7 +105,8 @@ impl Step {
         }
     }
 
-    /// Returns whether it may leave what is too large for a packed state: a debt, an open reservation, or a reset.
+    /// Returns whether it may leave a state that is too large for a packed state: a debt, an open reservation, or a
+    /// reset.
     pub(crate) const fn may_not_fit(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } | Self::Report | Self::Reserve => self.takes(cost),

@@ -68,7 +68,7 @@ impl fmt::Debug for Hooks {
 pub trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
-    /// The future may be dropped at any time: then the store itself gives back what the step takes.
+    /// The future may be dropped at any time: then the store itself gives back the units that the step takes.
     ///
     /// # Errors
     /// The store did not decide by the deadline. It is not known if units were taken, unless nothing was sent
@@ -79,9 +79,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         args: StepArgs<'_>,
     ) -> impl Future<Output = Result<StepReply, GaveUp>> + Send;
 
-    /// Gives back what the step with these `args` took, where it was taken. The reply has those limiters that got units
-    /// back. The deadline of `args` may have passed. If the store cannot be reached for some time, the units stay taken:
-    /// no caller tries again.
+    /// Gives back the units that the step with these `args` took, where it took them. The reply has the limiters that
+    /// got units back. The deadline of `args` may have passed. If the store cannot be reached for some time, the units
+    /// stay taken: no caller tries again.
     fn undo(
         &self,
         asks: &[KeyAsk],
@@ -93,7 +93,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     #[must_use]
     fn under(&self, generation: &Arc<Generation>) -> Self;
 
-    /// Returns the process around the store. Its clock times what this process remembers; the time of a decision is the
+    /// Returns the process around the store. Its clock times the memory of this process; the time of a decision is the
     /// time in its reply, which another clock may give.
     fn host(&self) -> &Host;
 
@@ -107,8 +107,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         std::future::ready(LeaseReply { is_in_time: true, result: LeaseResult::Undecided })
     }
 
-    /// Gives back units that were taken ahead, once: giving back consumes the record of `node`. Returns what became
-    /// of them, and how the limiter stands; `None` if it counts in another way by now.
+    /// Gives back units that were taken ahead, once: giving back consumes the record of `node`. Returns their fate, and
+    /// the standing of the limiter; `None` if it counts in another way by now.
     ///
     /// # Errors
     /// The store did not reply. It may be asked again.
@@ -207,7 +207,7 @@ pub(crate) trait Layer: Store {
     /// Notes that these rules have other values, or none: this store is under an older policy by now.
     fn superseded(&self, _changed: &[Lineage]) {}
 
-    /// Gives back what this node took ahead, and takes no more of it.
+    /// Gives back the units that this node took ahead, and takes no more.
     fn end(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }

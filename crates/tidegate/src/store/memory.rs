@@ -3,7 +3,7 @@
 //! Each variant of a rule has a table of its own. When it is built, the table chooses how it keeps states: packed
 //! into a word each, if the algorithm can do that and the clock never steps back, else unpacked in shards. A table
 //! runs a step over one limiter by itself. A step over several locks all of them in one fixed order, then reads the
-//! clock, and runs the core's verbs over all: nothing can happen between what is decided and what is taken.
+//! clock, and runs the core's verbs over all: nothing can happen between deciding and taking.
 
 mod alone;
 mod budget;

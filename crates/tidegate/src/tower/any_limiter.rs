@@ -21,7 +21,7 @@ use crate::limiter::KeyedLimiter;
 ///
 /// let text = RateLimitLayer::per_ip("60/m")?;
 /// let log = RateLimitLayer::per_ip(Spec::per_minute(60).algorithm(AlgorithmKind::SlidingLog))?;
-/// // The most addresses that are kept, and what happens to others: settings of the limiter.
+/// // The limiter's settings bound the number of addresses that are kept, and decide about others.
 /// let limiter = Arc::new(KeyedLimiter::new("60/m")?.with_max_keys(10_000, OnFull::Refuse));
 /// let shared = RateLimitLayer::per_ip(limiter.clone())?;
 /// # Ok::<(), tidegate::RuleErrors>(())

@@ -46,7 +46,7 @@ impl PendingCharge {
         Self { counts, question, taken: Taken::default() }
     }
 
-    /// Notes what the admitted request took; without this call nothing is given back.
+    /// Notes the units that the admitted request took; without this call nothing is given back.
     pub(super) fn admitted(&mut self, taken: Taken) {
         self.taken = taken;
     }

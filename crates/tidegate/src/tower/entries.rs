@@ -101,7 +101,7 @@ impl fmt::Debug for Entries {
     }
 }
 
-/// The descriptors of a request, ready for the gate. It borrows what the request has as text until it is made owned.
+/// The descriptors of a request, ready for the gate. It borrows text from the request until it is made owned.
 #[derive(Clone, Debug)]
 pub(super) struct Question<'a> {
     domain: Cow<'a, str>,

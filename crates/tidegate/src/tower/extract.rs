@@ -100,7 +100,7 @@ impl Extract for Header {
     }
 }
 
-/// Text that every request has: lends what a function returns.
+/// Text that every request has: lends the result of a function.
 pub(super) struct Lent(pub(super) fn(&Parts) -> &str);
 
 impl Extract for Lent {

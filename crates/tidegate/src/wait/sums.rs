@@ -1,6 +1,6 @@
 //! Sums of waiters, for a forecast that does not play them through one by one.
 
-/// The number of some waiters, and what they cost.
+/// The number of some waiters, and their total cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) count: u64,

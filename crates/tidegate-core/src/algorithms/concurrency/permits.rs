@@ -86,7 +86,7 @@ impl Permits {
         self.by_end.len() < self.by_end.capacity()
     }
 
-    /// Allocates memory for one more, of `most`, or frees what is far too much.
+    /// Allocates memory for another permit, of at most `most`, or frees memory that is far too large.
     pub(super) fn make_place(&mut self, most: u64) {
         let (held, most) = (self.by_end.len(), usize::try_from(most).unwrap_or(usize::MAX));
         if !self.has_place() {

@@ -59,8 +59,8 @@ impl Amend for SlidingCounter {
         [used, self.view(state, at).current.saturating_sub(self.limit.max(caused))]
     }
 
-    /// Lowers the count of the running window to the limit, and a debt, or to what lets a unit pass after one window if
-    /// that is more. Units of the window before leave with the running one.
+    /// Lowers the count of the running window to the limit plus a debt, or to the count that lets a unit pass after one
+    /// window if that is larger. Units of the previous window leave with the running window.
     fn ease(&self, state: &mut State, at: Timestamp, debt: u64) {
         let Some(one_less) = self.limit.checked_sub(1) else {
             return state.past.exceed(None);

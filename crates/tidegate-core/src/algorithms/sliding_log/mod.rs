@@ -237,7 +237,8 @@ impl Decide for SlidingLog {
         state.ring.free_some();
     }
 
-    /// If they count, as many of the oldest units that count are dropped in their place, so what stays leaves later.
+    /// If they count, as many of the oldest units that count are dropped in their place, so the units that stay leave
+    /// later.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         if self.leaves(since.at) <= at || !state.past.admits(since) {
             return 0;

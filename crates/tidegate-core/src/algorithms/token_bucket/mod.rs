@@ -220,8 +220,8 @@ impl Amend for TokenBucket {
     }
 }
 
-/// A lease counts as taken at its end. The level is raised to what drains until then, so that the units of the lease
-/// drain only afterwards, and no interval admits more than the capacity and what flows in.
+/// A lease counts as taken at its end. The level is raised to the amount that drains until then, so that the units of
+/// the lease drain only afterwards, and no interval admits more than the capacity plus the inflow.
 impl Lease for TokenBucket {
     fn lease_end(&self, _state: &Level, _at: Timestamp) -> Option<Timestamp> {
         (self.per_window > 0).then_some(Timestamp::MAX)
@@ -235,7 +235,7 @@ impl Lease for TokenBucket {
         self.capacity.saturating_sub(self.rate.drained_in(life))
     }
 
-    /// Under other leases nothing comes back but what can not have drained: see the proof in `lease.rs`.
+    /// Under other leases only units come back that cannot have drained: see the proof in `lease.rs`.
     fn give_back_lease(
         &self,
         state: &mut Level,

@@ -1,4 +1,4 @@
-//! Tests of what a report contains and leaves out.
+//! Tests of the contents of a report.
 
 use super::*;
 use crate::replay::Replay;

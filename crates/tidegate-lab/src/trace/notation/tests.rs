@@ -121,7 +121,7 @@ fn a_format_that_can_not_be_replayed_says_why() {
     ] {
         let error = format.parse::<LogFormat>().unwrap_err().to_string();
         match expected.contains("%ci") {
-            // `%c` is no directive, and what follows is shown for the eye.
+            // `%c` is no directive, and the message shows the rest.
             true => assert!(error.starts_with("\"%ci:%cp"), "{error}"),
             false => assert!(error.contains(expected), "{format}: {error}"),
         }

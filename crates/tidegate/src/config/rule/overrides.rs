@@ -74,7 +74,7 @@ impl<'t> OverrideDraft<'t> {
     }
 }
 
-/// Reports an override that does not say what it applies to, or what it changes.
+/// Reports an override without a match or without a change.
 fn missing(
     table: &Table<'_>,
     failed: &[&'static str],

@@ -1,4 +1,4 @@
-//! A request and what it took, as bytes that any node with the same rules can settle.
+//! A request and the units it took, as bytes that any node with the same rules can settle.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::step::{Descriptors, Lineage, Values};
 /// The first byte of every record.
 const VERSION: u8 = 1;
 
-// The bits that say what is known of a limiter.
+// The bits that describe a limiter.
 const ELSEWHERE: u8 = 1;
 const ENFORCED: u8 = 2;
 const RESERVES: u8 = 4;
@@ -19,7 +19,7 @@ const TOKEN: u8 = 8;
 const SINCE: u8 = 16;
 const UNDER: u8 = 32;
 
-/// A request and what it took, as a record in the store has them: see [`SharedGate::record`](crate::SharedGate::record).
+/// A request and the units it took, as in a record in the store: see [`SharedGate::record`](crate::SharedGate::record).
 #[derive(Clone, Debug)]
 pub struct RecordedReservation {
     life: Duration,
@@ -29,8 +29,8 @@ pub struct RecordedReservation {
 }
 
 impl RecordedReservation {
-    /// The bytes of a request and what it took; `None` if a limiter's rule has no name any more. `name` returns the
-    /// name of a rule in force.
+    /// The bytes of a request and the units it took; `None` if a limiter's rule has no name any more. `name` returns
+    /// the name of a rule in force.
     pub(crate) fn write<'n>(
         request: &Request<'_>,
         taken: &Taken,

@@ -52,7 +52,7 @@ async fn a_slot_that_is_asked_after_a_refusal_is_only_looked_at() {
     assert_eq!((verbs, left(&layer)), (vec![Verb::Ask, Verb::Peek], [1, 20]));
 }
 
-/// With each failure of the second slot, its error, and what is left if the request is admitted without the store.
+/// Each failure of the second slot with its error, and the units left if the request is admitted without the store.
 #[tokio::test(start_paused = true)]
 async fn units_are_kept_or_given_back_as_the_request_is_decided_without_the_second_slot() {
     let fails = (Fault::Fails(StoreError::Away), StoreError::Away, [6, 20]);

@@ -1,4 +1,4 @@
-//! Decisions without the store: by limiters in this process, by what the store denied before, or by refusal.
+//! Decisions without the store: by limiters in this process, by earlier denials of the store, or by refusal.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Local {
         let here = all.iter().enumerate().filter(|(_, (_, by))| by.is_here);
         let here: InlineList<_> = here.map(|(place, (ask, _))| (place, *ask)).collect();
         let together = *error == StoreError::Overloaded { together: true };
-        // Read once: replies of other requests change it all the time, and what was little must not be unknown later on.
+        // Read once: replies of other requests change it all the time, and "little" must not become "unknown" later on.
         let news: InlineList<_> = here.iter().map(|(_, ask)| self.news(generation, ask)).collect();
         let is_new = together && news.iter().all(Option::is_none);
         let is_scarce = |news| lack == Lack::Overloaded && news == Some(News::Little);
@@ -147,8 +147,8 @@ impl Local {
     /// Returns why a limiter denies whatever it holds in this process; `None` if it does not. It denies
     /// - while a refusal of the store still holds,
     /// - while this node can spend units that it took ahead, or if it has no share of the limit,
-    /// - if other requests may take what is left: the store decides them, and less than half was left in its last reply,
-    ///   or it has not reported on a limiter that many requests ask for.
+    /// - if other requests may take the rest: the store decides them, and less than half was left in its last reply, or
+    ///   it has not reported on a limiter that many requests ask for.
     fn barred(
         &self,
         generation: &Generation,

@@ -41,7 +41,7 @@ impl Lefts {
         Self(Recent::new())
     }
 
-    /// Notes what is left after a reply of the store.
+    /// Notes the units left after a reply of the store.
     pub(super) fn note(&self, fingerprint: Fingerprint, decision: &Decision, now: Timestamp) {
         let Decision { remaining, limit, .. } = *decision;
         let (left, holds) = if remaining.saturating_mul(2) < limit {
@@ -54,7 +54,7 @@ impl Lefts {
         self.0.note(fingerprint, left, now.plus(holds), |_| true);
     }
 
-    /// Returns what is known of a limiter for a request of this cost; `None` if nothing is.
+    /// Returns the knowledge about a limiter for a request of this cost; `None` if there is none.
     pub(super) fn news(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<News> {
         match self.0.of(fingerprint, now)?.0 {
             Left::Little => Some(News::Little),

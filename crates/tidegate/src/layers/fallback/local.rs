@@ -98,7 +98,7 @@ impl Local {
         self.clock.now()
     }
 
-    /// Takes what the store admitted from the limiters at these places, as far as it fits: usage above this
+    /// Takes the units that the store admitted from the limiters at these places, as far as they fit: usage above this
     /// node's share leaves no debt.
     pub(super) fn learn(
         &self,
@@ -116,7 +116,7 @@ impl Local {
         }
     }
 
-    /// Takes reported usage, at most what is left.
+    /// Takes reported usage, at most the units left.
     fn learn_report(&self, mut local: Ask) {
         let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
@@ -159,9 +159,9 @@ impl Local {
         }
     }
 
-    /// Notes what is left of limiters. If less than half is left, a request that the store does not decide in
-    /// time is denied for now, because other nodes may be taking the rest. If plenty is left, this node's share
-    /// admits it even if many requests ask together.
+    /// Notes the units left of limiters. If less than half is left, a request that the store does not decide in time is
+    /// denied for now, because other nodes may be taking the rest. If plenty is left, this node's share admits it even
+    /// if many requests ask together.
     pub(super) fn learn_left(
         &self,
         generation: &Generation,
@@ -199,7 +199,7 @@ impl Local {
         })
     }
 
-    /// Returns what the store has just reported of a limiter: that plenty is left for such a cost, or little.
+    /// Returns the latest report of the store about a limiter: plenty is left for such a cost, or little.
     pub(super) fn news(&self, generation: &Generation, ask: &KeyAsk) -> Option<News> {
         self.left.news(self.under_values(generation, ask), ask.asks, self.clock.now())
     }

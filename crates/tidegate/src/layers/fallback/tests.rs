@@ -1,4 +1,4 @@
-//! Requests that the store does not decide: this node's share decides, and knows what the store admitted before.
+//! Requests that the store does not decide: this node's share decides, and knows the store's earlier admissions.
 
 use super::*;
 use crate::rules::{OnStoreError, RuleSpec};

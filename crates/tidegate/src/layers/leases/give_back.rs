@@ -25,7 +25,7 @@ const AFTER_THE_END: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
 impl<S: Store> Leases<S> {
-    /// Gives back what is left of a lease, and ends it.
+    /// Gives back the unspent units of a lease, and ends it.
     pub(super) async fn end_lease(&self, rest: &Unspent<KeyAsk>) {
         if rest.units > 0 {
             self.give_back_lease(rest).await;
@@ -48,7 +48,7 @@ impl<S: Store> Leases<S> {
         state.book().finished(self.inner.host().uptime(), &rest.key, rest.ticket);
     }
 
-    /// Gives units of a lease back, and counts what became of them.
+    /// Gives units of a lease back, and counts their fate.
     pub(super) async fn give_back_lease(&self, rest: &Unspent<KeyAsk>) {
         let result = self.given_back(rest).await;
         self.state.calls().given_back(rest.units, result);
@@ -109,7 +109,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Resets limiters, and gives back their leases in the background: before the reset, and after it, because the store
-    /// may grant other leases until then. The reset forgets what was taken before, so nothing of that comes back.
+    /// may grant other leases until then. The reset forgets units taken before, so none of them comes back.
     pub(super) async fn reset(
         &self,
         asks: &[KeyAsk],

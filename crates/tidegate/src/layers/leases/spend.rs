@@ -38,8 +38,8 @@ pub(super) enum Need {
 }
 
 impl<S: Store> Leases<S> {
-    /// Spends what is leased of the limiters of a request, and asks for more in the background; `None` if no limiter
-    /// has leases, or not all limiters that must have enough have it.
+    /// Spends leased units of the limiters of a request, and asks for more in the background; `None` if no limiter has
+    /// leases, or not all limiters that must have enough have it.
     pub(super) fn spend<'a>(&'a self, asks: &'a [KeyAsk], need: Need) -> Option<Spending<'a, S>> {
         let of_leases = self.lease_asks(asks);
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
@@ -133,7 +133,7 @@ impl<S: Store> Leases<S> {
         asks.iter().map(ask).collect()
     }
 
-    /// Notes what the store reported of limiters with leases.
+    /// Notes the store's reports about limiters with leases.
     fn note(&self, asks: &[KeyAsk], reply: &StepReply) {
         if reply.repeated {
             return;

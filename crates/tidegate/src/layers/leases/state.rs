@@ -15,8 +15,8 @@ use crate::store::KeyAsk;
 const MOST_LIMITERS: usize = 16_384;
 /// The largest number of leases that are given back at a time.
 const MOST_GIVEN_BACK: usize = 64;
-/// The longest life of any lease of what drains. It is given back as though all leases lived so long, so that nodes whose
-/// configurations differ may share a limiter.
+/// The longest life of any lease of a limit that drains. Such leases are given back as though all of them lived so
+/// long, so that nodes whose configurations differ may share a limiter.
 const LONGEST_LIFE: Micros = Micros::from_millis(1_000);
 /// The longest life of a share of a limit.
 const SHARE_LIFE: Micros = Micros::from_millis(2_000);
@@ -51,7 +51,7 @@ struct Held {
     calls: CallCounts,
 }
 
-/// Counts of what the store was asked for.
+/// Counts of the questions to the store.
 #[derive(Debug, Default)]
 pub(crate) struct CallCounts {
     /// Leases that can be spent.
@@ -177,17 +177,17 @@ impl LeaseState {
         !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
     }
 
-    /// Returns what the store was asked for so far.
+    /// Returns the counts of the questions to the store so far.
     pub(super) fn calls(&self) -> &CallCounts {
         &self.held.calls
     }
 
-    /// Returns what became of all leased units so far.
+    /// Returns the fate of all leased units so far.
     pub(super) fn counts(&self) -> Counts {
         self.book().counts()
     }
 
-    /// Closes the leases of all limiters that `of` selects, and takes out what is left of them.
+    /// Closes the leases of all limiters that `of` selects, and takes out their unspent units.
     pub(super) fn close(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
         match self.terms.is_empty() {
             true => Vec::new(),
@@ -207,7 +207,7 @@ impl LeaseState {
         let _ = is_dropped.wait_for(|is_dropped| *is_dropped).await;
     }
 
-    /// Returns what notes that the gate was dropped.
+    /// Returns the guard that notes the drop of the gate.
     pub(super) fn until_dropped(&self) -> UntilDropped {
         UntilDropped(Arc::clone(&self.held))
     }
@@ -227,7 +227,7 @@ impl LeaseState {
         *self.held.nodes.borrow()
     }
 
-    /// Returns how many nodes share the store, and what notices when others join or leave.
+    /// Returns a receiver of the number of nodes that share the store, which notices when nodes join or leave.
     pub(super) fn nodes(&self) -> watch::Receiver<u64> {
         self.held.nodes.subscribe()
     }
@@ -240,8 +240,8 @@ impl LeaseState {
         renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }
 
-    /// Takes no more leases, and takes out what is left of all there are. Those that are still asked for are given back
-    /// when they come.
+    /// Takes no more leases, and takes out the unspent units of all leases. Leases that are still asked for are given
+    /// back when they come.
     pub(super) fn end(&self) -> Vec<Unspent<KeyAsk>> {
         self.held.has_ended.store(true, SeqCst);
         self.book().close_those(|_| true)

@@ -12,7 +12,7 @@ use crate::lease::{Grant, Granted, Unspent, Wanted};
 use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent};
 
 impl<S: Store> Leases<S> {
-    /// Asks for a lease, and gives back what is left of it later. A share is renewed then, as long as requests come.
+    /// Asks for a lease, and gives back its unspent units later. A share is renewed then, as long as requests come.
     pub(super) fn begin_lease(&self, ask: &KeyAsk, wanted: Wanted) {
         let (layer, ask) = (self.clone(), ask.clone());
         drop(self.inner.host().spawn(async move { layer.take_leases(&ask, wanted).await }));
@@ -30,7 +30,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Gives back what is left of leases that were closed while requests held units of them, and takes the next shares.
+    /// Gives back the unspent units of leases that were closed while requests held units of them, and takes the next
+    /// shares.
     pub(super) fn go_on_with(&self, closed: Vec<Unspent<KeyAsk>>) {
         for rest in closed {
             let layer = self.clone();

@@ -29,7 +29,7 @@ pub(super) struct NodePlan {
 /// The end of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It gives back what it holds.
+    /// It gives back the units that it holds.
     Leaves,
     /// It forgets everything, and no message of it reaches the store any more.
     Crashes,

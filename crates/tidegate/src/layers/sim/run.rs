@@ -60,7 +60,7 @@ impl Node {
         Self { number, tower, link, until_dropped }
     }
 
-    /// Ends the node: it gives back what it holds, or no message of it comes through any more.
+    /// Ends the node: it gives back the units that it holds, or no message of it comes through any more.
     async fn end(&self, end: End) {
         match end {
             End::Leaves => self.tower.end().await,
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// One caller: asks, and settles what it reserved.
+    /// One caller: asks, and settles its reservation.
     async fn serve(&self, number: u64, request: &Request) {
         let world = self.link.world();
         let asked = world.passed_us();

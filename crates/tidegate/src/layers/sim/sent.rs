@@ -1,4 +1,4 @@
-//! Steps on their way to the store, and replies that give back what they tell of unless a caller hears them.
+//! Steps on their way to the store, and replies that give back their units unless a caller hears them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl SentStep {
         Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased }
     }
 
-    /// Runs the step in the store, and notes what it takes.
+    /// Runs the step in the store, and notes the units it takes.
     fn run(&self, link: &Link, limiters: &mut Limiters, now: Timestamp) -> StepReply {
         let Self { asks, verb, actual, costs, leased, .. } = self;
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
@@ -64,7 +64,7 @@ impl SentStep {
         link.world().note(ask, What::Settled { request, back, late, more, cut, drained });
     }
 
-    /// Notes that what the step took will neither be told nor come back.
+    /// Notes that the units of the step will neither reach a caller nor come back.
     fn note_gone(&self, link: &Link, reply: &StepReply, why: Why) {
         for (ask, one) in self.asks.iter().zip(&reply.replies) {
             let took = |one: &LimiterReply| one.decided.decision.is_allowed();
@@ -75,7 +75,7 @@ impl SentStep {
         }
     }
 
-    /// Gives back in the store what the step took.
+    /// Gives back the units of the step in the store.
     fn undo_in(
         &self,
         link: &Link,
@@ -102,7 +102,7 @@ impl SentStep {
         undone
     }
 
-    /// Gives back what the step took, if the message comes through.
+    /// Gives back the units of the step, if the message comes through.
     pub(super) async fn undo(&self, link: &Link, reply: &StepReply) -> StepReply {
         let nothing = StepReply::nothing(self.asks.len(), reply.now);
         let Some(first) = self.asks.first().filter(|_| reply.allowed) else { return nothing };
@@ -128,7 +128,7 @@ impl SentStep {
             Carried::Came(reply) => {
                 let step = Arc::new(self);
                 let reply = reply.with_receipt(Receipt::new(Arc::clone(&step)));
-                // If no caller waits for it any more, it gives back what it tells of.
+                // If no caller waits for it any more, it gives back its units.
                 let _ = tell.send(Delivered { link, step, reply: Some(reply) });
             }
             Carried::Unheard(reply) => self.note_gone(&link, &reply, Why::Unanswered),

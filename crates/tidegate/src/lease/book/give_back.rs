@@ -42,7 +42,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Closes the leases of all limiters that `of` selects, because they are reset, their rule changes or
-    /// this process ends, and takes out what is left of them. Replies to questions sent before are not waited for.
+    /// this process ends, and takes out their unspent units. Replies to questions sent before are not waited for.
     pub(crate) fn close_those(&mut self, of: impl Fn(&K) -> bool) -> Vec<Unspent<K>> {
         let mut all = Vec::new();
         for (key, limiter) in self.limiters.iter_mut().filter(|(key, _)| of(key)) {
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         all.into_iter().map(|(key, rest)| self.taken_out(key, rest)).collect()
     }
 
-    /// Counts what is left of a lease that the book no longer has.
+    /// Counts the unspent units of a lease that the book no longer has.
     pub(super) const fn taken_out(&mut self, key: K, rest: Rest) -> Unspent<K> {
         self.counts.unspent += rest.units;
         let Rest { ticket, units, kept, earlier } = rest;

@@ -1,4 +1,4 @@
-//! The book for shares alone: renewals, and what goes to a node that joins.
+//! The book for shares alone: renewals, and the units for a node that joins.
 
 use std::hash::Hash;
 
@@ -24,8 +24,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
         self.ask(now, key, units, nodes)
     }
 
-    /// Takes out of a share what exceeds this node's part, because there are more nodes than before; `None` if nothing
-    /// does. Until [`Book::excess_is_back`] nothing else of the share is given back.
+    /// Takes the units above this node's part out of a share, because there are more nodes than before; `None` if there
+    /// are no such units. Until [`Book::excess_is_back`] nothing else of the share is given back.
     pub(crate) fn excess(&mut self, key: &K, ticket: u64, nodes: u64) -> Option<Unspent<K>> {
         let excess = self.limiters.get_mut(key)?.excess(ticket, nodes)?;
         Some(self.taken_out(key.clone(), excess))

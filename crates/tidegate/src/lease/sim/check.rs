@@ -1,4 +1,4 @@
-//! The judge of a history. It knows the bound of each algorithm, and what leases may cost.
+//! The judge of a history. It knows the bound of each algorithm, and the allowed cost of leases.
 //!
 //! - No interval of length W admits more than the bound of the rule, plus one limit for each loss of data, or after a
 //!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound. Surplus
@@ -45,7 +45,7 @@ pub(super) struct Summary {
     pub(super) renewed: u64,
     pub(super) excess: u64,
     pub(super) local: u64,
-    /// Units of reservations that were given back to the store, taken on top of what was reserved, and cut.
+    /// Units of reservations that were given back to the store, taken in addition to the reserved units, and cut.
     pub(super) settled: u64,
     pub(super) more: u64,
     pub(super) cut: u64,
@@ -251,7 +251,7 @@ struct Idle {
     end: u64,
 }
 
-/// Compares what the store counts with a limiter that takes each unit when it is spent, until data is lost or the rule
+/// Compares the store's count with a limiter that takes each unit when it is spent, until data is lost or the rule
 /// changes.
 fn as_counted(
     plan: &Plan,

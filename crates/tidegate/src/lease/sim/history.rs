@@ -100,7 +100,7 @@ pub(super) struct Account {
 pub(super) struct History {
     pub(super) events: Vec<Event>,
     pub(super) accounts: Vec<Account>,
-    /// When the last client began to take what was left.
+    /// When the last client began to take the rest.
     pub(super) ended: u64,
     pub(super) put_back: u64,
     pub(super) crashes: u64,

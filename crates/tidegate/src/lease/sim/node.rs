@@ -1,4 +1,4 @@
-//! A node: a book of leases, and what a gate does around it.
+//! A node: a book of leases, and the work of a gate around it.
 
 mod back;
 mod decided;
@@ -41,7 +41,7 @@ pub(super) struct Due {
     pub(super) ticket: u64,
 }
 
-/// A question that is sent, and what waits for its reply.
+/// A question that is sent, and the work that waits for its reply.
 pub(super) type Sent = (Question, Option<Wait>);
 
 /// A request that the store decides, with the units that it holds.
@@ -67,7 +67,7 @@ pub(super) struct Node<'a> {
     /// The number of times that it has begun.
     pub(super) begun: u64,
     pub(super) up: bool,
-    /// It takes no more requests and leases, and hears what it has asked for.
+    /// It takes no more requests and leases, and hears the replies to its questions.
     leaves: bool,
     pub(super) sleeps_until: u64,
     pub(super) clock: Clock,
@@ -209,7 +209,7 @@ impl<'a> Node<'a> {
         wanted.map(|wanted| self.lease(key, wanted)).into_iter().collect()
     }
 
-    /// Hears how many nodes there are, and gives back what exceeds its part.
+    /// Hears the number of nodes, and gives back the units above its part.
     pub(super) fn hear(&mut self, nodes: u64, history: &mut History) -> Vec<Sent> {
         self.nodes = nodes;
         let granted = std::mem::take(&mut self.granted);

@@ -1,5 +1,5 @@
-//! A simulator of jobs that hold permits of one store: the algorithm itself, and holders that do what its guide asks for.
-//! Nodes, messages and clocks fail as in the simulator of leases, and the store's clock steps.
+//! A simulator of jobs that hold permits of one store: the algorithm itself, and holders that follow its guide. Nodes,
+//! messages and clocks fail as in the simulator of leases, and the store's clock steps.
 
 mod check;
 mod history;

@@ -1,4 +1,4 @@
-//! The plan of one seed: rules, nodes, traffic, the network, and what fails when.
+//! The plan of one seed: rules, nodes, traffic, the network, and the failures.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) enum Fault {
     /// The store is away for this time, and comes back with its data. Messages sent during that time do not reach it.
     Restart { time: u64 },
     /// The store stands still, and after this time a replica that has all of its data is in its place. Later it goes on
-    /// by itself with what was sent to it before.
+    /// by itself with the messages that were sent to it before.
     Failover { time: u64 },
     /// The clock of the store steps by this many microseconds.
     StoreStep { by: i64 },
@@ -99,7 +99,7 @@ pub(super) struct Plan {
     pub(super) quiet_percent: u64,
     pub(super) length: u64,
     pub(super) largest_cost: u64,
-    /// Which requests reserve what they take.
+    /// The requests that reserve their units.
     pub(super) works: Works,
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) network: Network,
@@ -183,7 +183,8 @@ impl Plan {
         self.faults.iter().any(|(_, fault)| is_outage(fault))
     }
 
-    /// Returns whether no node crashes, no data is lost, no rule changes and no step of the store's clock moves what counts.
+    /// Returns whether no node crashes, no data is lost, no rule changes and no step of the store's clock moves the
+    /// instant that counts.
     pub(super) fn keeps_all(&self) -> bool {
         let loses = |fault: &Fault| {
             matches!(fault, Fault::Crash { .. } | Fault::Loss { .. } | Fault::Change { .. })

@@ -61,7 +61,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Returns what units were taken for by the step that replies so, and by key how many.
+    /// Returns the source that the replying step took units for, and the number of units by key.
     pub(super) fn took(&self) -> Option<(Source, Vec<(usize, u64)>)> {
         match self {
             Self::Step { request, admitted: true, limiters, .. } => {
@@ -269,7 +269,7 @@ impl<'a> Store<'a> {
         self.copied_records.clone_from(&self.records);
     }
 
-    /// Loses what the replica does not have, or everything.
+    /// Loses the data that the replica does not have, or all data.
     pub(super) fn lose(&mut self, time: u64, to_copy: bool, history: &mut History) {
         let now = self.clock(time);
         self.records = if to_copy { self.copied_records.clone() } else { Records::new() };

@@ -72,7 +72,7 @@ pub(super) struct World<'a> {
     rng: Rng,
     /// The requests of each node's clients. They do not depend on other events.
     traffic: Vec<Rng>,
-    /// The copies of replies on their way, by what their step took units for, until a node receives the first.
+    /// The copies of replies on their way, by the source of their units, until a node receives the first.
     replies: BTreeMap<Source, u64>,
     time: u64,
     events: Queue<Next>,

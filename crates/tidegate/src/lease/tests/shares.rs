@@ -99,7 +99,8 @@ fn a_node_that_joins_gets_its_part_at_once_and_one_that_leaves_is_missed_at_the_
     assert_eq!(rest.units, 225);
 }
 
-/// The store got the rest first: it counted less than stays by what was on its way, and did not take that back.
+/// The store got the rest first: it counted fewer units than stay, by the units on their way, and did not take those
+/// back.
 #[test]
 fn the_rest_of_a_share_does_not_overtake_what_exceeds_it_on_the_way_back() {
     let (mut book, ticket) = held();

@@ -62,7 +62,8 @@ impl<'g, S: Store> ToStore<'g, S> {
     }
 
     /// Returns the cost to look at each limiter with, after waiters of these sums. Usually that is the request's own
-    /// cost. A limiter whose reply has not its whole state is looked at for what [`laps_behind`] returns.
+    /// cost. A limiter whose reply does not have its whole state is looked at for the cost that [`laps_behind`]
+    /// returns.
     pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
         let mut costs: Vec<_> = self.asks.iter().map(|ask| ask.asks).collect();
         self.laps = vec![0; costs.len()];

@@ -78,8 +78,8 @@ pub enum StoreEvent<'a> {
         /// The requests that it did not decide during the whole overload.
         undecided: u64,
     },
-    /// Eight leases in a row were granted too late to be spent, or not answered, so the store decides what leases were to
-    /// decide: their life is too short for the time of its replies, or it is silent.
+    /// Eight leases in a row were granted too late to be spent, or not answered, so the store decides requests that
+    /// leases should decide: their life is too short for the time of its replies, or it is silent.
     LeasesLate {
         /// The rule of the last of these leases.
         rule: &'a str,

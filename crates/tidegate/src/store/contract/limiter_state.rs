@@ -68,7 +68,7 @@ impl LimiterStep {
         }
     }
 
-    /// The step that gives back what [`StepReply::to_undo`](super::StepReply::to_undo) returned of this limiter.
+    /// The step that gives back the units of this limiter in [`StepReply::to_undo`](super::StepReply::to_undo).
     #[must_use]
     pub fn undoing(ask: &KeyAsk) -> Self {
         let (reserves, token, since) = (ask.reserves, ask.token, ask.since);
@@ -105,9 +105,8 @@ impl LimiterStep {
 }
 
 impl LimiterState {
-    /// Runs a step under `rule` at `now`. Other values than before come in force with any step but a look, and what
-    /// was used stays used. Under an unlimited rule everything is admitted, and a settlement gives back what was taken
-    /// before.
+    /// Runs a step under `rule` at `now`. New values come in force with any step but a look, and usage carries over.
+    /// Under an unlimited rule everything is admitted, and a settlement gives back units taken before.
     pub fn step(&mut self, rule: &Rule, step: LimiterStep, now: Timestamp) -> LimiterReply {
         let (step, cost) = step.parts();
         if step == Step::Peek {

@@ -42,7 +42,7 @@ pub enum Verb {
     Ask,
     /// Decides and takes nothing.
     Peek,
-    /// Settles what was taken.
+    /// Settles units that were taken.
     Settle,
     /// Makes permits last their lives from now.
     Renew,
@@ -97,7 +97,7 @@ impl<'a> StepArgs<'a> {
     }
 
     /// When the step must have ended. After that the store returns [`StoreError::Timeout`](crate::StoreError), and gives
-    /// back what a late reply took.
+    /// back the units of a late reply.
     #[must_use]
     pub fn deadline(&self) -> std::time::Instant {
         self.deadline.into_std()
@@ -157,7 +157,7 @@ impl Receipt {
         Self(Arc::new(of_store))
     }
 
-    /// Returns what the store put in; `None` if that has another type.
+    /// Returns the value that the store put in; `None` if it has another type.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()

@@ -37,7 +37,7 @@ struct Of<R: Algorithm> {
     slot: Option<R::State>,
 }
 
-/// Makes the limiter of a rule, with what was used under another.
+/// Makes the limiter of a rule, with the usage under another rule.
 struct New<'a, Old: Algorithm>(&'a Rule, Option<(&'a Old, Old::State)>, Timestamp);
 
 impl<Old: Algorithm> Visitor for New<'_, Old> {
@@ -155,7 +155,7 @@ impl Limiters {
         StepReply { allowed, replies, ..StepReply::nothing(asks.len(), now) }
     }
 
-    /// Gives back what a step took.
+    /// Gives back the units of a step.
     pub(crate) fn undo(
         &mut self,
         policy: &Policy,
@@ -174,7 +174,7 @@ impl Limiters {
         undone
     }
 
-    /// Settles what was taken. Under leases the units count as taken so much `earlier`.
+    /// Settles units that were taken. Under leases they count as taken so much `earlier`.
     fn settle(
         &mut self,
         policy: &Policy,

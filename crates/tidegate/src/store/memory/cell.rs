@@ -48,7 +48,7 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
     /// Creates a preview from the current state.
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
 
-    /// Closes the cell for good. Returns the next cell, under `rule`, in which what was used stays used.
+    /// Closes the cell for good. Returns the next cell, under `rule`, with the same usage.
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell>;
 }
 

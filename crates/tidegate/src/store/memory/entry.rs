@@ -25,8 +25,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Creates an entry without a state, under the rule of `part`; `None` if that is unlimited.
     fn new(part: &Part<'_>, recent: &mut Self::Recent, now: Timestamp) -> Option<Self>;
 
-    /// Since when it has a state, if it knows: of what was taken before, nothing is used any more. A state whose rules
-    /// the table knows need not know that.
+    /// Since when it has a state, if it knows: units taken before are not used any more. A state whose rules the table
+    /// knows need not know that.
     fn began(&self) -> Timestamp {
         Timestamp::EPOCH
     }

@@ -51,8 +51,8 @@ pub(super) struct TablesOfRule {
 pub struct KeptOfRule {
     /// Limiters in existence, one for each key.
     pub keys: usize,
-    /// The memory of the limiters, in bytes: lines of packed states as far as they were made, and what a cap in bytes
-    /// counts of all other states.
+    /// The memory of the limiters, in bytes: lines of packed states as far as they were made, and the bytes of all
+    /// other states that count for a cap.
     pub bytes: usize,
     /// Idle limiters that were dropped so far.
     pub dropped: u64,

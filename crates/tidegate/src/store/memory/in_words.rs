@@ -1,8 +1,8 @@
 //! A step over several limiters that replaces no more than the words of their packed states.
 //!
-//! It is what most requests need: all limiters are in their tables, and stay there. They are locked in the same order
-//! as in any step, and nothing is stored before all have decided; so a step that finds another case has changed
-//! nothing, and is run in full ([`several`](super::several)).
+//! Most requests need no more: all limiters are in their tables, and stay there. They are locked in the same order as
+//! in any step, and nothing is stored before all have decided; so a step that finds another case has changed nothing,
+//! and is run in full ([`several`](super::several)).
 
 use super::generation::Generation;
 use super::locked_words::LockedWords;

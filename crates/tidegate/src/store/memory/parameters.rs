@@ -34,7 +34,7 @@ impl<R: Algorithm> Parameters<R> {
     }
 }
 
-/// Returns the heap bytes of a state, with what it remembers.
+/// Returns the heap bytes of a state, including its memory of the past.
 pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize {
     let past = algorithm.past(state).map_or(0, Past::heap_bytes);
     usize::try_from(algorithm.heap_bytes(state)).unwrap_or(usize::MAX / 2) + past

@@ -109,8 +109,8 @@ fn unlock(locked: &mut Locked<'_>, at: Timestamp) {
     }
 }
 
-/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken. Adds what
-/// came of a report.
+/// Takes from all limiters if all that are enforced admit, else from none; but reported usage is always taken. Adds the
+/// results of a report.
 fn ask_all(
     held: &mut [LockedLimiter<'_>],
     asks: &[Ask],
@@ -146,7 +146,7 @@ fn open_all(held: &mut [LockedLimiter<'_>], asks: &[Ask]) {
     }
 }
 
-/// Settles each limiter for the units at its index in the request; returns what came of each.
+/// Settles each limiter for the units at its index in the request; returns the result of each.
 fn settle_all(
     held: &mut [LockedLimiter<'_>],
     asks: &[Ask],

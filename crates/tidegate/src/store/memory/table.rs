@@ -174,7 +174,7 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
     /// Locks one limiter for a step that replaces no more than the words of its packed state; `None`, and nothing is
-    /// locked, if it has none. The step may not leave [what may not fit](Step::may_not_fit).
+    /// locked, if it has none. The step may not leave [a state that may not fit](Step::may_not_fit).
     fn lock_words(
         &self,
         _fingerprint: Fingerprint,
@@ -298,7 +298,7 @@ pub(crate) trait LockedLimiters {
 /// One of the limiters under the locks of a table.
 pub(crate) struct LockedLimiter<'a> {
     pub(super) place: usize,
-    /// Of what was taken before, nothing comes back.
+    /// Units taken before do not come back.
     pub(super) began: Timestamp,
     pub(super) verbs: LockedVerbs<'a>,
 }

@@ -48,7 +48,7 @@ impl Unlimited {
         Self { budget, succession, kept: Some(kept) }
     }
 
-    /// Lets a step give back what a limiter has that is kept.
+    /// Lets a step give back units of a limiter that is kept.
     fn run(
         &self,
         part: &Part<'_>,

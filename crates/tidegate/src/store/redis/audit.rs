@@ -1,4 +1,4 @@
-//! An audit of a store's setup for what can make limits fail, run whenever a connection is made.
+//! An audit of a store's setup for properties that can make limits fail, run whenever a connection is made.
 
 use std::fmt;
 use std::time::Duration;

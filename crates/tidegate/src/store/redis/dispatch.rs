@@ -204,7 +204,7 @@ impl Dispatcher {
         self.cluster.shard_of(slot_of(keys.first()?))
     }
 
-    /// Sends what may be sent to a shard now.
+    /// Sends the requests that may be sent to a shard now.
     fn send(self: &Rc<Self>, shard: &Rc<Shard>) {
         while let Some(sending) = shard.next() {
             spawn_local(Rc::clone(self).until_answered(Rc::clone(shard), sending));

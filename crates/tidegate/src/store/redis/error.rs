@@ -1,4 +1,4 @@
-//! Errors of Redis as errors of a store, and what they say about the server.
+//! Errors of Redis as errors of a store, and their meaning for the server.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -18,7 +18,7 @@ const DENIED: [&str; 4] = [
 /// The URL of a cluster.
 const CLUSTER: &str = "expected redis+cluster://host:port,…";
 
-/// Parts of errors that another kind of server returns than the URL or the settings name, and what helps.
+/// Parts of errors from a server of another kind than the URL or the settings name, with a remedy.
 const HINTS: [(&str, &str); 7] = [
     (
         "cluster support disabled",
@@ -38,7 +38,7 @@ const NO_EVAL: &str = "unknown command 'EVAL'";
 const NO_EVALSHA: &str = "unknown command 'EVALSHA'";
 const OF_SENTINEL: &str = "if this is a Sentinel, its URL is redis+sentinel://host:port,…/name";
 
-/// The text of an error, with what helps if that is known.
+/// The text of an error, with a remedy if one is known.
 fn hinted(text: String) -> String {
     match HINTS.iter().find(|(part, _)| text.contains(part)) {
         Some((_, hint)) => format!("{text} ({hint})"),

@@ -101,7 +101,7 @@ pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
     format!("{prefix}{{{:x}}}?reserved", Sha256::digest(name)).into_bytes()
 }
 
-/// The digest of what makes a request the same: its id and verb, and each limiter's key, cost and values.
+/// The digest of the identity of a request: its id and verb, and each limiter's key, cost and values.
 fn request_digest(id: Identity<'_>, limiters: &[Limiter<'_>]) -> u128 {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {

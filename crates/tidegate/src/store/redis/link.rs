@@ -205,7 +205,7 @@ async fn to_server(
     };
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
     connection.map_err(|error| match StoreError::of(&error) {
-        // A server without TLS waits for the end of what it takes for a command.
+        // A server without TLS takes the handshake for a command, and waits for its end.
         StoreError::Timeout if settings.url.tls => StoreError::Unreachable(
             "no connection with TLS within 1 s: expected a server that speaks TLS; without TLS its URL is \
              redis://"

@@ -18,7 +18,7 @@ const MOST_UNDER_WAY: usize = 32;
 const LATEST: Duration = Duration::from_secs(10);
 
 /// The way back to the server that sent a reply: its connection, and no other connection to the same address. After a
-/// failover another server serves the same slots, and it may never have run what the reply is about.
+/// failover another server serves the same slots, and it may never have run the call of the reply.
 ///
 /// The connection stays open as long as a route needs it, even if its shard has a newer connection.
 #[derive(Clone, Debug)]

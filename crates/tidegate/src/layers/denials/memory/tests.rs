@@ -113,7 +113,7 @@ impl World {
         Timestamp::from_micros(self.begin_us + passed.saturating_add_signed(error))
     }
 
-    /// Goes on to this time, and decides and hears what is under way by then.
+    /// Advances to this time; decides the requests and hears the replies that are under way by then.
     fn go_on(&mut self, until_us: u64) {
         loop {
             let next = |one: &UnderWay| match one.reply {

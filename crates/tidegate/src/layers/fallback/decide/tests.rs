@@ -1,4 +1,4 @@
-//! Tests of what all nodes admit together, and of a node's usage when its share changes.
+//! Tests of the units that all nodes admit together, and of a node's usage when its share changes.
 
 use std::time::Duration;
 

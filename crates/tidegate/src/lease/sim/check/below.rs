@@ -9,7 +9,7 @@ use super::Summary;
 /// The units of one limiter, or of all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Units {
-    /// Those that callers were told of while the run lasted.
+    /// The units that callers were told of while the run lasted.
     answered: u64,
     /// Those that the last client could take.
     rest: u64,
@@ -81,7 +81,8 @@ fn drained(rule: &Rule, time: u64) -> u64 {
 ///   leases, with any faults and refusals; units lost with a message are lost in both runs.
 /// - Callers are told of at least nine tenths of what they are told of without leases, while messages are quick and none is
 ///   lost. Otherwise they may be told later: units are held elsewhere, or are on their way back. Reservations of a level are
-///   the case in which the definition forbids that: under leases what they give back counts as taken a life earlier.
+///   the case in which the definition forbids that: under leases the units that they give back count as taken a life
+///   earlier.
 pub(super) fn as_exact(
     plan: &Plan,
     history: &History,

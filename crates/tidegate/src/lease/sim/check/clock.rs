@@ -5,7 +5,7 @@ use super::super::history::{Event, What};
 /// Long before each run.
 const NEVER: i64 = i64::MIN / 2;
 
-/// The clock of the store as one limiter meets it, in microseconds since the beginning of the run.
+/// The clock of the store as one limiter sees it, in microseconds since the beginning of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     window: i64,

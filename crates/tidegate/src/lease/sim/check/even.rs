@@ -10,8 +10,8 @@ use super::Summary;
 /// Of a small limit the last units are the store's, and it is chance who gets them.
 const BY_CHANCE: u64 = 5;
 
-/// While all nodes live and are asked alike, they admit at least three fifths of what one limiter admits that decides all
-/// requests, and each of them at least three fifths of an equal part of that, less what is had by chance.
+/// While all nodes live and are asked alike, they admit at least three fifths of the units that a single limiter admits
+/// for all requests, and each node at least three fifths of an equal part of that, less the units had by chance.
 ///
 /// No much tighter bound holds for all algorithms: the minimum over 20,000 such runs was 64 % of all, and 61 % of a
 /// part including the units had by chance, in a `sliding_window` and a `sliding_log`.

@@ -6,7 +6,7 @@ use super::super::history::{Event, Source, What, Why};
 use super::Summary;
 use super::clock::{Clock, Instant};
 
-/// The units that were taken for one lease or request, when they were taken, and what became of them.
+/// The units that were taken for one lease or request, when they were taken, and their fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     taken: u64,

@@ -6,7 +6,7 @@ use super::super::store::Question;
 use super::{Due, Node, Sent, Wait};
 
 impl Node<'_> {
-    /// Gives back what is left of a lease that is due.
+    /// Gives back the unspent units of a lease that is due.
     pub(in super::super) fn give_back_rest(
         &mut self,
         time: u64,
@@ -17,7 +17,7 @@ impl Node<'_> {
         rest.into_iter().flat_map(|rest| self.end(time, rest, history)).collect()
     }
 
-    /// Gives back what is left of a lease that is over, and renews it if it is a share.
+    /// Gives back the unspent units of a lease that is over, and renews it if it is a share.
     pub(super) fn end(
         &mut self,
         time: u64,

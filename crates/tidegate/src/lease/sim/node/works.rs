@@ -1,4 +1,4 @@
-//! Reservations of a node: works that settle what they took when they end.
+//! Reservations of a node: works that settle their units when they end.
 
 use tidegate_core::Timestamp;
 

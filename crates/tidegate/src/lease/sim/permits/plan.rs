@@ -1,4 +1,4 @@
-//! The plan of one seed: the limit and the life of permits, nodes and their work, the network, and what fails when.
+//! The plan of one seed: the limit and the life of permits, nodes and their work, the network, and the failures.
 
 use std::time::Duration;
 

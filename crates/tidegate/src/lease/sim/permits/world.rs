@@ -215,7 +215,7 @@ impl<'a> World<'a> {
         self.history.store.push(Event { now: now.as_micros(), what, used });
     }
 
-    /// The resource takes what is written under a token that is no smaller than any that it has seen.
+    /// The resource accepts a write under a token that is no smaller than any that it has seen.
     fn write(&mut self, grant: Grant) {
         if self.largest.is_none_or(|largest| grant.token >= largest) {
             self.largest = Some(grant.token);

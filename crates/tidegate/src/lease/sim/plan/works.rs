@@ -31,7 +31,7 @@ pub(in super::super) struct Works {
     longest: u64,
     /// Works end at multiples of this time, many of them together.
     tick: u64,
-    /// The most that a work needs, in percent of what it reserved.
+    /// The maximum that a work needs, in percent of its reservation.
     most_percent: u64,
 }
 

@@ -51,7 +51,7 @@ impl World<'_> {
             return self.at(until, Next::ToStore { node, begun, server, question });
         }
         if let Question::Undo { .. } | Question::Settle { .. } = question {
-            // Its successor counts what it took before.
+            // Its successor counts the units it took before.
             return self.not_heard(&question);
         }
         // Units given back to it are not back at its successor.

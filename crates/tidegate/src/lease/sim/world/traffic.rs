@@ -44,7 +44,7 @@ impl World<'_> {
         }
     }
 
-    /// One client takes what is left, a unit at a time.
+    /// One client takes the units left, one at a time.
     pub(super) fn ask_for_the_rest(&mut self) {
         for key in 0..self.plan.keys.len() {
             for _ in 0..LAST_REQUESTS {

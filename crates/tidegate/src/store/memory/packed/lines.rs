@@ -10,7 +10,7 @@ const GROWING: usize = 6;
 const LARGE: usize = FIRST << (GROWING - 1);
 
 /// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory of its
-/// own, and with few lines at most twice what they need.
+/// own, and with few lines at most twice the bytes they need.
 #[derive(Debug)]
 pub(super) struct Lines<L> {
     most: usize,

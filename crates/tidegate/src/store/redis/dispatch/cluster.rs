@@ -1,4 +1,4 @@
-//! The nodes of a cluster: which shard answers for which slot, and what was reported about them.
+//! The nodes of a cluster: the shard of each slot, and the reports about shards.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

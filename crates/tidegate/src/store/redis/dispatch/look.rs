@@ -113,7 +113,7 @@ pub(super) async fn look_after(
     spawn_local(report_findings(dispatcher));
 }
 
-/// The error that was reported about a shard that is not fit, and what checks have found since.
+/// The error that was reported about a shard that is not fit, and the findings of checks since.
 struct Outage {
     reported: Option<StoreError>,
     /// The result of the last checks, and how many had it.

@@ -119,7 +119,7 @@ impl Decided {
         limiter.rule.lease_end(&self.seen.first()?.reply, life)
     }
 
-    /// Returns what became of units that a [`Call::give_back_lease`] gave back to this limiter.
+    /// Returns the fate of units that a [`Call::give_back_lease`] gave back to this limiter.
     #[must_use]
     pub fn lease_given_back(&self) -> GivenBack {
         match self.seen.first().map(|seen| seen.reply.verdict) {
@@ -136,7 +136,7 @@ impl Decided {
         self
     }
 
-    /// Returns what a settlement or an undo gave back to each limiter, and what was cut.
+    /// Returns the units that a settlement or an undo gave back to each limiter, and the units that were cut.
     pub fn settled(&self) -> impl Iterator<Item = Settled> {
         self.seen.iter().map(|seen| seen.settled)
     }
@@ -262,7 +262,7 @@ impl Call {
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
         // An answer is remembered if units were taken, and a look reports it too.
         let took = goes_on && (repeated || self.step == Step::Ask);
-        // The reply to a report holds what was taken, and not whether one unit more fits.
+        // The reply to a report holds the units taken, but does not say if one unit more fits.
         let is_report = self.step.is_report();
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
@@ -323,7 +323,7 @@ impl Call {
     /// The number of states in a reply to [`Call::giving_back`].
     ///
     /// # Errors
-    /// The reply, when it does not say what was given back.
+    /// Returns the reply if it does not report the returned units.
     pub fn given_back(&self, reply: &Reply) -> Result<(), NotAnAnswer> {
         match reply {
             Reply::Array(_) => Ok(()),

@@ -53,8 +53,8 @@ impl Settled {
     }
 }
 
-/// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or what was
-/// settled.
+/// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or the
+/// settled units.
 pub(super) fn state_of(reply: &Reply) -> Option<(&[u8], Option<[u64; 2]>)> {
     match reply {
         Reply::Bytes(state) => Some((state, None)),

@@ -12,13 +12,13 @@ pub enum Step {
     /// Takes the cost of each, even into debt, and returns the resulting standing: if one unit more would be admitted,
     /// or else when. Nothing is refused. Limiters without a cost are decided as by [`Step::Ask`].
     Report,
-    /// As [`Step::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns what was cut.
+    /// As [`Step::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns the units that
+    /// were cut.
     ReportWithin,
-    /// Gives back what the cost, which was taken, exceeds the actual cost, or takes what it falls
-    /// short, even into debt, as far as the rule allows; returns the values, and how many units came
-    /// back and were cut. A limiter says [when its cost was taken](super::Limiter::taken_at), and
-    /// then nothing else is given back instead; or else what would have left first. A refund has an
-    /// actual cost of 0.
+    /// Settles: gives back the surplus of the taken cost over the actual cost, or takes the shortfall, even into debt,
+    /// as far as the rule allows; returns the values, and how many units came back and were cut. A limiter says [when
+    /// its cost was taken](super::Limiter::taken_at), and then nothing else is given back instead; or else what would
+    /// have left first. A refund has an actual cost of 0.
     Settle,
     /// Gives back the cost that an earlier step took, and nothing else instead; returns the values.
     Undo,
@@ -48,12 +48,12 @@ impl Step {
         matches!(self, Self::Settle | Self::Undo)
     }
 
-    /// Returns whether it gives units back as of when they were taken, or cuts off what is above a bound.
+    /// Returns whether it gives units back as of when they were taken, or cuts off units above a bound.
     pub(super) const fn needs_bounds(self) -> bool {
         matches!(self, Self::Settle | Self::Undo | Self::ReportWithin)
     }
 
-    /// Returns whether it takes what was used, and refuses nothing.
+    /// Returns whether it takes usage, and refuses nothing.
     pub(crate) const fn is_report(self) -> bool {
         matches!(self, Self::Report | Self::ReportWithin)
     }

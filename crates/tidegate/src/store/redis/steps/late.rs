@@ -96,7 +96,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Starts to wait for a late reply, to give back what it took; unless its request was admitted by then.
+    /// Starts to wait for a late reply, to give back its units unless its request was admitted by then.
     fn undo_late(&self, late: LateReply) -> Late {
         if !self.can_be_undone() {
             return Late::default();
@@ -212,7 +212,7 @@ impl RedisStore {
         }
     }
 
-    /// Returns what a step took from its limiters; `None` if it took nothing.
+    /// Returns the units that a step took from its limiters; `None` if it took nothing.
     pub(super) fn took(
         &self,
         asks: &[KeyAsk],
@@ -245,8 +245,8 @@ impl RedisStore {
         (!took.places.is_empty()).then_some(took)
     }
 
-    /// Gives back what a step took. If the values of one of several limiters have another meaning since, that limiter
-    /// keeps its units, and the others get theirs one by one.
+    /// Gives back the units of a step. If the values of one of several limiters have another meaning since, that
+    /// limiter keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> StepReply {
         let of = |(place, token): (&usize, &Option<Token>)| {
             Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })

@@ -1,4 +1,4 @@
-//! Leases in the store: units that a node takes ahead, and what comes back of them.
+//! Leases in the store: units that a node takes ahead, and units that come back of them.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl RedisStore {
         LeaseReply { is_in_time, result }
     }
 
-    /// Gives units of a lease back. A changed limit alone changes nothing of what was taken, so the store is asked
-    /// again under newer values, until the deadline. Values that go on changing stop it.
+    /// Gives units of a lease back. A changed limit alone does not change the taken units, so the store is asked again
+    /// under newer values, until the deadline. Values that go on changing stop it.
     ///
     /// # Errors
     /// The store did not reply.

@@ -102,7 +102,7 @@ fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
     Decision { outcome, limit, remaining: 0, reset_after: window }
 }
 
-/// Returns what is seen of a key that has no limiter.
+/// Returns the view of a key that has no limiter.
 fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
     let Decided { now, at, .. } = *done;
     let verdict = decision.verdict();

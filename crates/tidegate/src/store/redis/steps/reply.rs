@@ -26,7 +26,7 @@ pub(super) fn reply_of((done, route): RoutedReply) -> StepReply {
         .map(|(decision, seen)| {
             let decided = seen.reply(decision);
             let Seen { reply, tried, .. } = seen;
-            // The store does not report what is in force until the request is admitted.
+            // The store does not report the values in force until the request is admitted.
             let state = (!tried).then_some(reply);
             Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
         })

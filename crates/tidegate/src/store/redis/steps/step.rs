@@ -265,7 +265,7 @@ fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<
     }
 }
 
-/// Returns whether a rule bounds the debt of what is reported.
+/// Returns whether a rule bounds the debt of reported usage.
 fn bounds_debt(rule: Option<&Rule>) -> bool {
     rule.is_some_and(|rule| rule.spec().max_debt.is_some_and(|units| units < u64::MAX))
 }
