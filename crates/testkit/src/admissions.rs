@@ -42,8 +42,8 @@ pub fn most_within(history: &[Admission], length: u64) -> (u64, u64) {
     begun.sort_unstable_by_key(|one| one.asked);
     ended.sort_unstable_by_key(|one| one.answered);
     let mut ended = ended.into_iter().peekable();
-    // Units that were answered before the end of the interval, that were asked for before its beginning, and of both
-    // those that were asked for before its beginning and answered no earlier than its end.
+    // Units that were answered before the end of the interval; units that were asked for before its beginning; and
+    // units that were asked for before its beginning and answered no earlier than its end.
     let (mut done, mut earlier) = (0, 0);
     let (mut around, mut units_around) = (BinaryHeap::new(), 0);
     let mut most = (0, 0);

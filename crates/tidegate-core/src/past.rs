@@ -108,7 +108,7 @@ pub(crate) struct Excess {
     pub(crate) until: Timestamp,
 }
 
-/// The open reservations of a level, in grains. Of an eased level it is about all that was used.
+/// The open reservations of a level, in grains. For an eased level they are about all usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     /// When the first of the open reservations took its units.

@@ -78,7 +78,7 @@ fn a_random_walk_of_permits_agrees_with_the_model() {
     assert!(late > 1_000 && renewed > 1_000 && returned > 1_000, "{late} {renewed} {returned}");
 }
 
-/// However the clock steps; and with one that does not step back also if idle states are dropped.
+/// The clock steps at random; if it never steps back, idle states are dropped as well.
 #[test]
 fn tokens_grow_whatever_the_clock_does() {
     let mut forgotten = 0;

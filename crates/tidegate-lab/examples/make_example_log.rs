@@ -2,13 +2,13 @@
 //!
 //! `cargo run -p tidegate-lab --example make_example_log > crates/tidegate-lab/data/example-access.log`
 //!
-//! Nothing in it is real. The addresses are those reserved for documentation, the numbers come
-//! from a generator with a fixed seed, so every run makes the same bytes. In it are:
+//! Nothing in it is real. The addresses are reserved for documentation, the numbers come from a generator with a fixed
+//! seed, so every run makes the same bytes. In it are:
 //!
 //! * ordinary visitors who open a page every few seconds, some of them from IPv6 addresses;
 //! * `203.0.113.66`, a scraper that takes forty pages within four seconds, once a minute;
 //! * `198.51.100.23`, which guesses passwords, one every other second for six minutes;
-//! * a flash sale in the sixth minute, which everybody comes for;
+//! * a flash sale in the sixth minute, which draws all callers;
 //! * a few health checks, an old crawler, and a TLS handshake sent to the plain port.
 //!
 //! A server writes a line when the answer is out but with the time at which the request came, so

@@ -1,6 +1,6 @@
 //! An axum server whose callers have a limit each: `cargo run --example axum --all-features`.
 //!
-//! It serves on a port of its own choice, asks itself a few times, and tells what was answered.
+//! It serves on a port of its own choice, asks itself a few times, and prints the answers.
 
 use std::error::Error;
 use std::net::SocketAddr;

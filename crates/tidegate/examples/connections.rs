@@ -91,7 +91,8 @@ async fn serve_all(pool: &Pool) -> Result<Vec<(usize, usize)>, Box<dyn Error>> {
     Ok(order.clone())
 }
 
-/// One that panics with a connection in its hands, one that is aborted with one, one while it waits.
+/// A task panics while it has a connection, a task is aborted while it has a connection, and a task is aborted while it
+/// waits.
 async fn break_off(pool: &Pool) -> Result<(), Box<dyn Error>> {
     let panics = pool.clone();
     let panicked = tokio::spawn(async move {

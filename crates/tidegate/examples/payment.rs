@@ -1,8 +1,8 @@
 //! Payments limited by business type and channel: `cargo run --example payment --features config`.
 //!
-//! A minute of seeded traffic, every request at its own time, so that each run gives the same figures.
-//! Each channel of a business type has a limit of its own, one channel a higher one; all transfers
-//! together have another, and a request that one of them refuses is charged to none.
+//! A minute of seeded traffic, every request at its own time, so that each run gives the same numbers. Each channel of
+//! a business type has a limit of its own, and one channel a higher limit. All transfers together have another limit,
+//! and a request that any limit refuses is charged to none.
 
 use std::collections::BTreeMap;
 use std::error::Error;

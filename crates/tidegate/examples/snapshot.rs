@@ -61,7 +61,7 @@ fn restart(algorithm: AlgorithmKind, keys: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The processor time of this thread, where the system tells it.
+/// The processor time of this thread, if the system reports it.
 fn processor_time() -> Duration {
     let message = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = message.split_whitespace().next().and_then(|nanos| nanos.parse().ok());

@@ -35,7 +35,7 @@ impl Pool {
         })
     }
 
-    /// Works until no job is left; tells how many it did.
+    /// Works until no job is left; returns the number of jobs done.
     fn work(&self) -> u64 {
         let mut done = 0;
         while let Some(job) = self.next_job() {

@@ -1,7 +1,6 @@
 //! A tonic server whose callers have a limit each: `cargo run --example tonic --all-features`.
 //!
-//! It serves the standard health service on a port of its own choice, calls itself, and tells what
-//! was answered.
+//! It serves the standard health service on a port of its own choice, calls itself, and prints the answers.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -47,9 +47,9 @@ pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Returns whether no reading is ever before one that any thread has seen, and all are within nine
-    /// years of the first. Limiters are then packed into a few words each, most without the time of
-    /// their last unit. Under a clock that may step back (the default) they are not packed.
+    /// Returns whether no reading is ever before a reading that any thread has seen, and all are within nine years of
+    /// the first. Limiters are then packed into a few words each, most without the time of their last unit. Under a
+    /// clock that may step back (the default) they are not packed.
     fn never_steps_back(&self) -> bool {
         false
     }
@@ -79,9 +79,9 @@ pub trait Park: Clock {
 
 /// A clock, and its reading from before anything was locked.
 ///
-/// A limiter with a packed state never goes back in time, so the early reading is good enough for it; where another step
-/// overtook the reading, the state tells. Any other limiter reads the clock under its lock: a reading that another step
-/// overtook would look like a clock gone backward.
+/// A limiter with a packed state never goes back in time, so the early reading is good enough for it; if another step
+/// overtook the reading, the state shows it. Any other limiter reads the clock under its lock: a reading that another
+/// step overtook would look like a clock gone backward.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     /// [`Reading::NOT_YET`] if no limiter is expected to want it.
@@ -98,7 +98,7 @@ impl<'a> Reading<'a> {
         Self { early: clock.now(), clock }
     }
 
-    /// Reads the clock now if the limiter is one that `wants` the early reading.
+    /// Reads the clock now if the limiter `wants` the early reading.
     #[inline]
     pub(crate) fn if_wanted<C: Clock>(wants: bool, clock: &'a C) -> Self {
         Self { early: if wants { clock.now() } else { Self::NOT_YET }, clock }

@@ -38,7 +38,7 @@ use fingerprints::Fingerprints;
 /// let rules = vec![RuleSpec::new("per-user", "2/h").key(["user"]), RuleSpec::new("everyone", "3/h")];
 /// let gate = Gate::new(Policy::new(rules)?);
 /// let ask = |user| gate.check(("default", &[("user", user)])).is_allowed();
-/// // The third request of ada takes nothing from everyone's three.
+/// // The third request of ada takes nothing from the three of "everyone".
 /// assert_eq!(["ada", "ada", "ada", "bob", "eve"].map(ask), [true, true, false, true, false]);
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```

@@ -5,7 +5,7 @@
 //! draft-ietf-httpapi-ratelimit-headers, structured fields) list all rules that matched.
 //! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up, so
 //! that no client comes back too early, and at most 2^31-1, which every client can read. A limit of 0 has no reset: its
-//! window tells nothing.
+//! window says nothing.
 //!
 //! If several descriptors of one request match a rule under different keys, the rule is one item of
 //! `RateLimit-Policy`, and in `RateLimit` one item for each key, distinguished by `pk`, the draft's

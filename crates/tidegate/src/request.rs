@@ -112,7 +112,7 @@ pub(crate) fn place_of(name: &str) -> Option<(&str, usize)> {
     Some((name, place))
 }
 
-/// The descriptors of a request: a list of the caller, or one that the request keeps itself.
+/// The descriptors of a request: a list of the caller, or a list that the request keeps itself.
 #[derive(Clone, Copy, Debug)]
 enum Descriptors<'a> {
     Listed(&'a [Descriptor<'a>]),
@@ -121,8 +121,8 @@ enum Descriptors<'a> {
 
 /// A request to the gate: every rule that matches any of the descriptors must admit it.
 ///
-/// A domain and pairs are a request of one descriptor that costs one unit, and a domain and a [`Descriptor`] one of its
-/// cost; without a domain it is the default one. The verbs of a gate take whatever is a request.
+/// A domain and pairs are a request of one descriptor that costs one unit, and a domain and a [`Descriptor`] are a
+/// request of its cost; without a domain it is the default domain. The verbs of a gate take all of these.
 ///
 /// ```
 /// use tidegate::{Descriptor, Gate, Policy, Request, RuleSpec};

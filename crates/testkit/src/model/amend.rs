@@ -7,14 +7,14 @@ impl Model {
     ///
     /// If only limit, capacity or `initial` differ, or the life of permits, used units stay used exactly. Otherwise the
     /// used units, rounded up, count as taken now in a fresh limiter of the new rule. A limit of 0
-    /// is a limit like any other; a rule after one under which nothing is used starts fresh.
+    /// is a limit like any other; if nothing is used under it, the next rule starts fresh.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
         let t = self.now(at_us);
         let eased = self.still_eased(t, &policy);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let same = frame(&old) == frame(&self.policy);
-        // A bucket or a queue that is empty has drained all that was taken before.
+        // A bucket or a queue that is empty has drained all units taken before.
         if !same || used == 0 && old.algorithm.has_capacity() {
             self.lose(t);
         } else if (old.limit, old.capacity) != (self.policy.limit, self.policy.capacity) {

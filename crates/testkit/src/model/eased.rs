@@ -16,7 +16,7 @@ pub(super) struct Eased {
 }
 
 impl Eased {
-    /// The level with all that was used.
+    /// The level with all usage.
     pub(super) fn whole(&mut self) -> &mut dyn Meaning {
         self.whole.as_mut()
     }

@@ -125,8 +125,8 @@ impl Model {
         }
     }
 
-    /// Ends a reservation: gives surplus units back, or takes missing ones, even into debt. Permits come back as a
-    /// whole, and without a token those that end first.
+    /// Ends a reservation: gives surplus units back, or takes the shortfall, even into debt. Permits come back as a
+    /// whole; without a token, the permits that end first.
     pub fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
         if self.policy.holds_permits() {
             return self.refund(at_us, reserved);
@@ -178,7 +178,7 @@ impl Model {
     }
 
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens is full; any other limiter
-    /// is as one that does not exist yet.
+    /// is as if it did not exist yet.
     pub fn reset(&mut self, at_us: u64) {
         let t = self.now(at_us);
         if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {

@@ -31,10 +31,9 @@ impl Revised {
 
     /// A request of `cost` units, 1 or more, to a node whose values are `policy`, of `revision`.
     ///
-    /// Values that are not newer than those in force do not decide. Newer ones do, about the used
-    /// units as they stand; or, if that refuses, as though they had been in force since the last
-    /// unit: everything then counts as taken at that time, eased as by any change. They come in force with the units
-    /// they admit.
+    /// Values that are not newer than those in force do not decide. Newer values do, for the used units as they are;
+    /// or, if that refuses, as though they had been in force since the last unit: everything then counts as taken at
+    /// that time, eased as by any change. They come in force with the units they admit.
     pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
         let in_force = self.revision.is_some_and(|known| known >= revision);
         if self.revision.is_none() {

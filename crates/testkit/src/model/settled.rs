@@ -69,7 +69,7 @@ impl Model {
     }
 
     fn returned(&mut self, t: i128, since: i128, units: i128) -> u64 {
-        // Only a token names a permit; without one, units come back of those that end first.
+        // Only a token names a permit; without a token, units come back from the permits that end first.
         let stepped_back = since - t > self.policy.clock_window();
         let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
         let comes_back = counts && units > 0;

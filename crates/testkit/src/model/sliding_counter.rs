@@ -49,7 +49,7 @@ impl SlidingCounter {
         self.count(number) - hidden.map_or(0, |hidden| hidden.units)
     }
 
-    /// Units of a window came back; so many of those that do not show.
+    /// Units of a window came back; so many of them do not show.
     fn came_back(&mut self, number: i128, units: i128) {
         let count = self.count(number);
         if let Some(hidden) = self.hidden.as_mut().filter(|hidden| hidden.number == number) {

@@ -17,8 +17,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Like [`Held::amend`], but callers may wait until all that was used has drained: where slots are promised, none
-    /// may come before an earlier one.
+    /// Like [`Held::amend`], but callers may wait until all usage has drained: where slots are promised, none may come
+    /// before an earlier one.
     pub fn refit(&mut self, now: Timestamp, old: &R) {
         let _ = self.refitted(now, old);
     }

@@ -25,7 +25,7 @@ pub struct Settlement {
 /// The result of a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Settled {
-    /// All that had to come back came back, or all that had to be taken was taken.
+    /// All units that had to come back came back, or all units that had to be taken were taken.
     #[default]
     Whole,
     /// So many units had to come back and did not, because they count no more.

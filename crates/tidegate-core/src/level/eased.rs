@@ -19,7 +19,7 @@ impl Level {
     }
 
     /// Lowers a level that is above the capacity of its new rule, except by a debt, so far that a unit fits after one
-    /// window. All that was used counts again when more is allowed.
+    /// window. All usage counts again when more is allowed.
     pub(crate) fn ease(
         &mut self,
         rate: Rate,
@@ -60,7 +60,7 @@ impl Level {
         Eased { whole: rate.instant(at).saturating_add(whole), cut, caused, until }
     }
 
-    /// Sets the grains of all that was used, if a change of the rule has eased the level.
+    /// Sets the grains of all usage, if a change of the rule has eased the level.
     pub(super) fn set_whole(&mut self, rate: Rate, at: Timestamp, whole: u128) {
         if let Some(eased) = self.past.eased() {
             // Of units that came back none was there because of a change.

@@ -27,7 +27,7 @@ fn limiter(algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Box<dyn Limi
     common::limiter(&Policy::new(algorithm, limit, window_us))
 }
 
-/// A new token bucket, or one under another name, of that capacity.
+/// A new bucket of that capacity: a token bucket, or the same algorithm under another name.
 fn bucket(algorithm: AlgorithmKind, limit: u64, window_us: u64, capacity: u64) -> Box<dyn Limiter> {
     let policy = Policy::new(algorithm, limit, window_us);
     common::limiter(&Policy { capacity: Some(capacity), ..policy })

@@ -77,7 +77,7 @@ fn refill_truncated_to_whole_milliseconds_after_idling() {
     }
 }
 
-/// 12 hours overflowed to negative tokens, and everybody was locked out.
+/// 12 hours overflowed to negative tokens, and every caller was locked out.
 #[test]
 fn twelve_hours_idle_overflowed_to_negative_tokens() {
     for algorithm in AlgorithmKind::ALL {

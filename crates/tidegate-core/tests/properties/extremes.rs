@@ -74,8 +74,7 @@ fn settles(rng: &mut Rng, policy: &Policy, mut limiter: Box<dyn Limiter>) {
     assert!(at_one_instant(limiter.as_mut(), at_us) <= policy.decision_limit(), "{policy:?}");
 }
 
-/// The units available at one instant: all that are reported, then as much again, then single
-/// units.
+/// The units available at one instant: the reported units, then as many again, then single units.
 fn at_one_instant(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     let mut got = 0;
     for _ in 0..4 {

@@ -70,8 +70,8 @@ fn a_sliding_window_as_fine_as_the_clock_is_the_log() {
     }
 }
 
-/// Units in (t-W, t] + c <= N, added up each time from all that was ever admitted; with a
-/// resolution, each as of the end of its tick.
+/// Units in (t-W, t] + c <= N, added up each time from all admitted units; with a resolution, each unit as of the end
+/// of its tick.
 #[test]
 fn the_log_is_its_definition() {
     for_many_of(AlgorithmKind::SlidingLog, 605, 2 * MANY, &mut |rng, policy| {

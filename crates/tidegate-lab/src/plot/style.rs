@@ -91,7 +91,7 @@ fn clean(text: &str) -> String {
     text.chars().filter(|c| !turns(c)).map(printable).collect()
 }
 
-/// The hatching, and the colours of a dark page in place of those above. Rules of a style go before attributes.
+/// The hatching, and the colours of a dark page in place of the colours above. Rules of a style go before attributes.
 const STYLE: &str = r##"<defs><pattern id="would-refuse" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
 <rect width="6" height="6" fill="#FFFFFF"/><rect width="3" height="6" fill="#F9CFB0"/></pattern></defs>
 <style>@media (prefers-color-scheme: dark) {

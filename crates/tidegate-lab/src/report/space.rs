@@ -1,5 +1,5 @@
-//! A budget of bytes that several users share. Half of it is split evenly, so that each has room
-//! however late it comes; the other half goes to those that come first.
+//! A budget of bytes that several users share. Half of it is split evenly, so that even the last user has room; the
+//! other half goes to the first users that ask.
 
 /// The users report how much each holds; this adds it up.
 #[derive(Clone, Debug)]
@@ -7,8 +7,7 @@ pub(super) struct Space {
     total: usize,
     /// The bytes that each user is guaranteed.
     sure: usize,
-    /// The bytes that are held, and those reserved for users that hold less than they are
-    /// guaranteed.
+    /// The bytes that are held, and the bytes reserved for users that hold less than they are guaranteed.
     claimed: usize,
 }
 

@@ -66,7 +66,7 @@ fn rules(report: &Report, width: Option<u16>) -> Table {
             variant.bound().map_or("none".to_owned(), grouped),
         ]);
     }
-    // The sentences below the table have the fullest windows, and the counts tell the share.
+    // The sentences below the table have the fullest windows, and the counts show the share.
     if let Some(width) = width {
         hide(&mut table, &[6, 5, 4], usize::from(width));
     }

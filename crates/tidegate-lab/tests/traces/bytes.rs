@@ -1,4 +1,4 @@
-//! Bytes that callers chose, in lines of JSON: they are keys of a replay as they are of a server.
+//! Bytes that callers chose, in lines of JSON: a replay uses them as keys, like a server.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 

@@ -1,8 +1,8 @@
 //! The two header fields in which proxies report callers, read from right to left.
 //!
-//! The proxy next to this server wrote the rightmost entry; anybody can write those to its left. So
-//! nothing is parsed from the left: a quote that a caller left open there cannot swallow a later
-//! entry of a proxy, and an invalid byte spoils only its own entry.
+//! The proxy next to this server wrote the rightmost entry; any caller can write the entries to its left. So nothing is
+//! parsed from the left: a quote that a caller left open there cannot swallow a later entry of a proxy, and an invalid
+//! byte spoils only its own entry.
 
 use std::net::IpAddr;
 

@@ -30,8 +30,8 @@ struct Document<'t> {
     own: Option<(&'t Section<'t>, SectionValues)>,
 }
 
-/// The top-level sections of a file, with one that the program adds. Another section is one more
-/// line here and its reader.
+/// The top-level sections of a file, including the section that the program adds. Another section is one more line here
+/// and its reader.
 fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
     let own = own.map(|own| ((own.name, &[][..]), Document::own as Read<'t, Document<'t>>));
     Level {

@@ -9,8 +9,7 @@ pub(super) type Known = Called<'static>;
 /// A name of the file and its other names.
 pub(super) type Called<'w> = (&'w str, &'static [&'static str]);
 
-/// The name that was meant: one that differs in hyphens or case only, has this as another name, or
-/// is a typing mistake away.
+/// The name that was meant: it differs in hyphens or case only, has this as another name, or is a typing mistake away.
 pub(super) fn nearest<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
     let given = plain(given);
     if given.is_empty() || given.len() > LONGEST_COMPARED {

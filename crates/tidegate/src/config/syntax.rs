@@ -91,7 +91,7 @@ fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(
 
 /// The parser's message, or a better one where it guesses.
 fn reworded(message: &str, given: &str) -> String {
-    // A word that begins as `true` or `false` does is taken for one of them.
+    // A word that begins like `true` or `false` is taken for that value.
     if ["string values must be quoted", "invalid boolean"].iter().any(|m| message.starts_with(m)) {
         return not_a_value(given);
     }

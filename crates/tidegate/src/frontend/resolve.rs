@@ -96,7 +96,7 @@ impl<C> Frontend<C> {
 struct Reported {
     /// A rule with reported usage matches.
     any: bool,
-    /// The request reports usage to an enforced rule, or to one in shadow mode.
+    /// The request reports usage to a rule that is enforced or in shadow mode.
     enforced: bool,
     shadow: bool,
     /// Another rule may refuse the request.

@@ -124,8 +124,8 @@ impl<C: Timer> Gate<C> {
     /// ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
     ///
     /// A request waits for one limiter at a time, namely the limiter with the longest wait, so it delays no request
-    /// that does not need that limiter; then it asks all of them again. In every queue it goes before requests that
-    /// came later and after those that came earlier. From its arrival it may wait for the shortest time that the
+    /// that does not need that limiter; then it asks all of them again. In every queue it goes after requests that came
+    /// earlier and before requests that came later. From its arrival it may wait for the shortest time that the
     /// refusing rules allow; it is refused immediately if one of them rejects, or if the wait cannot end in time.
     /// [`Request::max_wait`] shortens the time.
     ///

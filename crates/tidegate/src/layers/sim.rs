@@ -33,7 +33,7 @@ fn run_seed(seed: u64) -> Result<Summary, String> {
     Ok(summary)
 }
 
-/// A sample of seeds must also meet everything that they check: a simulator in which nothing happens finds nothing.
+/// A sample of seeds must also reach every case that they check: a simulator in which nothing happens finds nothing.
 #[test]
 fn no_seed_passes_a_bound_or_loses_a_unit_without_a_cause() {
     let sum = sum(seeds(SAMPLE, LONG_SAMPLE), run_seed, |seed| Plan::of_seed(seed).rules);

@@ -64,7 +64,7 @@ pub(crate) enum Choice {
 pub struct Wanted {
     /// The number of the question, which its reply repeats.
     pub ticket: u64,
-    /// The lowest ticket of this limiter that is still open: the store may forget those before.
+    /// The lowest ticket of this limiter that is still open: the store may forget lower tickets.
     pub oldest: u64,
     /// Units to take.
     pub units: u64,
@@ -86,7 +86,7 @@ pub(crate) enum Granted {
     },
     /// Nothing waits for it: its units are to be given back, unless this reply was received before.
     NotAsked,
-    /// It ended before the reply came: its units are to be given back likewise.
+    /// It ended before the reply came: its units are to be given back as well.
     Ended,
 }
 

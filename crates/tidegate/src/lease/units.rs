@@ -12,7 +12,7 @@ pub(super) struct Lease {
     pub(super) units: u64,
     /// Units that requests hold until the store has decided the rest of them.
     pub(super) held: u64,
-    /// Units that the store counts for this lease, when all that was handed out to be given back is back.
+    /// Units that the store counts for this lease, when all units handed out to be given back are back.
     pub(super) counted: u64,
     /// When it ends, by the clock of this process.
     pub(super) ends: Micros,

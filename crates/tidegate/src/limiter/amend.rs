@@ -8,8 +8,8 @@ use crate::clock::{Clock, Reading};
 use crate::rules::RuleSpec;
 
 impl<C: Clock> Limiter<C> {
-    /// Replaces the rule by one of any algorithm, atomically: no decision mixes both rules, and no
-    /// unit is lost between them.
+    /// Replaces the rule by a rule of any algorithm, atomically: no decision mixes both rules, and no unit is lost
+    /// between them.
     ///
     /// The limiter is first brought up to date under the old rule. Used units stay used: a higher
     /// limit adds the difference, a lower one may leave a debt, and a change to another rule and

@@ -150,7 +150,7 @@ impl<C: Clock> Ban<C> {
         self.left(fingerprint, now).inspect(|_| forget(&self.refusals, fingerprint))
     }
 
-    /// The limiters that count refusals, and those that ban.
+    /// The limiters that count refusals, and the limiters that ban.
     pub(crate) const fn limiters(&self) -> [&Limiters; 2] {
         [&self.refusals.limiters, &self.bans.limiters]
     }

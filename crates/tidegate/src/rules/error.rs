@@ -56,7 +56,7 @@ pub enum Problem {
     NotInKey(String),
     /// An override matches on nothing.
     MatchesNothing,
-    /// An override is never reached: an earlier one matches all that it does.
+    /// An override is never reached: an earlier override matches everything that it matches.
     Unreachable(usize),
     /// `initial` on a rule that has a key.
     InitialWithKey,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 /// The treatment of a request that no rule matches.
 ///
-/// A rule in shadow mode, one that is switched off, and one without a limit match as any other. A request of several
-/// descriptors is matched if one of them is.
+/// Rules in shadow mode, rules that are switched off, and rules without a limit match like any other. A request of
+/// several descriptors is matched if one of them is.
 ///
 /// ```
 /// use tidegate::{Gate, OnNoRule, Policy, RuleSpec};

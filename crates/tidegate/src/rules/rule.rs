@@ -212,7 +212,7 @@ impl PolicyRule {
         self.checked.spec.when.iter().map(|(name, value)| (name.as_str(), Pattern::of(value)))
     }
 
-    /// Returns whether a descriptor has all that the rule requires.
+    /// Returns whether a descriptor has every entry that the rule requires.
     pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
@@ -231,7 +231,7 @@ impl PolicyRule {
             .all(|name| entries.iter().any(|(entry, _)| same(entry, name)))
     }
 
-    /// Returns whether a descriptor has all that the rule requires, some of it in a place.
+    /// Returns whether a descriptor has every entry that the rule requires, some of them in a place.
     #[cold]
     fn matches_in_places(&self, descriptor: &Descriptor<'_>) -> bool {
         let entries = descriptor.entries();

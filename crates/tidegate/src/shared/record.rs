@@ -33,8 +33,8 @@ impl<S: Store> ReservationRecord<'_, S> {
     /// were taken without the store: then only this node can settle it.
     ///
     /// # Errors
-    /// The store did not reply, or keeps no records. The record may have been written, so no caller may be told its
-    /// id.
+    /// The store did not reply, or keeps no records. The record may have been written, so its id must not be given to a
+    /// caller.
     pub async fn write(
         &self,
         request: &Request<'_>,

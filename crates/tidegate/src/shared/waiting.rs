@@ -48,7 +48,7 @@ impl<S: Store> SharedGate<S> {
     ///
     /// The order holds within this process: each limiter has a queue, and only its head asks the store, again
     /// at `retry_after`. Units that another node gives back are noticed at that time. A request that cannot be
-    /// admitted in time, by all that this process knows, is refused immediately.
+    /// admitted in time, as far as this process knows, is refused immediately.
     ///
     /// While the store is unavailable no request waits: each rule decides by its own
     /// [`OnStoreError`](crate::OnStoreError), also for requests that wait already.

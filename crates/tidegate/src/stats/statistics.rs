@@ -115,10 +115,9 @@ impl<C> Statistics<C> {
     /// borrowed from a later half second count as `occupied` now, and as `pass` when it begins; at
     /// most `most` units are borrowed at any time. Borrowed units are not given back.
     ///
-    /// No second passes more than `limit` as long as every request uses this verb, ordinary ones
-    /// with `most` 0; this also holds with many threads. [`Statistics::pass`] counts units without
-    /// checking the limit. A request of 0 units is always admitted, takes nothing, and is not
-    /// counted.
+    /// No second passes more than `limit` as long as every request uses this verb, ordinary requests with `most` 0;
+    /// this also holds with many threads. [`Statistics::pass`] counts units without checking the limit. A request of 0
+    /// units is always admitted, takes nothing, and is not counted.
     ///
     /// ```
     /// use std::time::Duration;

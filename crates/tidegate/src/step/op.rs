@@ -63,7 +63,7 @@ impl Step {
         }
     }
 
-    /// Returns whether it needs memory for one unit more. A step that only looks is treated as one that takes.
+    /// Returns whether it needs memory for one unit more. A step that only looks is treated like a step that takes.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }

@@ -1,4 +1,4 @@
-//! A store for the tests of layers: it runs the verbs of the core, in virtual time, and fails as it is told.
+//! A store for the tests of layers: it runs the verbs of the core, in virtual time, and fails on command.
 
 mod limiters;
 

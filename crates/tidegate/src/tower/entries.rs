@@ -192,7 +192,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The question with a copy of all that it borrowed.
+    /// The question with a copy of everything that it borrowed.
     pub(super) fn to_owned(&self) -> Question<'static> {
         let owned = |text: &str| Cow::Owned(text.to_owned());
         Question {

@@ -66,7 +66,7 @@ impl Held {
         self
     }
 
-    /// Counts the request as one that begins.
+    /// Counts the beginning of the request.
     pub(super) fn begin(&mut self, recorder: &Arc<dyn Recorder>) {
         self.0.get_or_insert_default().entry = Some(Arc::clone(recorder).begin());
     }

@@ -53,8 +53,8 @@ impl<C: Clock> Keyed<C> {
         self.with_answer((cost, false), one, read)
     }
 
-    /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it. It says
-    /// the cost, and whether that is reserved.
+    /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it. It
+    /// has the cost, and says if that is reserved.
     fn with_answer<T>(
         &self,
         (cost, reserves): (u64, bool),
@@ -117,7 +117,7 @@ impl<C: Clock> Keyed<C> {
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }
 
-    /// Gives back all that a request took.
+    /// Gives back all units that a request took.
     fn give_back(&self, question: &Question<'_>, took: &Taken) {
         let since = took.of_one();
         if took.gives_back() {

@@ -47,7 +47,7 @@ impl Middleware for RateLimitLayer {
         next: Next<'_>,
     ) -> Result<reqwest::Response> {
         let url = request.url().clone();
-        // The layer reads a copy of the head. The request itself is sent, with all that a head does not hold.
+        // The layer reads a copy of the head. The request itself is sent, with everything that a head does not hold.
         let mut head = Request::new(());
         *head.method_mut() = request.method().clone();
         *head.uri_mut() = url.as_str().parse().map_err(Error::middleware)?;

@@ -41,8 +41,8 @@ fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> 
     turn
 }
 
-/// The most visits by one of a hundred waiters that join a queue of `waiting`, and that leave it in
-/// any order.
+/// The maximum number of visits by one of a hundred waiters that join a queue of `waiting`, and that leave it in any
+/// order.
 fn most_looked_at(algorithm: AlgorithmKind, waiting: u64) -> (u64, u64) {
     let clock = ManualClock::new();
     let now = crate::clock::Clock::now(&clock);

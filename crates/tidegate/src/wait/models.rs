@@ -123,7 +123,7 @@ fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
     Waiter::new(limiter.call(1).waiting(LONG))
 }
 
-/// Either the caller sees the unit, or the refund sees the waiter: at least one of both.
+/// The caller sees the unit, or the refund sees the waiter, or both.
 #[test]
 fn a_refund_wakes_who_just_found_nothing() {
     explore(3, || {

@@ -28,13 +28,13 @@ fn mistakes(path: &Path, text: &str) -> String {
     }
 }
 
-/// The table of mistakes: each `wrong/*.toml` has next to it, as `.txt`, all that is told of it. After a
-/// change that is meant, `TIDEGATE_BLESS=1` writes those files again; read the difference.
+/// The table of mistakes: each `wrong/*.toml` has its messages next to it, as `.txt`. After an intended change,
+/// `TIDEGATE_BLESS=1` writes those files again; read the difference.
 #[test]
 fn every_mistake_is_reported_with_its_place_and_a_hint() {
     let bless = std::env::var_os("TIDEGATE_BLESS").is_some();
     let (mut different, mut marks) = (Vec::new(), 0);
-    // Without the feature one mistake more is told of every `[store]`.
+    // Without the feature one mistake more is reported for every `[store]`.
     let files = files("wrong").into_iter();
     let with_store = |path: &Path| path.to_string_lossy().contains("store");
     for (path, text) in files.filter(|(path, _)| cfg!(feature = "redis") || !with_store(path)) {

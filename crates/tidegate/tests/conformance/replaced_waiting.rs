@@ -45,7 +45,7 @@ fn of(cost: u64) -> [Descriptor<'static>; 1] {
     [Descriptor::new(ADA).cost(cost)]
 }
 
-/// Takes all that the first of these rules admits.
+/// Takes all units that the first of these rules admits.
 fn full<'g>(case: &Case<'g, dyn Store>, rules: Vec<RuleSpec>, cost: u64) -> Box<dyn AnyGate + 'g> {
     let gate = case.of_one_process(rules);
     assert!(ask(&[(ADA, cost)], |request| gate.check(request).is_allowed()));

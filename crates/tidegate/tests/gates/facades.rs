@@ -18,7 +18,7 @@ fn window(name: &str, limit: u64) -> RuleSpec {
     RuleSpec::new(name, spec).key(["user"])
 }
 
-/// Asks twice under a rule in force and one in shadow mode, before and after the policy is replaced.
+/// Asks twice under a rule in force and a rule in shadow mode, before and after the policy is replaced.
 fn observed(observer: impl Observer + 'static) {
     let policy =
         || Policy::new(vec![window("tight", 1), window("tried", 1).mode(Mode::Shadow)]).unwrap();

@@ -1,5 +1,5 @@
 //! Values of one key that fall because its plan, an override or a request says so: no caller waits longer than one new
-//! window, and a caller who changes between values by turns is admitted no more than the larger ones allow.
+//! window, and a caller who alternates between values is admitted no more than the larger values allow.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -172,7 +172,7 @@ fn a_plan_that_falls_and_rises_gives_no_free_units() {
     }
 }
 
-/// A caller who may choose between values asks under all of them by turns, for as much as there is: a window admits no
+/// A caller who may choose between values asks under each of them in turn, for all available units: a window admits no
 /// more than it would under the largest of them alone.
 #[test]
 fn a_caller_who_chooses_between_values_by_turns_is_admitted_no_more_than_the_largest_allow() {

@@ -204,7 +204,7 @@ fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
     assert_eq!(counted(&gate, &statistics), [(2, 1 + 1 + 4), (3, 1 + 4)]);
 }
 
-/// Two observers of one gate, and one of another gate with a copy of the policy.
+/// Two observers of one gate, and an observer of another gate with a copy of the policy.
 #[test]
 fn all_observers_of_a_rule_count_it_and_each_once() {
     let clock = ManualClock::new();

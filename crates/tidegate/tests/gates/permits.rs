@@ -1,5 +1,5 @@
-//! Permits of rules in memory: many threads never have more out than the limit, each returns its own, and who renews
-//! too late is told.
+//! Permits of rules in memory: many threads never have more out than the limit, each returns its own, and a late
+//! renewal is reported.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,7 +18,7 @@ fn spec(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::Concurrency, limit, LIFE)
 }
 
-/// A rule of permits for each user, next to one of a hundred requests a minute.
+/// A rule of permits for each user, next to a rule of a hundred requests a minute.
 fn gate(limit: u64, clock: &ManualClock) -> Gate<ManualClock> {
     let rules = vec![
         RuleSpec::new("jobs", spec(limit)).key(["user"]),

@@ -15,7 +15,7 @@ const USERS: [&str; 3] = ["ada", "bob", "vip"];
 /// A rule as the models know it, in force or not.
 struct Known {
     own: model::Policy,
-    /// The limit of `vip`, if it has one of its own.
+    /// The limit of `vip`, if it has its own.
     vip: Option<u64>,
     in_force: bool,
     /// True if it had one when the rule was last put in force.

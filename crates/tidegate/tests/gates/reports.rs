@@ -1,4 +1,4 @@
-//! The reported one of several limits, and the longest waits.
+//! The limit that is reported among several, and the longest waits.
 
 use std::time::Duration;
 use tidegate::{

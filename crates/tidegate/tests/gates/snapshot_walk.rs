@@ -15,7 +15,7 @@ use tidegate::{
 };
 
 const USERS: [&str; 4] = ["ada", "bob", "eve", "vip"];
-/// A clock that steps back makes an idle limiter one in use again, unless it was dropped. Alone it is not dropped.
+/// A clock that steps back turns an idle limiter into a limiter in use, unless it was dropped. Alone it is not dropped.
 const ALONE: &[&str] = &["vip"];
 
 /// A clock that may step back, under which states are not packed.
@@ -172,7 +172,7 @@ impl<C: Clock + Clone> Walk<C> {
     fn step(&mut self, cost: u64) {
         let user = self.users[self.rng.below(self.users.len() as u64) as usize];
         let own = self.rng.chance(30).then(|| RequestLimit::new(sound(&mut self.rng)));
-        // A clock that steps back makes an answer one that is not over again, unless it was dropped.
+        // A clock that steps back makes an expired answer valid again, unless it was dropped.
         let has_id = self.users.len() > 1 && self.rng.chance(40);
         let id = has_id.then(|| self.rng.below(4).to_string());
         let entries = [("user", user)];

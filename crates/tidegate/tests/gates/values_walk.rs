@@ -1,7 +1,7 @@
 //! Rules with values from plans and from requests, on random walks compared with naive models that are amended.
 //!
-//! Each request matches three rules: one with plans, which requests may overrule, one with its own values, and one
-//! with request-supplied values. `TIDEGATE_LONG=1` goes ten times as far.
+//! Each request matches three rules: a rule with plans, which requests may overrule, a rule with its own values, and a
+//! rule with request-supplied values. `TIDEGATE_LONG=1` goes ten times as far.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

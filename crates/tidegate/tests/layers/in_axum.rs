@@ -204,7 +204,7 @@ async fn values_can_be_kept_silent_and_refusals_reported_otherwise() {
     assert!(!second.headers().contains_key("ratelimit"));
 }
 
-/// Figures of two rules mixed would be true of neither: the layer nearest to the handler tells.
+/// A mixture of two rules' values would describe neither: the layer nearest to the handler describes its own.
 #[tokio::test]
 async fn of_two_layers_the_inner_one_tells_its_values() {
     let inner = RateLimitLayer::new(gate(vec![rule("inner", 1, &["ip"])]));

@@ -1,4 +1,4 @@
-//! The layer over limiters by plan: each caller is held to their own, and told its figures.
+//! The layer over limiters by plan: each caller is held to their own plan, and gets its values.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

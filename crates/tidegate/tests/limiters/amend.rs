@@ -17,7 +17,7 @@ fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     spec
 }
 
-/// A limiter and one of a key next to others, by a clock that stands.
+/// A limiter, and the limiter of a key next to others, by a clock that stands still.
 struct Both {
     alone: Limiter<TestClock>,
     keyed: KeyedLimiter<TestClock>,

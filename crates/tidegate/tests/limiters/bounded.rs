@@ -45,7 +45,7 @@ fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Answered {
     }
 }
 
-/// Eight threads bring as many keys as they can; a ninth looks at the count all the while.
+/// Eight threads ask for as many keys as they can; a ninth looks at the count all the while.
 #[test]
 fn the_cap_is_hard_under_a_flood_from_eight_threads() {
     const CAP: usize = 1_000;
@@ -121,7 +121,7 @@ fn a_full_table_has_space_again_when_time_has_passed() {
         let clock = TestClock::at(TODAY_US);
         let gate = gate(per_minute(algorithm, 2), 3_000, OnFull::Refuse, &clock);
         for turn in 0..5 {
-            // Each looks at a few of those that may have left: nearly all find one.
+            // Each looks at a few limiters that may have left: nearly all find one.
             let refused = |number: &u32| !ask(&gate, &format!("{turn}/{number}"), 1).allowed;
             let refused = (0..3_000).filter(refused).count();
             assert!(refused < 30, "{algorithm}, turn {turn}: {refused} of 3000 found no room");

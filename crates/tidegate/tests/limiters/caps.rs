@@ -37,7 +37,7 @@ fn ask<'g>(gate: &'g Gate<&Hand>, entries: &[(&str, &str)]) -> Answer<'g> {
     gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
 }
 
-/// Allowed, and told to be overflow.
+/// Allowed, and reported as overflow.
 fn verdict(answer: &Answer<'_>) -> (bool, bool) {
     (answer.is_allowed(), answer.is_overflow())
 }

@@ -34,7 +34,7 @@ fn keys_of_several_threads_at_once_have_one_limiter_each() {
                 admitted[number as usize].fetch_add(u32::from(yes), Relaxed);
             }
         });
-        // Those that were skipped by some thread are brought now.
+        // Asks now for the keys that some thread skipped.
         for number in 0..KEYS {
             for _ in 0..threads {
                 let yes = limiter.admits(key(number), 1);
@@ -48,7 +48,7 @@ fn keys_of_several_threads_at_once_have_one_limiter_each() {
     }
 }
 
-/// Half of the threads bring new keys, each its own; the others ask for keys that are there.
+/// Half of the threads ask for new keys, each for its own; the others ask for keys that are there.
 #[test]
 fn keys_in_use_keep_their_counts_while_the_table_grows_around_them() {
     const OLD: u32 = 1_000;

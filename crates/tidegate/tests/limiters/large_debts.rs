@@ -31,7 +31,7 @@ fn policies() -> Vec<model::Policy> {
     all
 }
 
-/// A limiter by itself, a key of many, and a key that a gate meets alone or with another rule.
+/// A limiter by itself, a key of many, and a key that a gate asks alone or with another rule.
 struct All {
     alone: Limiter<TestClock>,
     keyed: KeyedLimiter<TestClock>,

@@ -37,7 +37,7 @@ fn plans(rng: &mut Rng) -> Vec<model::Policy> {
     let mut any = || {
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
         let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
-        // Often the same frame with other figures, as plans of one offer are.
+        // Often the same frame with other values, like the plans of one offer.
         let limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000));
         let sibling = model::Policy { limit, ..policy.clone() };
         let is_sound = Rule::new(spec_of(&sibling)).is_ok();
@@ -46,7 +46,7 @@ fn plans(rng: &mut Rng) -> Vec<model::Policy> {
     (0..count).flat_map(|_| any()).collect()
 }
 
-/// A verb of the walk's limiter, by plan or under figures that the call brings.
+/// A verb of the walk's limiter, by plan or under values that the call supplies.
 macro_rules! ask {
     ($walk:expr, $rule:expr, $verb:ident($key:expr $(, $arg:expr)*)) => {
         match $walk.by_plan {

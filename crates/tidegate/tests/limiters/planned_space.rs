@@ -1,4 +1,4 @@
-//! Limiters under plans where there is no room, and calls that are denied under figures they brought.
+//! Limiters under plans without room, and calls that are denied under values they supply.
 
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::planned::{DAY, limiter, per_day};

@@ -118,7 +118,7 @@ impl Clock for Ticking {
     }
 }
 
-/// While the clock runs: by the times that the answers tell, no window holds more than the limit.
+/// While the clock runs: by the times in the answers, no window holds more than the limit.
 #[test]
 fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     const LIMIT: usize = 100;

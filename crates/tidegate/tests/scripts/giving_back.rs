@@ -15,7 +15,7 @@ use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp
 const SEED: u64 = 38;
 /// Steps under one policy before the next begins, on a key of its own.
 const STEPS_OF_A_POLICY: usize = 150;
-/// Waits that a script can not tell.
+/// Waits that a script cannot report.
 const END_US: u64 = (1 << 53) - 1;
 
 /// The units that a request took, and their time.

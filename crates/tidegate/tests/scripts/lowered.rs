@@ -104,7 +104,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
     }
 }
 
-/// A limiter expires when all that was used has drained, also if no unit is used any more by its level.
+/// A limiter expires when all usage has drained, even if no unit is used any more by its level.
 #[test]
 fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
     let server = Server::start();

@@ -102,8 +102,8 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
     assert!(late > 100 && renewed > 100, "{late} {renewed}");
 }
 
-/// A permit that is returned under another limit or life is that which was taken; one that is returned under another
-/// algorithm is not known there.
+/// A permit that is returned under another limit or life is the permit that was taken; under another algorithm it is
+/// not known.
 #[test]
 fn a_changed_rule_keeps_the_permits_and_their_tokens() {
     let server = Server::start();

@@ -272,7 +272,7 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
     answer
 }
 
-/// Lowered by newer values, and raised by newer ones again: all that was used counts, less what has drained.
+/// Lowered by newer values, and raised again by newer values: all usage counts, less the units that have drained.
 #[test]
 fn a_limit_that_falls_and_rises_again_grants_nothing() {
     let server = Server::start();

@@ -1,5 +1,5 @@
-//! Several limiters in one script: all that are enforced admit, else none is charged; shadow rules
-//! count and never refuse. A random walk holds it equal to the core's own step over several.
+//! Several limiters in one script: all enforced limiters admit, or none is charged; shadow rules count and never
+//! refuse. A random walk compares it with the core's own step over several.
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
 

@@ -1,5 +1,5 @@
-//! Figures that are looked up, or that requests bring, in scripts: a random walk holds every figure equal to a
-//! gate in memory, where both are told the same time; the clock steps back now and then.
+//! Values that are looked up or supplied by requests, in scripts: a random walk compares every value with a gate in
+//! memory that uses the same time; the clock steps back now and then.
 //!
 //! `TIDEGATE_LONG=1` goes ten times as far.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -31,7 +31,7 @@ impl Clock for Hand {
     }
 }
 
-/// Some figures that are no debts beyond all telling.
+/// Some values without enormous debts.
 fn values(rng: &mut Rng, layout: Layout) -> Rule {
     loop {
         let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
@@ -112,14 +112,14 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// Returns whether each limiter is in use: one that is idle may be gone, or be seen by a clock gone back.
+    /// Returns whether each limiter is in use: an idle limiter may be gone, or be seen by a clock gone back.
     fn is_used(&self, rng: &mut Rng) -> bool {
         let (one, other, context) = self.step(rng, Step::Peek, None, 0);
         assert_eq!(one, other, "{context}");
         one.1.iter().filter(|one| one.reset_after() > Duration::ZERO).count() == 3
     }
 
-    /// Returns whether a request of a cost above 0, which meets all rules, reports usage.
+    /// Returns whether a request of a cost above 0, which matches all rules, reports usage.
     fn reports(&self) -> bool {
         let is = |mode, usage| (0..3).any(|n| (self.modes[n], self.usages[n]) == (mode, usage));
         is(Mode::Enforce, Usage::Reported)

@@ -1,8 +1,7 @@
-//! A random walk holds every script equal to the core: verdict and every figure, at every step; with
-//! clocks that step back, costs of nothing and of too much, debts, refunds, and rules that change.
+//! A random walk compares every script with the core: the verdict and every value, at every step; with clocks that step
+//! back, costs of nothing and of too much, debts, refunds, and rules that change.
 //!
-//! The time is an argument here, so that both are told the same. `TIDEGATE_LONG=1` walks 200,000 steps
-//! of each algorithm.
+//! The time is an argument here, so that both use the same. `TIDEGATE_LONG=1` walks 200,000 steps of each algorithm.
 
 use crate::server::policies::{checked, rule_of};
 use crate::server::{Client, Server, held, long};
@@ -16,7 +15,7 @@ const SEED: u64 = 20_261_121;
 /// Steps under one policy before the next begins, on a key of its own.
 const STEPS_OF_A_POLICY: usize = 250;
 
-/// Waits that a script can not tell, and what it tells then at least.
+/// Waits that a script cannot report, and the smallest wait that it reports then.
 const END: Duration = Duration::from_micros((1 << 53) - 1);
 const MUCH: Duration = Duration::from_micros(1 << 52);
 
@@ -129,7 +128,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             if core.eased_for(at) >= END {
                 break;
             }
-            // Limits in the thousand millions and costs like that are met; a settlement is modest.
+            // Limits and costs reach thousands of millions; a settlement is modest.
             let cost = cost.min(1 << 40);
             let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
             if matches!(step, Step::Settle | Step::Report) && core.reset_after(at) >= END {

@@ -1,4 +1,4 @@
-//! The shaping queue, told the time: slots, refusals, late receivers, clocks, closing.
+//! The shaping queue at given times: slots, refusals, late receivers, clocks, closing.
 
 use std::time::Duration;
 use tidegate::{

@@ -169,7 +169,7 @@ impl Walk {
         assert_eq!(answer, said, "{}: item {number} of {cost} at {}", self.answered, self.now);
     }
 
-    /// Takes out all that is due; answers when the next will be.
+    /// Takes out all items that are due; returns when the next will be.
     fn take(&mut self) -> Option<u64> {
         loop {
             let next = self.queue.poll(Timestamp::from_micros(self.now));

@@ -115,8 +115,8 @@ fn all_that_is_counted_while_half_seconds_begin_is_in_the_seconds() {
     }
 }
 
-/// Units are counted at times that run far ahead of one another, ones that come late among them; and
-/// read all the while: no reader ever sees more than was counted, or less than it counted itself.
+/// Units are counted at times that run far ahead of one another, some of them late, and are read all the while. No
+/// reader ever sees more than was counted, or less than it counted itself.
 #[test]
 fn a_reader_sees_its_own_counts_and_never_too_many() {
     for seed in 0..rounds() {

@@ -231,7 +231,7 @@ async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
     }
 }
 
-/// A node with old values settles a reservation under the newer ones that another node has brought.
+/// A node with old values settles a reservation under newer values of another node.
 #[tokio::test]
 async fn what_an_old_node_took_frees_nothing_of_the_newer_values_of_another() {
     let folder = Folder::new();

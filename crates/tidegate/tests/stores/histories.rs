@@ -77,8 +77,8 @@ impl Answered {
         }
     }
 
-    /// The position in the serial order: a request that took more of the first limiter came later, and one that
-    /// took nothing came after all that left as much.
+    /// The position in the serial order: a request that took more of the first limiter came later, and a request that
+    /// took nothing came after all requests that left as much.
     fn turn(&self) -> (u64, Reverse<u64>, bool) {
         let remaining = self.each.first().map_or(0, |(_, decision)| decision.remaining);
         (self.at_us, Reverse(remaining), !self.allowed || self.asked.cost == 0)

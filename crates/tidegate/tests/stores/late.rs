@@ -15,7 +15,7 @@ use crate::server::nodes::{Nodes, Watched, until};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{Events, LONG, Server, gate_over, rule};
 
-/// Units a day, and how many of them are told before the primary falls silent.
+/// Units a day, and the number of them that are admitted before the primary falls silent.
 const LIMIT: u64 = 10_000;
 const ANSWERED: u64 = 6_000;
 /// The cost of a request, and how many are sent to the silent primary.
@@ -51,7 +51,7 @@ async fn gate(url: &str, rules: Vec<RuleSpec>) -> (Arc<SharedGate>, Events) {
     (Arc::new(gate), events)
 }
 
-/// Asks for units until as many were told.
+/// Asks for units until as many are admitted.
 async fn tell(gate: &SharedGate, of: Of<'_>, units: u64) {
     let mut admitted = 0;
     while admitted < units {
@@ -59,7 +59,7 @@ async fn tell(gate: &SharedGate, of: Of<'_>, units: u64) {
     }
 }
 
-/// Returns how many units are told until the store denies.
+/// Returns the number of units that are admitted until the store denies.
 async fn rest(gate: &SharedGate, of: Of<'_>) -> u64 {
     let mut admitted = 0;
     loop {
@@ -162,8 +162,7 @@ async fn assert_within(gate: &SharedGate, all: &[Of<'_>], least: u64) {
     }
 }
 
-/// Lets the old primary go on, and asserts that no more is told than the limit; and no less, because nothing was taken
-/// from the new primary.
+/// Lets the old primary go on, and asserts that exactly the limit is admitted: nothing was taken from the new primary.
 async fn goes_on(gate: &SharedGate, primary: &Server, all: &[Of<'_>]) {
     let before = gate.counts();
     primary.signal("CONT");

@@ -72,7 +72,7 @@ async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
         yield_now().await;
     }
-    // The store may have run it, for all that this node can know.
+    // The store may have run it; this node cannot know.
     until(&server, &["CLIENT", "LIST"], |message| message.contains("cmd=eval"));
     close_all(&server);
     assert!(first.await.is_unavailable());

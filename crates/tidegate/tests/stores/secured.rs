@@ -90,7 +90,7 @@ async fn asks_for_a_certificate(url: &str, (certificate, key): (&str, &str)) {
     decides(named.clone()).await;
     let answer = refused(nameless).await;
     assert!(matches!(&answer, StoreError::Unreachable(_)), "{url}: {answer:?}");
-    // A file that is no key is told of before anything is sent.
+    // A file that is no key is reported before anything is sent.
     named.tls_key = Some(certificate.into());
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let message = SharedGate::new(policy, named, |_| {}).unwrap_err().to_string();

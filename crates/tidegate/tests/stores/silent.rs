@@ -1,4 +1,5 @@
-//! A server that falls silent for one deadline, which opens no limit, and one that stays silent, which is an outage.
+//! A server that falls silent for one deadline, which opens no limit, and a server that stays silent, which is an
+//! outage.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

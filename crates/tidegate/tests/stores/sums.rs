@@ -190,7 +190,7 @@ struct Asked {
     tasks: JoinSet<Answered>,
 }
 
-/// Asks in all modes while a fault is caused and lifted, and sums what became of the units. The units are counted at
+/// Asks in all modes while a fault is caused and lifted, and sums the fate of the units. The units are counted at
 /// `store`.
 async fn sums(
     url: &str,

@@ -1,4 +1,4 @@
-//! Waiting for a limiter whose limit changes, that has none, or that is one of many keys.
+//! Waiting for a limiter whose limit changes, for a limiter without a limit, and for a key among many.
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn a_changed_limit_wakes_the_head() {
     assert_eq!([tasks[0].wakes(), tasks[2].wakes()], [1, 0]);
     settle(&mut tasks, &clock);
     assert!(tasks[0].is_over() && tasks[2].is_over(), "ten are there now");
-    // And one that can not be in time any more is told so when it learns of it.
+    // A waiter that cannot be admitted in time any more is refused when it learns of that.
     assert!(limiter.admits(5));
     let mut late = vec![Task::begun(limiter.acquire(4, ms(2)), &clock)];
     limiter.amend(Spec::new(AlgorithmKind::TokenBucket, 10, ms(100))).unwrap();

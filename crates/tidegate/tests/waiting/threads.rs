@@ -41,7 +41,7 @@ fn no_wakeup_is_lost_between_threads_that_wait_for_one_limiter() {
     }
 }
 
-/// The window never ends: exactly N are admitted, by whatever verb, and all others are told no.
+/// The window never ends: exactly N are admitted, by any verb, and all others are refused.
 #[test]
 fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
     let spec = Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(86_400));

@@ -1,4 +1,4 @@
-//! Waiting at a gate under plans, and under figures that requests bring.
+//! Waiting at a gate under plans, and under values that requests supply.
 
 use std::sync::{Arc, Mutex};
 
@@ -43,7 +43,7 @@ impl Planned {
         self.gate.check(&Request::new("default", &[Descriptor::new(ADA).cost(cost)]))
     }
 
-    /// A task that waits for so much, under the plan or figures of its own, polled once.
+    /// A task that waits for so much, under the plan or values of its own, polled once.
     fn begun<'g>(&'g self, cost: u64, own: Option<&'g RequestLimit>) -> Task<'g, Answer<'g>> {
         let acquire = async move {
             let descriptor = Descriptor::new(ADA).cost(cost);

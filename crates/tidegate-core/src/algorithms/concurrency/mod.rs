@@ -51,7 +51,8 @@ impl Concurrency {
     }
 
     /// Makes the permit of units taken now, after dropping those that have ended: they are out at no later reading,
-    /// because no reading counts as earlier than the units taken now. It leaves at the earliest when those do.
+    /// because no reading counts as earlier than the units taken now. It leaves at the earliest when the units taken
+    /// now do.
     fn permit(&self, state: &mut State, at: Timestamp, units: u64) -> Permit {
         state.permits.drop_ended(at);
         state.last = at;

@@ -152,7 +152,7 @@ impl Amend for LeakyQueue {
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         let rises = self.per_window > old.per_window || self.most_held > old.most_held;
-        // A closed limiter keeps all that was used.
+        // A closed limiter keeps all usage.
         state.convert(self.rate, old.rate, at, rises || self.per_window == 0);
     }
 

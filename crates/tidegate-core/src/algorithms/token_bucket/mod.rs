@@ -39,7 +39,7 @@ impl TokenBucket {
         let used = self.rate.units_ceil(state.whole(self.rate, at));
         let most = used.max(self.capacity).max(old.capacity);
         if used == 0 {
-            // All that was taken before has drained.
+            // All units taken before have drained.
             return state.past_mut().rule_changes(at, most, |most| self.counts_for(most));
         }
         // Where nothing drains, no units are taken that might come back, and those that are in use stay.
@@ -204,7 +204,7 @@ impl Amend for TokenBucket {
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         let rises = self.per_window > old.per_window || self.capacity > old.capacity;
-        // A closed limiter keeps all that was used.
+        // A closed limiter keeps all usage.
         state.convert(self.rate, old.rate, at, rises || self.per_window == 0);
         if (self.per_window, self.capacity) != (old.per_window, old.capacity) {
             self.note_limit(old, state, at);

@@ -12,7 +12,7 @@ use crate::store::{StoreError, StoreEvent};
 
 const LIMIT: u64 = 1_000_000;
 
-/// A rule with leases, and an exact one of 10 units.
+/// A rule with leases, and an exact rule of 10 units.
 fn layer() -> Leases<FakeStore> {
     let window = Spec::new(AlgorithmKind::FixedWindow, LIMIT, Duration::from_secs(3_600));
     let leased = RuleSpec::new("leased", window).key(["leased"]);

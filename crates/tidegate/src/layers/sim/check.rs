@@ -162,7 +162,7 @@ fn leases(plan: &Plan, history: &History) -> Result<(), String> {
         // A reset forgets leases, even if some are spent.
         let own = left.iter().filter(|((of, limiter), _)| *of == node && !is_reset(*limiter));
         let lost = own.map(|(_, units)| units.cast_unsigned()).sum::<u64>();
-        // A node that lives to the end has the time to give back all that still counts then.
+        // A node that lives to the end has the time to give back all units that still count then.
         let of_long = left.get(&(node, LONG)).copied().unwrap_or_default();
         let gives_all = plan.nodes[node].end.is_none() && !is_reset(LONG);
         if lost > account.no_reply || gives_all && of_long > 0 {

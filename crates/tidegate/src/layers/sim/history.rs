@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// The cause for which units that a request took are not told to its caller and do not come back.
+/// The cause for which units of a request neither reach its caller nor come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    /// The reply that told of them was lost.
+    /// Their reply was lost.
     Unanswered,
     /// They were to be given back, and the message was lost, or no message came through.
     NotUndone,

@@ -11,7 +11,7 @@ use crate::request::Origin;
 use crate::store::fake::Limiters;
 use crate::store::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
 
-/// A step that is sent, with all that belongs to it. The source of its origin is the number of its request.
+/// A step that is sent, with everything that belongs to it. The source of its origin is the number of its request.
 pub(super) struct SentStep {
     asks: Vec<KeyAsk>,
     verb: Verb,

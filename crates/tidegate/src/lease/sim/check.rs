@@ -8,7 +8,7 @@
 //!   the algorithm, and no request is refused for more than the leased units.
 //! - Each unit of a lease is spent or returned once at most, before the end of the lease, and under the rule that it was
 //!   taken by. Units that the books call spent were spent.
-//! - Units are conserved: each unit that the store took was told to a caller, or came back, or was lost for one cause.
+//! - Units are conserved: each unit that the store took reached a caller, or came back, or was lost for one cause.
 
 mod below;
 mod clock;
@@ -54,7 +54,7 @@ pub(super) struct Summary {
     /// Units of runs that lose no node, no data and no rule: admitted in the exact mode, and admitted with leases.
     pub(super) reference: u64,
     pub(super) admitted: u64,
-    /// Units that callers were told, and units that were lost, in the order of [`Why`].
+    /// Units that reached callers, and units that were lost, in the order of [`Why`].
     pub(super) answered: u64,
     pub(super) lost: [u64; Why::COUNT],
     /// Units of runs in which all nodes are asked alike: admitted by a single limiter, and admitted by the nodes.

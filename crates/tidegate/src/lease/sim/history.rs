@@ -1,4 +1,4 @@
-//! The history of a run: units that the store took and got back, units that callers were told and that each node spent,
+//! The history of a run: units that the store took and got back, units that reached callers and that each node spent,
 //! and units that were lost, with the cause.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// A lease: the node that asked for it, the number of starts of that node, and the ticket.
 pub(super) type GrantId = (usize, u64, u64);
 
-/// A request that a store decided, likewise.
+/// A request that a store decided, in the same form.
 pub(super) type RequestId = (usize, u64, u64);
 
 /// The purpose of units.
@@ -21,9 +21,9 @@ pub(super) enum Source {
 pub(super) enum What {
     /// The store took units for a request, which is admitted unless they are undone. The last client has no id.
     Taken { units: u64, by: Option<RequestId> },
-    /// A caller was told that a request is admitted, for which the store took these units.
+    /// A caller got the answer that a request is admitted, for which the store took these units.
     Answered { by: RequestId, units: u64 },
-    /// Units that the store took will neither be told to a caller nor come back.
+    /// Units that the store took will neither reach a caller nor come back.
     Missed { of: Source, units: u64, why: Why },
     /// The store got units back, as taken at `since`, of a request that no caller waited for any more.
     Undone { by: RequestId, units: u64, since: u64 },
@@ -36,8 +36,8 @@ pub(super) enum What {
     /// The units that the store counts as used, and the leased units that all nodes hold, after a request that the
     /// store admitted or refused.
     Stands { used: u64, held: u64, refused: bool },
-    /// A reservation turned out to need so many units less of those that a request took, or that were spent of a lease
-    /// at that time.
+    /// A reservation turned out to need so many units less than a request took, or than were spent of a lease at that
+    /// time.
     Unused { of: Source, at: u64, units: u64 },
     /// The store got units back of a reservation that was settled for less, as taken at `since`.
     Settled { of: Source, units: u64, since: u64 },
@@ -59,9 +59,9 @@ pub(super) enum What {
 /// The cause of a loss of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    /// The reply that told of them was lost on its way.
+    /// Their reply was lost on its way.
     Unanswered,
-    /// A late reply told of them, and its undo was lost on its way.
+    /// Their reply was late, and its undo was lost on its way.
     NotUndone,
     /// The node that they were taken for crashed, or ended before the store had them back.
     Crashed,

@@ -198,7 +198,7 @@ impl<'a> Node<'a> {
         self.up || self.leaves
     }
 
-    /// Asks for the next share, if one of this limiter has ended.
+    /// Asks for the next share, if a share of this limiter has ended.
     fn renew(&mut self, time: u64, key: usize, history: &mut History) -> Vec<Sent> {
         if self.leaves {
             return Vec::new();

@@ -256,7 +256,7 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
     Key { rules, terms, life }
 }
 
-/// The first limiter of a run that lasts, and one that belongs to a caller who asks too much.
+/// The first limiter of a run that lasts, and a limiter of a caller who asks too much.
 fn lasting(rng: &mut Rng) -> Vec<Key> {
     let algorithms = [
         AlgorithmKind::FixedWindow,

@@ -211,7 +211,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns whether a node receives a reply. Units that no copy of a reply tells of are lost.
+    /// Returns whether a node receives a reply. Units without a reply are lost.
     fn receives(&mut self, node: usize, begun: u64, reply: &Reply) -> bool {
         let (running, is_cut) = (self.is_running(node, begun), self.is_cut(node));
         let receives = running && !is_cut;

@@ -78,7 +78,7 @@ impl Budget {
         self.least_bytes.fetch_max(bytes, Relaxed);
     }
 
-    /// Sets the bytes that the largest limiter needs, in place of those under earlier rules.
+    /// Sets the bytes that the largest limiter needs, in place of earlier rules' bytes.
     pub(super) fn largest_needs(&self, bytes: usize) {
         self.least_bytes.store(bytes, Relaxed);
     }

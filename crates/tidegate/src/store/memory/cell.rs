@@ -3,7 +3,8 @@
 //! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
 //! a lock bit in the first, or an unpacked state under a lock. All run the same verbs on a copy. A change of the rule
 //! closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that is
-//! too large for the words, as a debt or one with an open reservation, is spilled: it lies next to them until it fits.
+//! too large for the words, such as a debt or a state with an open reservation, is spilled: it lies next to them until
+//! it fits.
 
 mod locked;
 mod pair;
@@ -124,7 +125,7 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
     }
 }
 
-/// Creates the cell under `rule` that follows a closed one with this state.
+/// Creates the cell under `rule` that follows a closed cell with this state.
 fn followed_under<R: Algorithm>(
     rule: &Rule,
     old: &R,

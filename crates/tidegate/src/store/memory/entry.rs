@@ -85,7 +85,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
     fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Preset;
 
-    /// Turns the limiter into one that leaves for a table whose limiters are under `rule`; `None` if it has no state.
+    /// Prepares the limiter to leave for a table whose limiters are under `rule`; `None` if it has no state.
     fn leave(self, rules: &Self::Rules, rule: &Rule) -> Option<Box<dyn Leaving>>;
 
     /// Returns the bytes that it would take under `rule`, the rule of a table that is to succeed its own.

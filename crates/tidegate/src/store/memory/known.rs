@@ -1,4 +1,4 @@
-//! A rule by its lineage: in force or removed, with its tables and those that succeed them when it changes.
+//! A rule by its lineage: in force or removed, with its tables and their successors when it changes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The words of a packed limiter, its chain locked: all that most steps over several limiters replace.
+//! The words of a packed limiter, its chain locked. Most steps over several limiters replace only these.
 
 use super::sync::{
     AtomicU32, AtomicU64,
@@ -29,7 +29,7 @@ impl Drop for Lock<'_> {
 /// The most words of a packed state.
 pub(super) const MOST_WORDS: usize = 6;
 
-/// The words of a limiter in any table of packed states, and those that a step leaves there.
+/// The words of a limiter in any table of packed states, and the words that a step leaves there.
 #[derive(Debug)]
 pub(super) struct LockedWords<'a> {
     /// Unlocks the chain.

@@ -1,4 +1,4 @@
-//! The migration of limiters that no step has asked, from the tables of a rule to those that succeed them.
+//! The migration of limiters that no step has asked, from the tables of a rule to their successors.
 
 use tidegate_core::{Field, RuleError, RuleErrors};
 

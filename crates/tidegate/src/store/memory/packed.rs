@@ -59,7 +59,7 @@ pub(super) struct Packed<R: Algorithm, const PLACES: usize = 3, const WORDS: usi
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
     /// The bytes that are counted for a limiter of more than one word: a line for the limiters that it has place for,
-    /// and half a line for those that are not full. Those of one word are bounded by their number.
+    /// and half a line for lines that are not full. Limiters of one word are bounded by their number.
     pub(super) const BYTES: usize = if WORDS > 1 { 96 / PLACES } else { 0 };
 
     pub(super) fn new(

@@ -11,7 +11,7 @@ use crate::step::Step;
 pub(crate) enum PerKey {
     /// Rules whose values come with requests.
     FromRequests,
-    /// All rules: each limiter is a node's share of one in a shared store.
+    /// All rules: each limiter is a node's share of a limiter in a shared store.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no store is shared"))]
     Shares {
         /// Makes the values of the overflow limiter from the values of its rule.

@@ -1,7 +1,7 @@
 //! The limiters of a store in a snapshot: written rule by rule, and taken over under the rules that are in force then.
 //!
 //! While they are written no policy is put in force, but decisions go on. A limiter of a rule that has changed since
-//! is carried over as a change of the policy does it.
+//! is carried over as by a change of the policy.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -205,7 +205,7 @@ impl<'s> Loading<'s> {
         })
     }
 
-    /// Gives the rule the lineage that it had, and limiters that know their values if it cannot be told under which
+    /// Gives the rule the lineage that it had, and limiters that know their values if it is not known under which
     /// override they come now. Returns whether the store has the rule, with the same key.
     fn prepare(&self, saved: &SavedRule) -> bool {
         let mut lineages = self.store.changing.lock().unwrap_or_else(PoisonError::into_inner);

@@ -160,7 +160,8 @@ fn settle_all(
     held.iter_mut().map(settle).collect()
 }
 
-/// Renews a permit of each limiter that is named one; returns whether all that are enforced are still out.
+/// Renews a permit of each limiter for which a token is given; returns whether the permits of all enforced limiters are
+/// still out.
 fn renew_all(held: &mut [LockedLimiter<'_>], at: Timestamp, step: impl Fn(usize) -> Step) -> bool {
     let renew = |one: &mut LockedLimiter<'_>| match step(one.place) {
         Step::Renew { token: Some(token) } => one.renew(at, token) | !one.is_enforced(),

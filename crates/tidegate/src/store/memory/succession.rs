@@ -15,7 +15,7 @@ use super::sync::{
 };
 use crate::step::Step;
 
-/// The number of a policy among those that a gate was given; the first has 0.
+/// The number of a policy among the policies that a gate was given; the first has 0.
 pub(crate) type GenerationNumber = u64;
 
 /// The generation in which a table that was superseded would be asked: there is none.

@@ -291,7 +291,7 @@ pub(crate) trait LockedLimiters {
     fn begin(&mut self, _at: Timestamp) {}
     /// Adds the limiters, each with its index in the request, to a list.
     fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>);
-    /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
+    /// Stores the limiters as the step left them, drops idle limiters, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
 }
 
@@ -343,7 +343,7 @@ impl DerefMut for LockedLimiter<'_> {
     }
 }
 
-/// The verbs of an algorithm on a locked limiter, and those that the store adds.
+/// The verbs of an algorithm on a locked limiter, and the verbs that the store adds.
 pub(crate) trait StoreVerbs: Verbs {
     /// Returns whether the limiter decided without room for its state.
     fn is_overflow(&self) -> bool;

@@ -53,7 +53,7 @@ impl Client {
     /// [`StoreError::Unreadable`] if a secret cannot be read, [`StoreError::Unreachable`] if the system starts
     /// no thread; nothing has begun then.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
-        // Secrets are read again for each connection; one that is missing from the start is an error.
+        // Secrets are read again for each connection; a secret that is missing from the start is an error.
         Access::of(&settings)?;
         let observer: Observer = Box::new(move |event| {
             // A panic of the observer must not end the thread.
@@ -184,8 +184,7 @@ impl Client {
     }
 }
 
-/// The result of a question; an error for one that was dropped because the store's thread has
-/// ended.
+/// The result of a question; an error if it was dropped because the store's thread has ended.
 pub(crate) fn heard(replied: Result<Replied, oneshot::error::RecvError>) -> Replied {
     replied.unwrap_or(Err(NoReply { error: StoreError::Away, late: None }))
 }

@@ -64,8 +64,8 @@ pub struct StoreCounts {
     /// Units that a limiter got back because a reply was late, or because another slot refused the request. Units
     /// are counted for each limiter that they were taken from, here and in the next fields.
     pub undone_units: u64,
-    /// Units of such requests that could not be given back, and that no caller got: the connection that brought the
-    /// reply was gone, its server did not take them back, the rule had changed, or a queue had assigned later slots.
+    /// Units of such requests that could not be given back, and that no caller got: the connection of the reply was
+    /// gone, its server did not take them back, the rule had changed, or a queue had assigned later slots.
     pub not_undone_units: u64,
     /// Units of late replies to requests that had been admitted without the store by then.
     pub late_units_admitted: u64,

@@ -57,7 +57,7 @@ const MOST_MOVES: u8 = 16;
 pub(super) struct Dispatcher {
     shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
-    /// All shards; in a cluster those that hold no slot any more are dropped once they are idle.
+    /// All shards; in a cluster, shards that hold no slot any more are dropped once they are idle.
     shards: RefCell<Vec<Rc<Shard>>>,
     /// The number of the next shard.
     number: Cell<usize>,

@@ -96,7 +96,7 @@ pub(crate) fn lease_key(prefix: &str, key: &[u8]) -> Vec<u8> {
 }
 
 /// The key of the record of a reservation: `{prefix}{digest}?reserved`, with the digest of its name, in a slot of its own.
-/// It differs from every limiter's key, and tells the name to no reader of keys.
+/// It differs from every limiter's key, and reveals the name to no reader of keys.
 pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
     format!("{prefix}{{{:x}}}?reserved", Sha256::digest(name)).into_bytes()
 }

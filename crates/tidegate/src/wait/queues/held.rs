@@ -54,7 +54,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
         fence(SeqCst);
     }
 
-    /// The queue of `key`, if anybody waits in it.
+    /// The queue of `key`, if any caller waits in it.
     pub(crate) fn queue(&self, key: &K) -> Option<&Queue> {
         self.all.as_ref()?.queues.get(key)
     }

@@ -48,7 +48,7 @@ impl Clock for TestClock {
     }
 }
 
-/// A decision as the models tell it.
+/// A decision in the form of the models.
 pub fn answered(decision: &Decision) -> Expected {
     Expected {
         allowed: decision.is_allowed(),

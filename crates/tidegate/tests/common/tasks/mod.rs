@@ -41,7 +41,7 @@ impl<'a, T> Task<'a, T> {
         task
     }
 
-    /// Polls it, woken or not; tells whether it is over.
+    /// Polls it, woken or not; returns whether it is over.
     pub fn poll(&mut self, clock: &ManualClock) -> bool {
         self.poll_at(|| clock.now())
     }

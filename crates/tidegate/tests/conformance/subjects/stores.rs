@@ -132,8 +132,8 @@ impl AnyGate for Nodes {
         })
     }
 
-    /// Replaces the policy of one node after another. Changes follow each other faster than nodes can tell which
-    /// of them came first, so each policy has a revision.
+    /// Replaces the policy of one node after another. Changes follow each other so fast that nodes cannot know their
+    /// order, so each policy has a revision.
     fn replace(&self, rules: Vec<RuleSpec>) {
         let revision = NonZero::new(self.revision.fetch_add(1, Relaxed)).unwrap();
         let policy = Policy::new((self.fitted)(rules)).unwrap().with_revision(revision);

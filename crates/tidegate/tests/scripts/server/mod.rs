@@ -34,7 +34,7 @@ impl Server {
     }
 }
 
-/// A connection, and how often it met what it must recover from.
+/// A connection, with counts of the replies that it recovers from.
 pub struct Client {
     connection: RefCell<Connection>,
     /// Limiters found under another rule.

@@ -64,7 +64,7 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
         while check(&near, "ada", 1).await.is_allowed() {
             admitted += 1;
         }
-        // A lease that was on its way may be lost as well, and one that this node holds.
+        // A lease that was on its way may be lost as well, and a lease that this node holds.
         let (least, most) =
             (LIMIT - 4 * LIMIT / 5, LIMIT + if is_level(algorithm) { 2 } else { 0 });
         assert!((least..=most).contains(&admitted), "{algorithm}: {admitted} of {LIMIT}");

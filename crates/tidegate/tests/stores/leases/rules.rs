@@ -152,7 +152,7 @@ async fn units_of_leases_are_not_given_back_for_ever_while_values_change() {
     let day = Duration::from_secs(86_400);
     let other = Spec::new(AlgorithmKind::FixedWindow, 2 * LIMIT, day);
     gate.amend("default", "fixed_window", other).unwrap();
-    // The server may have to be told the two scripts.
+    // The two scripts may have to be loaded into the server.
     let most = MOST_ASKED * gate.counts().leases_granted as usize + 2;
     let asked = newer.outpace(&proxy, "ada", most, || held(&gate) == 0).await;
     assert!((1..=most).contains(&asked), "{asked} times, at most {most}");

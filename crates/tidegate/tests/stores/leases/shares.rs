@@ -45,7 +45,7 @@ async fn until(holds: impl Fn() -> bool) {
     }
 }
 
-/// Takes all that is left through all nodes, and returns how many units that were.
+/// Takes all units left through all nodes, and returns their number.
 async fn take_all(gates: &[Arc<SharedGate>], least: u64) -> u64 {
     let (mut admitted, began) = (0, Instant::now());
     while admitted < least && began.elapsed() < LONG {

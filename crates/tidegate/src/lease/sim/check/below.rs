@@ -79,10 +79,10 @@ fn drained(rule: &Rule, time: u64) -> u64 {
 ///
 /// - If the window of a limit lasts longer than the run, at least 99 in 100 units can be had that can be had without
 ///   leases, with any faults and refusals; units lost with a message are lost in both runs.
-/// - Callers are told of at least nine tenths of what they are told of without leases, while messages are quick and none is
-///   lost. Otherwise they may be told later: units are held elsewhere, or are on their way back. Reservations of a level are
-///   the case in which the definition forbids that: under leases the units that they give back count as taken a life
-///   earlier.
+/// - At least nine tenths of the units that reach callers without leases reach them with leases, while messages are
+///   quick and none is lost. Otherwise they may come later: units are held elsewhere, or are on their way back.
+///   Reservations of a level are the case in which the definition forbids that: under leases the units that they give
+///   back count as taken a life earlier.
 pub(super) fn as_exact(
     plan: &Plan,
     history: &History,

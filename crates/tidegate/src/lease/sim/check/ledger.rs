@@ -16,9 +16,9 @@ struct Account {
     lost: u64,
 }
 
-/// Checks that for each lease and each request the units of one limiter are those that callers were told, that came back
-/// and that were lost. At the end no node holds any. Units of a lease are lost only with its node (`gone`) or with data of
-/// the store, or if they are given back too late; so neither refusals nor outages eat them.
+/// Checks for each lease and each request that the units of one limiter reached callers, came back or were lost. At the
+/// end no node holds any. Units of a lease are lost only with its node (`gone`) or with data of the store, or if they
+/// are given back too late; so neither refusals nor outages eat them.
 pub(super) fn adds_up(
     events: &[&Event],
     gone: &BTreeSet<(usize, u64)>,

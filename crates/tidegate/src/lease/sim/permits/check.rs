@@ -1,8 +1,10 @@
-//! The judge of a history of permits. It keeps its own list of those that are out, from the definition in SPEC.md.
+//! The judge of a history of permits. It keeps its own list of the permits that are out, from the definition in
+//! SPEC.md.
 //!
 //! - A permit is given only if its units and the units that are out fit in the limit. So never more are out by the
 //!   store's clock, and the units of a crashed holder come back at the end of their life.
-//! - A token is larger than all before it. The resource never takes a write of an earlier holder after one of a later.
+//! - A token is larger than all before it. The resource never takes a write of an earlier holder after a write of a
+//!   later holder.
 //! - A renewal answers whether the permit was out. It, a return, and whatever is repeated or late change nothing else.
 //! - The work that runs is within the limit, and one limit more for a life after each loss of data.
 

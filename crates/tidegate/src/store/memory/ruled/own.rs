@@ -84,7 +84,7 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         let Some(mut state) = self.entry.0.clone() else { return Micros::ZERO };
         let algorithm = &self.parameters.algorithm;
         let at = algorithm.advance(&mut state, now);
-        // Under other values all that was used may count.
+        // Under other values all usage may count.
         let eased_until = algorithm.past(&state).map_or(at, Past::eased_until);
         at.plus(algorithm.reset_after(&state, at)).max(eased_until).since(now)
     }

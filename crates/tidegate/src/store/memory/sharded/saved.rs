@@ -16,7 +16,7 @@ use crate::store::memory::table::{Restored, Save};
 
 /// The most limiters that are written under one lock.
 const AT_ONCE: usize = 32;
-/// Shards that are written by turns: a lock that is taken again immediately would keep those out who wait for it.
+/// Shards that are written in turn: a lock that is taken again immediately would keep out the threads that wait for it.
 const BY_TURNS: usize = 8;
 
 impl<E: Entry> Sharded<E> {

@@ -28,9 +28,9 @@ pub(super) struct Kept<E> {
 }
 
 impl<E: Entry> Kept<E> {
-    /// Counts the bytes it takes now; `claimed` more than before are counted already. Any step may change them, also one
-    /// that looks or is refused, because the state remembers a clock that steps back. Where they stay the same, nothing
-    /// that threads share is written.
+    /// Counts the bytes it takes now; `claimed` more than before are counted already. Any step may change them, even if
+    /// it looks or is refused, because the state remembers a clock that steps back. If they stay the same, nothing that
+    /// threads share is written.
     pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
         let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
         let bytes = bytes_beside_heap::<E>().saturating_add(heap);
@@ -109,7 +109,7 @@ impl<E: Entry> Shard<E> {
         }
     }
 
-    /// Looks at the next few limiters and drops those that are idle.
+    /// Looks at the next few limiters and drops idle limiters.
     pub(super) fn sweep(
         &mut self,
         rules: &E::Rules,

@@ -46,8 +46,8 @@ impl ThreadClock {
         real - self.stalled.get()
     }
 
-    /// The time that the thread has stood still so far. An instant of the real clock, minus this, is one of
-    /// this clock.
+    /// The time that the thread has stood still so far. An instant of the real clock, minus this, is an instant of this
+    /// clock.
     pub(super) fn stalled(&self) -> Duration {
         self.stalled.get()
     }

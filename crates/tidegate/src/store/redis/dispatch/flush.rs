@@ -60,8 +60,8 @@ impl Space {
     }
 }
 
-/// Makes calls of requests that wait for the same key: one of each row that can be merged, and one
-/// of each other request.
+/// Makes calls of requests that wait for the same key: one call of each row that can be merged, and one call of each
+/// other request.
 fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     let (mut calls, mut row) = (Vec::new(), Vec::new());
     for request in requests {
@@ -113,7 +113,7 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
 }
 
 /// Requests in the order in which they are decided, each with its repeats. No request is put before
-/// an earlier one that names one of its keys.
+/// an earlier request that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
     let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
     let mut last: ByKey<usize> = ByKey::default();

@@ -106,7 +106,7 @@ impl Pending {
         matches!(&*self.waits.borrow(), Waits::InTime(_))
     }
 
-    /// The reason why it gets no answer of a shard with this error: one that was not sent took nothing.
+    /// The reason why it gets no answer from a shard with this error: a request that was not sent took nothing.
     pub(super) fn unanswered(&self, error: &StoreError) -> StoreError {
         if self.is_queued() { StoreError::Away } else { error.clone() }
     }

@@ -10,10 +10,9 @@ use super::known::{Script, script};
 use super::reply::{NotAnAnswer, Reply};
 use super::step::Step;
 
-/// Several calls in one, decided in their order at one instant: replies and stored states are those
-/// of the calls sent one after another. A call that fails leaves the others as they are. It costs
-/// the server less than the single calls if they have a key in common, and more if they have
-/// none.
+/// Several calls in one, decided in their order at one instant: replies and stored states are the same as for calls
+/// sent one after another. A call that fails leaves the others as they are. It costs the server less than the single
+/// calls if they have a key in common, and more if they have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The script.

@@ -250,8 +250,8 @@ impl Call {
         Self::of_keys(Form::GivingBack, (keys, all.len()), arguments, at)
     }
 
-    /// Forgets limiters: nothing counts as used, and nothing that was taken before is given back. A bucket that begins
-    /// with fewer tokens becomes full, if it exists. The reply is the number of those that existed. The keys of
+    /// Forgets limiters: nothing counts as used, and units taken before are not given back. A bucket that begins with
+    /// fewer tokens becomes full, if it exists. The reply is the number of limiters that existed. The keys of
     /// `records`, of the limiters' leases, are removed with them.
     #[must_use]
     pub fn reset(keys: Vec<Vec<u8>>, records: Vec<Vec<u8>>, at: Option<Timestamp>) -> Self {
@@ -323,7 +323,7 @@ impl Call {
         matches!(self.step, Step::Decide | Step::Ask | Step::Peek | Step::Lease)
     }
 
-    /// Removes limiters and all that is known of them. The reply is the number of those that existed.
+    /// Removes limiters and all data about them. The reply is the number of limiters that existed.
     #[must_use]
     pub fn remove(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
         (Script::new(text::REMOVE.to_owned()), keys)

@@ -41,7 +41,7 @@ pub struct Limiter<'a> {
     pub(super) among: Option<Among<'a>>,
 }
 
-/// The origin of a limiter's values, which may differ from those that it was written under.
+/// The origin of a limiter's values, which may differ from the values that it was written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The rule itself.

@@ -11,8 +11,8 @@ use crate::step::Values;
 pub struct NewerValues(pub(super) Vec<Option<Written>>);
 
 impl NewerValues {
-    /// Reads the values that begin each state; those that are not older than the limiter's own decide.
-    /// `None` if there are none.
+    /// Reads the values that begin each state; values that are not older than the limiter's own decide. `None` if there
+    /// are none.
     pub(super) fn newer(limiters: &[Limiter<'_>], state_prefixes: &[&[u8]]) -> Option<Self> {
         let newer = limiters.iter().zip(state_prefixes).map(|(one, prefix)| {
             let written = Written::read(prefix, one.rule)?;

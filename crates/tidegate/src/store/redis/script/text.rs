@@ -25,7 +25,7 @@ pub(super) fn of(id: Id) -> String {
         files.extend([MULDIV, BAR]);
     }
     files.extend(id.amends.then_some(AMEND));
-    // The record of a lease has all that is known of its units.
+    // The record of a lease has all data about its units.
     let settles = id.settles && id.runner != Runner::Lease;
     files.extend(settles.then_some(GIVE_BACK));
     files.extend(algorithms(id.kinds, |script| script.text));

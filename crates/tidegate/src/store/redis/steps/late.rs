@@ -265,8 +265,8 @@ impl RedisStore {
         reply
     }
 
-    /// Counts the units of a step that were given back, and those that were not. Of a queue only the last slot comes
-    /// back.
+    /// Counts the units of a step that were given back, and the units that were not. Only the last slot of a queue
+    /// comes back.
     fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
         let is_queue = |ask: &KeyAsk| {
             ask.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())

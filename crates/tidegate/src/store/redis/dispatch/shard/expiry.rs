@@ -11,8 +11,8 @@ use crate::store::redis::dispatch::pending::Pending;
 
 /// The time that many requests are remembered.
 const LATELY: Duration = Duration::from_secs(1);
-/// Deadlines of silence after which a shard is unavailable; the second number is for one that was
-/// asked much lately.
+/// Deadlines of silence after which a shard is unavailable; the second number is for a shard that was asked much
+/// lately.
 const PATIENCE: (u32, u32) = (3, 20);
 /// Most requests that may wait for a suspect shard and are decided as though it were unavailable.
 const FEW_REQUESTS: usize = 4;
@@ -93,8 +93,8 @@ impl Shard {
         state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4
     }
 
-    /// Returns whether more than a few requests wait: for a server that is short of processor time as likely
-    /// as for one that is gone, so no limit may open for them.
+    /// Returns whether more than a few requests wait: the server may be short of processor time, or gone, so no limit
+    /// may open for them.
     fn has_many(&self, state: &State) -> bool {
         state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
     }
