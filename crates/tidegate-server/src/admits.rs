@@ -4,7 +4,7 @@ use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec}
 
 const LIMIT: u64 = 3;
 
-/// Panics if requests of a caller are admitted more often than a rule allows that is keyed by what the caller sends.
+/// Panics if requests of a caller are admitted more often than a rule allows whose key is the caller's input.
 pub(crate) fn no_more_than_the_limit(request: &Request<'_>) {
     for descriptor in request.descriptors() {
         let names = descriptor.entries().iter().map(|(name, _)| *name);

@@ -63,7 +63,7 @@ pub(crate) struct Configuration {
     file: Option<PathBuf>,
     read: Box<Read>,
     level: LevelSwitch,
-    /// Locked by one change at a time; the hash of what was tried last, text or error.
+    /// Locked by one change at a time; the hash of the last attempt, text or error.
     changing: Mutex<u128>,
     /// Locked only for moments.
     loaded: Mutex<Arc<Loaded>>,
@@ -155,7 +155,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// The difference between what is in force and another text.
+    /// The difference between the configuration in force and another text.
     fn diff(&self, candidate: &Candidate) -> PolicyDiff {
         let server = [&*self.loaded().server, &*candidate.server];
         PolicyDiff::between(&self.limiters.policy(), &candidate.policy).with_section(
@@ -211,7 +211,7 @@ pub(crate) fn needs_restart(field: &str) -> bool {
     field != LOG_LEVEL
 }
 
-/// The changes on one line, not more than so many.
+/// The changes on one line, at most [`MOST_NAMED`].
 fn brief(diff: &PolicyDiff) -> String {
     let text = diff.to_string();
     let mut lines: Vec<_> = text.lines().take(MOST_NAMED).collect();

@@ -1,4 +1,4 @@
-//! Counts of what the listeners did since the start: connections, requests by outcome, and how long they took.
+//! Counts of the listeners since the start: connections, requests by outcome, and their times.
 
 mod reloads;
 mod snapshots;
@@ -41,7 +41,7 @@ impl Outcome {
     pub(crate) fn of(answer: &Answer<'_>) -> Self {
         match answer {
             answer if answer.is_allowed() => {
-                // Of a rule that is open without the store nothing is in the answer.
+                // The answer has nothing of a rule that is open without the store.
                 let is_unlimited = answer.is_unlimited() && !answer.is_degraded();
                 if is_unlimited { Self::Unlimited } else { Self::Allowed }
             }

@@ -38,7 +38,7 @@ impl NewFile {
         self.new.as_file_mut()
     }
 
-    /// Puts what was written on disk, and then in place.
+    /// Syncs the written content to disk, and then puts it in place.
     ///
     /// # Errors
     /// Returns the error of the write. The old file stays in place then.

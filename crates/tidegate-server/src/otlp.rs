@@ -1,7 +1,8 @@
 //! Spans of the requests that belong to a trace of their callers (W3C Trace Context), sent over OTLP.
 //!
 //! A request whose `traceparent` says that its trace is sampled gets a span of its own in that trace; no other request
-//! gets one, so callers choose what is traced. RESP carries no context. Without the feature `otlp` there are no spans.
+//! gets one, so callers choose the traced requests. RESP carries no context. Without the feature `otlp` there are no
+//! spans.
 
 #[cfg(not(feature = "otlp"))]
 mod none;
@@ -23,7 +24,7 @@ pub(crate) struct Endpoint(String);
 /// Reads the address of a collector.
 ///
 /// # Errors
-/// Returns what was expected.
+/// Returns the expected text.
 pub(crate) fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
     let expected = "expected the address of a collector that speaks OTLP over gRPC in clear text, such as \
                     http://127.0.0.1:4317";

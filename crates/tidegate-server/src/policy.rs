@@ -44,7 +44,7 @@ impl Wrong {
     }
 }
 
-/// Displays as on a terminal: at most so many errors, with bounded lines.
+/// Displays as on a terminal: a bounded number of errors, with bounded lines.
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -12,8 +12,8 @@ const GROUP_WRITES: u32 = 0o020;
 /// Warns of a file that more users may read or write than is seldom meant. `flag` names it.
 ///
 /// # Errors
-/// Returns what is expected if every user of the machine may write it. A file that is not there, or is none, such as a
-/// pipe, is not judged.
+/// Returns the expected permissions if every user of the machine may write it. A file that is not there, or is none,
+/// such as a pipe, is not judged.
 pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
     let Some(mode) = mode(file).ok().flatten() else { return Ok(()) };
     let shown = file.display();
@@ -32,7 +32,7 @@ pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The permissions of a file; none for what is no file.
+/// The permissions of a file; none if it is not a regular file.
 #[cfg(unix)]
 fn mode(file: &Path) -> io::Result<Option<u32>> {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! The file that keeps what was used across restarts: read at the start, written every so often and at the end.
+//! The file that keeps used units across restarts: read at the start, written every so often and at the end.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
@@ -210,7 +210,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Lets only this user read what is created.
+/// Lets only this user read a created file.
 #[cfg(unix)]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;

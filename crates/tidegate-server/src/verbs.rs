@@ -73,7 +73,7 @@ impl PublicVerbs {
     /// Reads names that are separated by commas.
     ///
     /// # Errors
-    /// Returns what was expected in place of an unknown name.
+    /// Returns the expected names in place of an unknown name.
     pub(crate) fn parse(names: &str) -> Result<Self, String> {
         names.split(',').map(verb).collect()
     }
@@ -102,7 +102,7 @@ impl subtle::ConditionallySelectable for PublicVerbs {
 /// Reads the name of a verb.
 ///
 /// # Errors
-/// Returns what was expected.
+/// Returns the expected text.
 pub(crate) fn verb(name: &str) -> Result<PublicVerb, String> {
     PublicVerb::from_str(name, false).map_err(|_| {
         let all: Vec<_> = PublicVerb::value_variants().iter().map(|verb| verb.name()).collect();

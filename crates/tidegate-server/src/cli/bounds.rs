@@ -22,8 +22,8 @@ const MEMORY: RangeInclusive<u64> = 64 << 10..=1 << 40;
 #[command(next_help_heading = "Bounds")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Open connections of each listener, 1 to 1000000, by default 10000; fewer if the process may
-    /// not open so many files. More wait in the queue of the system
+    /// Open connections of each listener, 1 to 1000000, by default 10000; fewer if the process may not open as many
+    /// files. More wait in the queue of the system
     #[arg(long, value_name = "N", env = "TIDEGATE_MAX_CONNECTIONS", allow_negative_numbers = true, value_parser = connections, hide_short_help = true)]
     max_connections: Option<u32>,
 

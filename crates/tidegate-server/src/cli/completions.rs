@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Print what a shell needs to complete commands and flags
+/// Print the script with which a shell completes commands and flags
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidegate completions bash > /etc/bash_completion.d/tidegate

@@ -28,7 +28,7 @@ const ADMIN_READ_TOKEN: &str = "TIDEGATE_ADMIN_READ_TOKEN";
 /// The variables with tokens: the tokens that a server accepts, and the token that a command presents.
 pub(super) const TOKENS: [&str; 5] =
     [TOKEN, ADMIN_TOKEN, ADMIN_READ_TOKEN, CLIENT_TOKEN, OPERATOR_TOKEN];
-/// The token of a command that asks as a client. It has another name than what a server takes, so that it can be
+/// The token of a command that asks as a client. Its name differs from the name of a server's token, so that it can be
 /// exported without changing who may ask a server.
 pub(super) const CLIENT_TOKEN: &str = "TIDEGATE_CLIENT_TOKEN";
 /// The token of a command that asks as an operator.
@@ -374,7 +374,7 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
 /// Refuses a listener beyond this machine that lets anybody change limits or rules, or read them.
 ///
 /// # Errors
-/// Returns what is expected.
+/// Returns the expected setting.
 pub(super) fn check_open(
     option: &str,
     at: SocketAddr,

@@ -99,8 +99,7 @@ pub(super) fn named(trace: &Path) -> String {
     }
 }
 
-/// Passes every event to `decide`, on a thread of its own, and what it returns to `record`, with a
-/// bar on a terminal.
+/// Passes every event to `decide`, on a thread of its own, and the result to `record`, with a bar on a terminal.
 pub(super) fn each<D: Send>(
     mut sorted: Sorted,
     decide: impl Fn(&Event<'_>) -> Result<D, Failure> + Send,

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 /// Prints or writes the pages of `command`.
 pub(crate) fn run(args: &Args, command: Command) -> Result<ExitCode, Failure> {
-    // A page has room for what the short help leaves out.
+    // A page has room for the flags that the short help leaves out.
     let command = command.mut_subcommands(|one| one.mut_args(|arg| arg.hide_short_help(false)));
     let failed = |error| Failure::new(format!("can not write the manual: {error}"));
     match &args.dir {

@@ -143,7 +143,7 @@ impl Listener {
         Err(self.refused(status, serde_json::from_str(&text).ok().as_ref()))
     }
 
-    /// Why an answer is not what the command has asked for.
+    /// The reason why an answer is not the expected answer.
     fn refused(&self, status: StatusCode, json: Option<&Value>) -> Failure {
         let (url, field) = (self.connection.url(), |name| json?.get(name)?.as_str());
         let Some(_) = field("type").filter(|kind| kind.starts_with(PROBLEM)) else {

@@ -85,8 +85,8 @@ pub(super) fn complete(
     Ok(name.iter().cloned().chain(flags).chain(rest.iter().cloned()).collect())
 }
 
-/// The error of words that were refused because of a variable: its name, and what was expected.
-/// `given` begins with the name of the command. `None` if the words themselves are at fault.
+/// The error of words that were refused because of a variable: its name, and the expected text. `given` begins with the
+/// name of the command. `None` if the words themselves are at fault.
 pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) -> Option<Failure> {
     let refused = error.get(ContextKind::InvalidArg)?.to_string();
     let arg = command.get_arguments().find(|arg| arg.to_string() == refused)?;

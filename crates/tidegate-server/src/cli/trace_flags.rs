@@ -72,7 +72,7 @@ impl TraceFlags {
         self.traces.iter().map(|path| Source::open(path).map_err(Failure::new)).collect()
     }
 
-    /// `options` with what the flags say.
+    /// `options` with the values of the flags.
     pub(super) fn options<'a>(&self, options: Options<'a>) -> Result<Options<'a>, Failure> {
         let client = match (self.trusted_proxy.as_slice(), self.forwarded_field) {
             ([], _) => Ok(ClientAddress::peer()),

@@ -42,8 +42,8 @@ impl Reloads {
         self.ended(Some(error));
     }
 
-    /// Counts a configuration that a client brought and that was refused: the file and what is in
-    /// force still agree.
+    /// Counts a configuration that a client brought and that was refused: the file and the configuration in force still
+    /// agree.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Relaxed);
     }

@@ -46,8 +46,8 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         !writes.bytes.is_empty() || !writes.is_flushed
     }
 
-    /// Sends what was written, as far as the stream takes it now. The task of `cx` is woken when the stream takes more,
-    /// and when it fails: the next write or flush of the connection returns the error.
+    /// Sends the written bytes, as far as the stream takes them now. The task of `cx` is woken when the stream takes
+    /// more, and when it fails: the next write or flush of the connection returns the error.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let mut writes = self.writes();
         if let Poll::Ready(Err(error)) = writes.send(cx) {
@@ -141,7 +141,7 @@ mod tests {
     struct Notes {
         writes: Vec<Vec<u8>>,
         most: usize,
-        /// True if it holds back what it has taken, as a stream of TLS whose socket is full.
+        /// True if it holds back the bytes that it has taken, as a stream of TLS whose socket is full.
         holds: bool,
         is_shut: bool,
     }

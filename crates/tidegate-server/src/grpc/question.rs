@@ -86,8 +86,7 @@ impl<'e> Question<'e> {
         all.filter(move |(_, back)| **back == gives_back).map(|(one, _)| *one)
     }
 
-    /// Puts what belongs to each charge and to each refund in the order of the message; `none` stands
-    /// for what is missing.
+    /// Puts the items of the charges and of the refunds in the order of the message; `none` stands for missing items.
     pub(super) fn in_order<T>(
         &self,
         charges: impl IntoIterator<Item = T>,

@@ -90,7 +90,7 @@ pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secre
     Routes::new(Arc::new(limiters), choices, clients, bounds)
 }
 
-/// Routes that refuse what they do not understand, as by default.
+/// Routes that refuse requests that they do not understand, as by default.
 pub(super) fn refusing_routes(bounds: Bounds) -> Routes {
     let limiters = Limiters::of(Policy::default()).unwrap();
     Routes::new(Arc::new(limiters), Choices::default(), Clients::default(), bounds)

@@ -153,8 +153,8 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
     Ok(fields)
 }
 
-/// The answers to a batch, in order. Their bodies contain what the status and header fields of a
-/// single answer would.
+/// The answers to a batch, in order. Their bodies contain the values that a single answer has in its status and header
+/// fields.
 pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
@@ -175,8 +175,8 @@ pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
     Ok(of_json(body))
 }
 
-/// A value as JSON, with status 200, without what a terminal obeys, because it may repeat texts of callers. It must not
-/// be cached, because it is valid only for an instant.
+/// A value as JSON, with status 200, without characters that control a terminal, because it may repeat texts of
+/// callers. It must not be cached, because it is valid only for an instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
     let text = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
     Ok(of_json(printable::json(&text).into_owned().into_bytes()))

@@ -19,7 +19,7 @@ pub(super) struct App {
 }
 
 impl App {
-    /// Creates the state of a service of some limiters; operators have so many connections.
+    /// Creates the state of a service of some limiters; `connections` is the number for operators.
     pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
         let (streams, latest) = (Streams::within(connections), Arc::default());

@@ -13,9 +13,9 @@ use super::message::{Content, Events, Response};
 use super::problem::{Kind, Problem};
 use crate::listener::Role;
 
-/// The most streams of events that are open at a time.
+/// The largest number of streams of events that are open at a time.
 const MOST_STREAMS: usize = 32;
-/// The part of them, and of the connections of the listener, that streams leave to others: one of so many.
+/// Streams leave one in this many, of themselves and of the connections of the listener, to others.
 const LEFT: usize = 4;
 /// Writes that the connection has not taken yet. A task with more to write waits for the reader.
 const UNSENT: usize = 1;
@@ -83,7 +83,7 @@ impl Sink {
 pub(super) struct Gone;
 
 impl Streams {
-    /// No stream is open yet at a listener of so many connections. Streams leave some of the connections to
+    /// No stream is open yet at a listener of this many connections. Streams leave some of the connections to
     /// operators who change limits.
     pub(super) fn within(connections: u32) -> Self {
         let connections = connections as usize;

@@ -25,7 +25,7 @@ pub(crate) fn judge(body: &[u8]) {
     }
 }
 
-/// A problem is readable, and contains what was expected.
+/// A problem is readable, and contains the expected text.
 fn judge_problem(problem: &Problem) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();

@@ -20,7 +20,7 @@ pub(super) enum Content {
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// Creates a stream of what is sent to `unsent`.
+    /// Creates a stream of the events that are sent to `unsent`.
     pub(super) fn new(unsent: mpsc::Receiver<Bytes>) -> Self {
         Self(unsent)
     }

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(rows.collect::<BTreeSet<_>>(), families());
     }
 
-    /// The names that a text uses, without what a histogram adds to its name.
+    /// The names that a text uses, without the suffixes of a histogram.
     fn used(text: &str) -> BTreeSet<String> {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let names =

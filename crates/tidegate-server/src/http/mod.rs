@@ -56,7 +56,8 @@ use connection::Http;
 pub(crate) struct Service(Arc<App>);
 
 impl Service {
-    /// Serves `limiters`, which other listeners may share; the listener of operators has so many connections.
+    /// Serves `limiters`, which other listeners may share; `of_operators` is the number of connections of the listener
+    /// for operators.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds, of_operators: u32) -> Self {
         Self(Arc::new(App::new(limiters, bounds, of_operators)))
     }

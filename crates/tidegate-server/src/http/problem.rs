@@ -1,4 +1,4 @@
-//! Errors of requests: `application/problem+json` (RFC 9457) with what was expected.
+//! Errors of requests: `application/problem+json` (RFC 9457) with the expected text.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};

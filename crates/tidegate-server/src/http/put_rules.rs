@@ -34,7 +34,7 @@ struct Changed<'a> {
     diff: &'a PolicyDiff,
 }
 
-/// Puts the body in force, or with `?dry_run=1` answers what it would change.
+/// Puts the body in force, or with `?dry_run=1` answers the changes that it would make.
 pub(super) async fn put(
     app: &App,
     configuration: Arc<Configuration>,
@@ -66,7 +66,7 @@ pub(super) async fn put(
     answer::made_apart(put).await
 }
 
-/// The answer; without the single rules if it would be longer than what was claimed.
+/// The answer; without the single rules if it would be longer than its claim.
 fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<Response, Problem> {
     let mut response = shown(&diff, dry_run)?;
     if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {

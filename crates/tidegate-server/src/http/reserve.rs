@@ -59,7 +59,7 @@ enum Actual {
     Each(Vec<u64>),
 }
 
-/// Answers as a check, and keeps what it took under an id.
+/// Answers as a check, and keeps the taken units under an id.
 pub(super) async fn reserve(app: &App, request: Request) -> Result<Response, Problem> {
     let done = reserve_counted(app, request).await;
     done.inspect_err(|_| app.counts().count(Outcome::Error))

@@ -17,7 +17,7 @@ const MOST: usize = 1_000;
 #[derive(Serialize)]
 struct Keys {
     by: By,
-    /// One in so many decisions was looked at.
+    /// One in this many decisions was sampled.
     sampled_one_in: u32,
     since_us: u64,
     keys: Vec<Top>,

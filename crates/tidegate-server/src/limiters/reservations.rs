@@ -64,7 +64,7 @@ impl Reservations {
         Self::new(64 << 20)
     }
 
-    /// Room for so many bytes of reservations.
+    /// Room for this many bytes of reservations.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self::with_clock(most_bytes, SystemClock::new())
     }
@@ -247,7 +247,7 @@ impl<C: Clock> Reservations<C> {
         Ok(are_out)
     }
 
-    /// The open reservations that end first, at most so many.
+    /// The open reservations that end first, at most `most`.
     pub(crate) fn list(&self, policy: &Policy, most: usize) -> Vec<Listed> {
         let open = {
             let mut table = self.table();

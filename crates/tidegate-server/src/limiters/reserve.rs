@@ -23,7 +23,7 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl Limiters {
-    /// Gives reservations so many bytes of memory.
+    /// Gives reservations this many bytes of memory.
     pub(crate) fn with_reservation_bytes(self, bytes: usize) -> Self {
         Self { reservations: Reservations::new(bytes), ..self }
     }
@@ -51,8 +51,8 @@ impl Limiters {
         Ok(Reserved { answer, reservation })
     }
 
-    /// Settles a reservation for what it did cost: one number for each descriptor, or one for all. It is settled
-    /// once, also if this future is dropped. If the store does not answer and was not asked, it is settled as soon as the
+    /// Settles a reservation for its actual cost: one number for each descriptor, or one for all. It is settled once,
+    /// also if this future is dropped. If the store does not answer and was not asked, it is settled as soon as the
     /// store does.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl Limiters {
         self.reservations.drop_open(id)
     }
 
-    /// The open reservations that end first, at most so many.
+    /// The open reservations that end first, at most `most`.
     pub(crate) fn list_reservations(&self, most: usize) -> Vec<Listed> {
         self.reservations.list(&self.policy(), most)
     }

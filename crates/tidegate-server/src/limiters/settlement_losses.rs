@@ -1,5 +1,5 @@
-//! Units of reservations that were settled and did not come back, or were not taken: counted by cause, and a line of the
-//! log a minute for what is cut off.
+//! Units of reservations that were settled and did not come back, or were not taken: counted by cause, and a line of
+//! the log a minute for units that are cut off.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -26,7 +26,7 @@ impl Default for SettlementLosses {
 }
 
 impl SettlementLosses {
-    /// Counts what a settlement lost.
+    /// Counts the units that a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
         for one in answer.unreached() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);

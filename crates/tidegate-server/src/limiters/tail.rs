@@ -80,7 +80,7 @@ impl Tail {
         Self { clock: SystemClock::new(), readers, changing }
     }
 
-    /// Gives a reader at most so many decisions a second from now on.
+    /// Gives a reader at most this many decisions a second from now on.
     ///
     /// # Errors
     /// Returns an error if that is no rate.

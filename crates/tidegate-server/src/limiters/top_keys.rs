@@ -11,7 +11,7 @@ use tidegate_lab::space_saving::{Counter, SpaceSaving};
 
 use super::key_label::{KeyLabel, descriptor, fingerprint};
 
-/// One in so many decisions is sampled, on average.
+/// One in this many decisions is sampled, on average.
 pub(crate) const ONE_IN: u32 = 16;
 /// The length of a period, in microseconds; the counts cover this period and the previous period.
 const PERIOD_US: u64 = 60_000_000;
@@ -60,7 +60,7 @@ pub(crate) struct Top {
 }
 
 impl TopKeys {
-    /// Counts so many keys at a time, of each kind and in each period.
+    /// Counts up to `capacity` keys at a time, of each kind and in each period.
     pub(super) fn new(capacity: usize) -> Self {
         let clock = SystemClock::new();
         let counts =

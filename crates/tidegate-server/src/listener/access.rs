@@ -91,7 +91,7 @@ impl Access {
     }
 }
 
-/// An operator: where it asks from, with which certificate and token, and what it may do.
+/// An operator: its address, its certificate and token, and its role.
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     peer: Peer,

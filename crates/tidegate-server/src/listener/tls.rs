@@ -45,9 +45,8 @@ impl Tls {
     /// TLS 1.2 and 1.3 with these files.
     ///
     /// # Errors
-    /// Returns the file that cannot be used, the reason, and what was expected: a file cannot be
-    /// read, is not PEM, is empty, has expired, or a key belongs to another certificate or may be
-    /// written by every user.
+    /// Returns the file that cannot be used, the reason, and the expected content: a file cannot be read, is not PEM,
+    /// is empty, has expired, or a key belongs to another certificate or may be written by every user.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })

@@ -45,7 +45,7 @@ impl Span {
         is_sampled.then(|| Self(builder().start_with_context(tracer, &caller)))
     }
 
-    /// Says what was decided. No attribute holds an entry of the request.
+    /// Sets the decision as attributes. No attribute holds an entry of the request.
     pub(crate) fn end(&mut self, domain: &str, answer: &Answer<'_>) {
         let span = &mut self.0;
         span.set_attribute(KeyValue::new("tidegate.domain", domain.to_owned()));
@@ -95,7 +95,7 @@ impl Exporter {
         Ok(Some(Self(provider)))
     }
 
-    /// Sends what is left, within some seconds.
+    /// Sends the remaining spans, within some seconds.
     pub(crate) fn end(self) {
         if let Err(error) = self.0.shutdown() {
             tracing::warn!(%error, "the last spans were not sent");

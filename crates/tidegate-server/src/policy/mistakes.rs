@@ -10,7 +10,7 @@ const MOST_SHOWN: usize = 100;
 const LINE_CHARS: usize = 600;
 /// The number of characters that are kept of the beginning of a cut line, which has the position.
 const BEGINNING: usize = 400;
-/// The number of characters that are kept of its end, which says what was expected.
+/// The number of characters that are kept of its end, which has the expected text.
 const END: usize = LINE_CHARS - BEGINNING - 1;
 
 /// The first errors, and the number of all if there are more.

@@ -48,7 +48,7 @@ impl Verb {
     }
 }
 
-/// An argument of a command, for clients that complete what is typed.
+/// An argument of a command, for clients that complete typed commands.
 #[derive(Debug)]
 pub(super) struct Argument {
     pub(super) name: &'static str,

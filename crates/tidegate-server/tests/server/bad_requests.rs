@@ -1,4 +1,4 @@
-//! Every kind of bad request gets a problem that names the error and what was expected.
+//! Every kind of bad request gets a problem with the error and the expected text.
 
 use std::io::{Read, Write};
 

@@ -267,7 +267,7 @@ async fn an_operator_names_a_key_of_bytes_everywhere() {
     printed(run(&["reset", r"user=j\xfcrgen", "--domain", "edge", "--admin", &admin, "--yes"]));
     assert_eq!(peek(r"j\xfcrgen"), 3);
     assert!(over_grpc(&channel, b"j\xfcrgen").await);
-    // The text of an answer of the server is what it takes.
+    // The server accepts the text of its own answers.
     let text = key_text(b"j\xfcrgen");
     assert_eq!(*key_bytes(&text), *b"j\xfcrgen");
     let body = serde_json::json!({"domain": "edge", "descriptor": {"user": text}}).to_string();

@@ -1,6 +1,6 @@
 //! Five servers over one Redis share one hot limit: one is stopped and continued, one is killed, one comes later, one
-//! is cut off from the store, and the wall clock of one steps by an hour. No interval of what they admitted holds more than the
-//! bound, by one clock of the machine.
+//! is cut off from the store, and the wall clock of one steps by an hour. No interval of their admissions holds more
+//! than the bound, by one clock of the machine.
 //!
 //! With `TIDEGATE_LONG` it takes twenty seconds for each mode, and `TIDEGATE_PICTURE` names a file for a picture of the
 //! leased one.

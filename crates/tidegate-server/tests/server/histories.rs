@@ -110,7 +110,7 @@ impl Caller {
 enum Meets {
     One,
     Two,
-    /// Of so many users.
+    /// Only the limiter of its user, who is one of this many.
     Own(u64),
 }
 
@@ -204,7 +204,7 @@ impl Asked {
     }
 }
 
-/// Reads so many replies of maps.
+/// Reads this many replies of maps.
 async fn read_replies(
     connection: &mut TcpStream,
     count: usize,

@@ -1,4 +1,4 @@
-//! A server with leases: operators see them, and a server that is stopped gives back what it holds.
+//! A server with leases: operators see them, and a server that is stopped gives back the units that it holds.
 
 use serde_json::Value;
 

@@ -28,7 +28,7 @@ async fn admitted(server: &Server, domain: &str) -> u64 {
     admitted
 }
 
-/// Two of three servers that are left share what is left once the third is gone, however it went.
+/// When one of three servers is gone, the other two share the remaining units, however it went.
 #[tokio::test]
 async fn three_servers_share_a_limit_and_of_one_that_is_gone_nothing_is_kept_back() {
     for (signal, left) in [("TERM", [5, 5]), ("KILL", [3, 4])] {

@@ -218,7 +218,7 @@ async fn top_is_printed_once_where_there_is_no_terminal() {
     );
 }
 
-/// A key that would be a line of its own, and would turn what comes after it.
+/// A key that would be a line of its own, and would reverse the text after it.
 const FORGED: &str =
     "eve\n00:00:00.000 allowed default/per-user user=ada\u{2028}\u{85}\r\u{61c}\u{202e}";
 

@@ -21,7 +21,7 @@ pub(crate) const ANY_PORTS: [&str; 8] = [
     "127.0.0.1:0",
 ];
 
-/// A server that runs, and what it printed at start.
+/// A server that runs, and its output at the start.
 pub(crate) struct Server {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
@@ -74,7 +74,7 @@ impl Server {
         Self::spawn(command, None, &[])
     }
 
-    /// The rules that are built in, in a process that may open so many files.
+    /// The rules that are built in, in a process that may open this many files.
     pub(crate) fn with_file_handles(handles: u32) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {handles} && exec \"$0\" \"$@\""), BINARY]);

@@ -266,7 +266,7 @@ fn own_address() -> Option<Ipv4Addr> {
     }
 }
 
-/// So many that the answer to the change would be longer than what a connection may keep.
+/// So many rules that the answer to the change would be longer than a connection may keep.
 #[tokio::test]
 async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is() {
     const RULES: usize = 45_000;

@@ -16,7 +16,7 @@ fn printed(algorithm: AlgorithmKind) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a shell line over a store, with the binary on the path, and returns what it prints.
+/// Runs a shell line over a store, with the binary on the path, and returns its output.
 fn shell(line: &str, store: &Store) -> String {
     let folder = Path::new(BINARY).parent().unwrap().display().to_string();
     let path = format!("{folder}:{}", env::var("PATH").unwrap_or_default());

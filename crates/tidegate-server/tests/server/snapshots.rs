@@ -48,7 +48,7 @@ impl Place {
         Server::with_rules_and(RULES, &all.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Runs a server that does not begin; returns its exit code and what it says.
+    /// Runs a server that does not begin; returns its exit code and its output.
     fn refused(&self) -> (Option<i32>, String) {
         let rules = file_of(RULES);
         let mut command = Command::new(BINARY);
@@ -75,7 +75,7 @@ async fn count(server: &Server, series: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()).unwrap()
 }
 
-/// Waits for so many more of a series.
+/// Waits for this many more of a series.
 async fn wait_for_more(server: &Server, series: &str, more: u64) {
     let before = count(server, series).await;
     while count(server, series).await < before + more {
@@ -185,7 +185,7 @@ fn prepared(file: &Path, users: usize) {
     let _ = gate.write_snapshot(fs::File::create(file).unwrap()).unwrap();
 }
 
-/// A process that may write files of so many blocks of 512 bytes, as on a disk that is full then.
+/// A process whose files may have this many blocks of 512 bytes, as on a disk that is full then.
 #[tokio::test]
 async fn on_a_full_disk_the_file_before_stays_whole() {
     let place = Place::new();

@@ -12,7 +12,7 @@ rule = [
 ]
 "#;
 
-/// Shows a live view on a terminal of so many columns until it has the text, and returns the last screen.
+/// Shows a live view on a terminal of this many columns until it has the text, and returns the last screen.
 fn shown(columns: u16, view: &str, until: &str) -> String {
     let line = format!("stty cols {columns} rows 30; exec {BINARY} {view}");
     let mut script = Command::new("script")

@@ -63,7 +63,7 @@ impl<'a> Mistake<'a> {
     }
 }
 
-/// A message, and the part of it that says what was expected or meant.
+/// A message, and the part of it with the expected or the suggested text.
 fn parts(message: &str) -> (&str, Option<&str>) {
     let hints = [": expected ", ": did you mean "].into_iter();
     match hints.filter_map(|hint| message.find(hint)).min() {

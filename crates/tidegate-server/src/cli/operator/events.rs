@@ -32,7 +32,7 @@ impl Events {
     /// The next event.
     ///
     /// # Errors
-    /// Returns an error when the stream ends, which is what a server does that stops.
+    /// Returns an error when the stream ends, as it does when the server stops.
     pub(super) async fn next(&mut self) -> Result<Event, Failure> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

@@ -14,7 +14,7 @@ use crate::cli::guard::{CLIENT_TOKEN, file};
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Ask a running server what a check would be answered
+/// Show what a check would return, taking nothing
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate peek user=ada path=/login --cost 3",

@@ -62,7 +62,7 @@ const COLUMNS: tables::Columns<'_> = tables::Columns {
     least: &[0, 2],
 };
 
-/// Asks the server, and prints what it answers.
+/// Asks the server, and prints its answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {

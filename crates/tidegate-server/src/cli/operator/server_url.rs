@@ -13,7 +13,7 @@ pub(super) struct ServerUrl {
     pub(super) port: u16,
 }
 
-/// Reads a URL, or says what was expected.
+/// Reads a URL, or returns the expected form.
 pub(super) fn parse(text: &str) -> Result<ServerUrl, String> {
     let expected = "expected a URL such as http://127.0.0.1:8082 or https://limits.example:8082";
     if !text.contains("://") {

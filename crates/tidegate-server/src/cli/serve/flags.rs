@@ -130,7 +130,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", env = "TIDEGATE_NO_WATCH", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", hide_possible_values = true, value_parser = switch, hide_short_help = true)]
     pub(super) no_watch: bool,
 
-    /// Keep what was used across restarts in this file
+    /// Keep used units across restarts in this file
     ///
     /// Limiters in this process are read from it at the start, and written to it every so often and at the end. It
     /// contains a secret

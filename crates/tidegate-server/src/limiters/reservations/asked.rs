@@ -52,7 +52,7 @@ impl Asked {
         self.descriptors.iter().map(|one| one.cost)
     }
 
-    /// The sizes of what it allocates.
+    /// The sizes of its allocations.
     pub(super) fn allocations(&self) -> [usize; 3] {
         [self.text.len(), size_of_val(&*self.ends), size_of_val(&*self.descriptors)]
     }

