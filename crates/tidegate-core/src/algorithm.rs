@@ -119,7 +119,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The number of units beyond the limit that may be in use, if the rule says.
     fn max_debt(&self) -> Option<u64>;
 
-    /// The most units that may be in use after a settlement takes more.
+    /// The maximum number of units that may be in use after a settlement takes more.
     fn most_in_use(&self) -> u64 {
         self.limit().saturating_add(self.max_debt().unwrap_or(self.limit()))
     }
@@ -163,8 +163,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         Some(fresh)
     }
 
-    /// The most units that any interval of length W can admit (for a queue: can see leave), when none costs more than
-    /// `largest_cost`.
+    /// The maximum number of units that any interval of length W can admit (for a queue: can see leave), when none
+    /// costs more than `largest_cost`.
     fn bound(&self, largest_cost: u64) -> u64;
 
     /// Bytes that a state holds on the heap at this moment, in addition to `size_of::<State>()`.

@@ -193,8 +193,8 @@ algorithms! {
 }
 
 impl AlgorithmKind {
-    /// The least capacity: a queue of capacity 0 serves a request that finds it idle; a bucket of
-    /// capacity 0 could hold nothing.
+    /// The smallest capacity: a queue of capacity 0 serves a request that finds it idle; a bucket of capacity 0 could
+    /// hold nothing.
     #[must_use]
     pub const fn least_capacity(self) -> u64 {
         if self.is_queue() { 0 } else { 1 }

@@ -180,7 +180,7 @@ impl Decision {
         self.delay_micros().as_duration()
     }
 
-    /// The least wait after which the limiter is idle if nothing else arrives.
+    /// The shortest wait after which the limiter is idle if nothing else arrives.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         self.reset_after.as_duration()

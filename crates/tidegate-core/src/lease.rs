@@ -35,7 +35,7 @@ use crate::time::{Micros, Timestamp};
 /// The leases that a rule can grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leasable {
-    /// The most units of one, when nothing else is in use.
+    /// The maximum number of units of a lease, when nothing else is in use.
     pub units: u64,
     /// The life of a lease that is taken at the beginning of a window, bucket or tick.
     pub life: Micros,

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use crate::rates::Rates;
 use crate::time::{Micros, Timestamp};
 
-/// When units were taken, as the caller says who gives them back.
+/// When units were taken, as the caller that gives them back says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     /// The instant that counted.
@@ -154,8 +154,8 @@ impl Past {
         past.until = past.until.max(until);
     }
 
-    /// Units that were taken before `at` were taken under another rule, at most so many; after `gone`
-    /// so many count no more.
+    /// Units that were taken before `at` were taken under another rule, at most `most`; after `gone` they count no
+    /// more.
     pub(crate) fn rule_changes(
         &mut self,
         at: Timestamp,

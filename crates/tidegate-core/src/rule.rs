@@ -63,15 +63,15 @@ impl Rule {
         self.spec.initial.is_some() && self.algorithm.is_some()
     }
 
-    /// The most units that any interval of length W can admit (for a queue: can see leave) if no
-    /// request costs more than `largest_cost`; `None` when the rule is unlimited.
+    /// The maximum number of units that any interval of length W can admit (for a queue: can see leave) if no request
+    /// costs more than `largest_cost`; `None` when the rule is unlimited.
     #[must_use]
     pub fn bound(&self, largest_cost: u64) -> Option<u64> {
         self.visit(Bound { largest_cost })
     }
 
-    /// The most units that may be in use after a settlement takes more: the limit, or the capacity, and `max_debt`.
-    /// `None` for a rule without a limit.
+    /// The maximum number of units that may be in use after a settlement takes more: the limit, or the capacity, and
+    /// `max_debt`. `None` for a rule without a limit.
     #[must_use]
     pub fn most_in_use(&self) -> Option<u64> {
         self.visit(MostInUse)

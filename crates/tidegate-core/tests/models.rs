@@ -114,8 +114,8 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
                 let is_gone = !limiter.exists() || model.last_us().is_none();
                 if is_gone || policy.window_us == 0 || is_moved {
                     // A limiter that does not exist remembers nothing; its table knows when the rule changed. And where
-                    // nothing ever leaves, units taken before it existed would seem to be there. Nor need a limiter
-                    // that was moved back know of it under another rule.
+                    // nothing ever leaves, units taken before it existed would seem to be there. A limiter that was
+                    // moved back need not know of it under another rule either.
                     taken.clear();
                 }
             }

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::Serialize;
 use tidegate::{Micros, Policy, PolicyRule, printable};
 
-/// The most bytes of changes of rules that are shown; some 12,000 short ones.
+/// The maximum number of bytes of changes of rules that are shown; some 12,000 short ones.
 const MOST_BYTES: usize = 2 << 20;
 /// Bytes of a change besides its texts.
 const LINE_BYTES: usize = 64;

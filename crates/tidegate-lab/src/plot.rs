@@ -19,10 +19,10 @@ pub use error::PlotError;
 pub use label::{count_label, duration_label, length_label};
 pub use stack::{Mark, Part, Stack, stacked};
 
-/// The most bins one picture holds; more are not distinguishable on paper.
+/// The maximum number of bins one picture holds; more are not distinguishable on paper.
 pub const MAX_BINS: usize = 4096;
 
-/// The most lanes one picture holds.
+/// The maximum number of lanes one picture holds.
 pub const MAX_LANES: usize = 64;
 
 /// One picture: lanes that share a time axis.

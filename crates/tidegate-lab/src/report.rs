@@ -37,8 +37,8 @@ pub use table::{limit_text, span_text, table};
 pub use variant_report::VariantReport;
 pub use worst::Worst;
 
-/// The most bytes used to find the fullest windows, over all rules of a report or all algorithms of
-/// a comparison: 256 MiB.
+/// The maximum number of bytes used to find the fullest windows, over all rules of a report or all algorithms of a
+/// comparison: 256 MiB.
 pub const WORST_BYTES: usize = 256 << 20;
 
 /// The number of keys of a rule whose refusals are counted at a time; a key with more than this

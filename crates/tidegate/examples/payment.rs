@@ -66,7 +66,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// The most that were admitted in any second, counted the slow way.
+    /// The maximum number admitted in any second, counted the slow way.
     fn most_in_a_second(&self) -> usize {
         let second = Duration::from_secs(1);
         let until = |end: &Timestamp| {

@@ -148,7 +148,7 @@ pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
 /// there. Only so is the section accepted: to [`parse`] it is unknown.
 ///
 /// # Errors
-/// Those of [`parse`], and every error of the section.
+/// The errors of [`parse`], and every error of the section.
 ///
 /// ```
 /// use tidegate::config::{self, Section, SectionKind};

@@ -136,7 +136,7 @@ pub(crate) const fn numbers_of(decision: &Decision, reset: u64) -> [(HeaderField
 /// Typical bytes of all values of an answer of one or two rules.
 pub(crate) const USUAL_BYTES: usize = 128;
 
-/// The most seconds that a field has: a client may read a number of 32 bits.
+/// The maximum number of seconds that a field has: a client may read a number of 32 bits.
 const MOST_SECONDS: u64 = i32::MAX as u64;
 
 /// A wait as the fields have it: whole seconds, rounded up.

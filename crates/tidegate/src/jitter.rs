@@ -5,9 +5,9 @@ use std::time::Duration;
 
 /// A random time up to a bound, added to a wait.
 ///
-/// Callers who were refused by one limit are often told the same wait, as at the end of a fixed window, and come back
-/// in one moment. With jitter they come back spread over the bound. A wait is never made shorter, and never longer than
-/// by the bound. Waiters in a queue (`acquire`) are served in order and one after the other, and need none.
+/// Callers who were refused by one limit often get the same wait, as at the end of a fixed window, and come back in one
+/// moment. With jitter they come back spread over the bound. A wait is never made shorter, and never longer than by the
+/// bound. Waiters in a queue (`acquire`) are served in order and one after the other, and need none.
 ///
 /// ```
 /// use std::time::Duration;

@@ -72,9 +72,9 @@ pub struct StoreSettings {
     /// The beginning of every key: 1 to 64 visible ASCII characters without braces (default
     /// `tidegate:`).
     pub key_prefix: String,
-    /// The most limiters in calls under way at each server of the store, from 1 to a million
-    /// (default 4,096). The actual number adapts to how many the server answers in time. 16 times
-    /// as many requests may wait; beyond them the store counts as overloaded.
+    /// The maximum number of limiters in calls under way at each server of the store, from 1 to a million (default
+    /// 4,096). The actual number adapts to how many the server answers in time. 16 times as many requests may wait;
+    /// beyond them the store counts as overloaded.
     pub max_in_flight: usize,
     /// The number of nodes that share the store, from 1 to a million; this sets each node's share of a limit
     /// while it decides without the store. `None`, the default, uses the number of nodes last seen

@@ -88,7 +88,7 @@ impl Revised {
     }
 }
 
-/// The least wait after which a request is admitted, and stays so; `most` if none below it will do.
+/// The shortest wait after which a request is admitted, and stays so; `most` if none below it will do.
 fn least(most: u64, admits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most);
     while low < high {

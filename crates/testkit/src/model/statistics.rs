@@ -16,7 +16,7 @@ pub struct Counts {
     pub success: u64,
     /// The sum of their response times.
     pub rt_sum_us: u64,
-    /// The least of their response times.
+    /// The shortest of their response times.
     pub rt_min_us: Option<u64>,
     /// Units borrowed from a later bucket.
     pub occupied: u64,

@@ -29,7 +29,7 @@ pub struct State {
     past: Past,
 }
 
-/// The most units that a packed word holds; larger debts stop there.
+/// The maximum number of units that a packed word holds; larger debts stop there.
 const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
 impl Decide for Closed {

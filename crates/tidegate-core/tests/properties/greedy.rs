@@ -48,7 +48,7 @@ pub(crate) fn departures(admitted: &[Admitted]) -> Vec<(u64, u64)> {
     admitted.iter().map(|one| (one.at_us + one.delay_us, one.cost)).collect()
 }
 
-/// The most units that any half-open interval of that length holds; `events` are in time order.
+/// The maximum number of units that any half-open interval of that length holds; `events` are in time order.
 pub(crate) fn most_within(events: &[(u64, u64)], length_us: u64) -> u128 {
     let (mut sum, mut most, mut first) = (0_u128, 0_u128, 0);
     for (end_us, units) in events {

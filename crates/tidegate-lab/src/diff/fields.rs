@@ -12,7 +12,7 @@ use tidegate::{
 use super::{FieldDiff, Setting};
 use crate::labels;
 
-/// The most characters of a value that are shown.
+/// The maximum number of characters of a value that are shown.
 const MOST_CHARS: usize = 200;
 
 /// A field, and its value unless it is left out.

@@ -17,7 +17,7 @@ pub struct Most {
 pub struct Counted<'a> {
     /// The name; the first 120 characters of a longer one.
     pub name: &'a str,
-    /// The least number of times it was counted.
+    /// The smallest number of times it was counted.
     pub at_least: u64,
     /// The largest number of times; equal to the smallest if the count is exact.
     pub at_most: u64,

@@ -18,7 +18,7 @@ impl Space {
         Self { total, sure, claimed: sure * sharers }
     }
 
-    /// The most that a user that holds `held` bytes may hold; for a single user it is everything.
+    /// The maximum that a user that holds `held` bytes may hold; for a single user it is everything.
     pub(super) fn for_one(&self, held: usize) -> usize {
         (self.total + held.max(self.sure)).saturating_sub(self.claimed)
     }

@@ -53,8 +53,8 @@ impl VariantReport {
         self.matched.as_deref()
     }
 
-    /// The most units that any window of one key can see under these values; `None` if unlimited,
-    /// or reported.
+    /// The maximum number of units that any window of one key can see under these values; `None` if unlimited, or
+    /// reported.
     #[must_use]
     pub fn bound(&self) -> Option<u64> {
         let bounded = Some(&self.rule).filter(|_| !self.is_usage_reported)?;

@@ -4,7 +4,7 @@ use super::fingerprint::Fingerprint;
 use super::name::shortened;
 use super::watched::Watched;
 
-/// The most units that one key was admitted within any half-open interval `(t-W, t]`.
+/// The maximum number of units that one key was admitted within any half-open interval `(t-W, t]`.
 #[derive(Clone, Debug)]
 pub struct Worst {
     watched: Watched,

@@ -9,7 +9,7 @@ use super::event::Event;
 use super::merge::Merge;
 use super::record::{Damaged, Names};
 
-/// The most events of a batch.
+/// The maximum number of events of a batch.
 const EVENTS_MAX: usize = 1_024;
 /// The bytes at which a batch is full, though it has fewer events.
 const FULL_BYTES: usize = 1 << 20;

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(names(r#"{"a": "1", "\u0061": "1"}"#).unwrap(), ["a", "a"]);
     }
 
-    /// One text stands for bytes at the listeners, and so it does here.
+    /// Bytes have one canonical text at the listeners, and here too.
     #[test]
     fn bytes_have_the_one_text_that_the_listeners_give_them() {
         let read: Descriptor = serde_json::from_str(r#"{"user": "j\\xc3\\xbcrgen"}"#).unwrap();

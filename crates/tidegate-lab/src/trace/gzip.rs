@@ -8,7 +8,7 @@ use flate2::bufread::GzDecoder;
 
 use super::damage::Damage;
 
-/// The most text of a step, which is lost if corrupt bytes follow.
+/// The maximum text of a step, which is lost if corrupt bytes follow.
 const STEP_BYTES: usize = 4 << 10;
 
 const KIND: &str = "gzip";

@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::bad_lines::Reason;
 use super::clients::is_address;
 
-/// The most prefixes of one line, such as compose's before a time.
+/// The maximum number of prefixes of one line, such as compose's before a time.
 const NESTED: usize = 4;
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",

@@ -27,7 +27,7 @@ use super::source::{Source, Text};
 const PIECE_BYTES: usize = 256 << 10;
 /// Pieces that a parser has at a time: one in work, and one that waits.
 const PIECES_PER_PARSER: usize = 2;
-/// The most parsers. One thread reads faster than eight can parse.
+/// The maximum number of parsers. One thread reads faster than eight can parse.
 const PARSERS_MAX: usize = 8;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

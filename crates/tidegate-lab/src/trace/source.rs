@@ -12,7 +12,7 @@ use super::zstd::Unzstd;
 
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The first bytes of compressed files. Those of gzip and zstd are read; the others are named in the error.
+/// The first bytes of compressed files. Files of gzip and zstd are read; other formats are named in the error.
 const MAGIC: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),

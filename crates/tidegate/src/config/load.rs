@@ -9,7 +9,7 @@ use super::source::Source;
 use crate::rules::Policy;
 use crate::secret_file::read_in_time;
 
-/// The most bytes of a file of rules: 16 MiB.
+/// The maximum number of bytes of a file of rules: 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Reads the rules of a file; see [`parse`](super::parse()).
@@ -31,7 +31,7 @@ pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
 /// Reads a file with a section of the program's own; see [`parse_with`](super::parse_with()).
 ///
 /// # Errors
-/// Those of [`load`], and every error of the section.
+/// The errors of [`load`], and every error of the section.
 pub fn load_with(
     path: &Path,
     section: &Section<'_>,

@@ -60,6 +60,6 @@ pub(super) const LAYOUTS: &[Known] = &[
 pub(super) fn algorithms() -> Vec<Known> {
     let names =
         AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.other_names()));
-    // The one alias that is accepted, and not only understood in hints.
+    // The only alias that is accepted, and not only understood in hints.
     names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
 }

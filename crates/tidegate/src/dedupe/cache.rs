@@ -29,7 +29,7 @@ const TIDIED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct DedupeCache {
     pub(super) shards: Box<[Mutex<Shard>]>,
-    /// The most answers in all shards together.
+    /// The maximum number of answers in all shards together.
     pub(super) most: usize,
     /// The number of answers, including answers that are about to come.
     pub(super) kept: AtomicUsize,

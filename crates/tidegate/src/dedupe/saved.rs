@@ -12,7 +12,7 @@ use crate::snapshot::{
     read_fingerprint,
 };
 
-/// The most answers that are written under one lock.
+/// The maximum number of answers that are written under one lock.
 const AT_ONCE: usize = 64;
 
 impl DedupeCache {

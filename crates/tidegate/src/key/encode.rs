@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A value that identifies a limiter: text or bytes, a number, an IP address, or a tuple of these.
 ///
-/// The one job of this trait is to read a value as bytes of a [kind](Encoding). Two values are one key if both their
+/// The only job of this trait is to read a value as bytes of a [kind](Encoding). Two values are one key if both their
 /// kinds and their bytes are equal, and not otherwise:
 ///
 /// | value | kind | bytes, which a lookup of [plans](crate::KeyedLimiter::with_plans) receives |

@@ -15,7 +15,7 @@ const SHARDS: usize = 64;
 const GROUPS: usize = 256;
 /// Places in a group.
 const PLACES: usize = 4;
-/// The most reports in the table: 65,536 of 32 bytes each, or 2 MiB.
+/// The maximum number of reports in the table: 65,536 of 32 bytes each, or 2 MiB.
 #[cfg(test)]
 const MOST: usize = SHARDS * GROUPS * PLACES;
 

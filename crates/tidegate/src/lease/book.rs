@@ -13,7 +13,7 @@ use super::reply::{Grant, Report};
 use super::terms::Terms;
 use super::units::Lease;
 
-/// The least time between two searches for idle limiters, during which other requests wait.
+/// The shortest time between two searches for idle limiters, during which other requests wait.
 const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
 
 /// One limiter of a request.

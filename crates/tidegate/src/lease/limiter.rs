@@ -7,9 +7,9 @@ use super::reply::{Grant, Report};
 use super::terms::{Size, Terms, held_for, shortened};
 use super::units::{Lease, Rest};
 
-/// The least lease. When the store has less for each node, requests are decided there one by one.
+/// The smallest lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;
-/// The most leases that are held at once: one that is spent, and the next.
+/// The maximum number of leases that are held at once: one that is spent, and the next.
 const MOST_HELD: usize = 2;
 /// A share has so many halves of the units that a recent life needed. Shares of a limit that drains are smaller, and
 /// are renewed more often, because units drain while they are given back.

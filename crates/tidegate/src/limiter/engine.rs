@@ -27,7 +27,7 @@ pub(crate) struct Call<'a, K, S> {
     max_waiters: usize,
     source: S,
     cost: u64,
-    /// Where the call stands in the queue; `None` if it takes nothing, and until it joins.
+    /// The place of the call in the queue; `None` if it takes nothing, and until it joins.
     stop: Option<Stop<K>>,
 }
 

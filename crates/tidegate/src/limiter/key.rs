@@ -32,9 +32,9 @@ impl<'r, K: Key> ByKey<'r> for K {
 ///
 /// The rule stays in force, but only if the call takes units or gives them back. A denied call
 /// changes nothing, and its `retry_after` is computed under the supplied rule. (A bucket that
-/// starts with fewer tokens than the call costs is created by the call all the same, because it
-/// would never fill otherwise.) A call that takes nothing (`peek`, or a cost of 0) reports the
-/// values under the supplied rule and keeps the rule in force.
+/// starts with fewer tokens than the call costs is created by the call nevertheless, because it would never fill
+/// otherwise.) A call that takes nothing (`peek`, or a cost of 0) reports the values under the supplied rule and keeps
+/// the rule in force.
 ///
 /// ```
 /// use std::time::Duration;

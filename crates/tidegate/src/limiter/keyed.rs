@@ -69,7 +69,7 @@ pub struct KeyedLimiter<C = SystemClock> {
     pub(crate) clock: C,
     /// The waiters.
     pub(super) queues: Queues<Fingerprint>,
-    /// The most waiters for each key.
+    /// The maximum number of waiters for each key.
     pub(super) max_waiters: usize,
     /// True if the clock is read before a key's limiter is locked.
     pub(super) early: bool,

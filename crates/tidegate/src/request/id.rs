@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Request;
 
-/// The most bytes of the id of a request.
+/// The maximum number of bytes of the id of a request.
 pub const MAX_REQUEST_ID_BYTES: usize = 256;
 
 impl<'a> Request<'a> {

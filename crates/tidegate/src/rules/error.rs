@@ -111,7 +111,7 @@ pub enum Problem {
     SplitBeside(&'static str),
     /// A log, or permits, whose string could grow beyond the size that a store holds for one key.
     TooLargeForStore {
-        /// The most bytes that it could take.
+        /// The maximum number of bytes that it could take.
         bytes: u64,
         /// A resolution with which it would fit, if its algorithm has one.
         resolution: Option<Duration>,

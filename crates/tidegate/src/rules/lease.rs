@@ -31,7 +31,8 @@ pub(crate) const LEASE_MAX_EXPECTED: &str = "a percentage of the limit from \"1%
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseSpec {
-    /// The most units of one lease, in percent of the limit or capacity: 1 to 100. Two units can always be leased.
+    /// The maximum number of units of one lease, in percent of the limit or capacity: 1 to 100. Two units can always be
+    /// leased.
     pub max_percent: u8,
     /// The longest life of a lease: 1 ms to 1 s. A lease also ends with its window, bucket or tick.
     pub life: Duration,

@@ -23,7 +23,7 @@ pub struct NoSuchRule {
 }
 
 impl NoSuchRule {
-    /// The most rules that the message lists.
+    /// The maximum number of rules that the message lists.
     const MOST_LISTED: usize = 8;
 
     pub(crate) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {

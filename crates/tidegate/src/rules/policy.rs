@@ -96,7 +96,7 @@ impl Policy {
         self
     }
 
-    /// The most limiters that all rules together keep; `None` if only the cap of each rule applies.
+    /// The maximum number of limiters that all rules together keep; `None` if only the cap of each rule applies.
     #[must_use]
     pub const fn max_keys(&self) -> Option<NonZeroUsize> {
         self.max_keys

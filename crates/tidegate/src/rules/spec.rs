@@ -70,7 +70,8 @@ pub enum OnExcess {
         /// The longest wait, from the request's arrival: 1 us to 366 days. A request that cannot be admitted by then
         /// is refused immediately.
         wait: Duration,
-        /// The most waiters for one limiter, from 1 to a million; further requests are refused immediately.
+        /// The maximum number of waiters for one limiter, from 1 to a million; further requests are refused
+        /// immediately.
         max_waiters: usize,
     },
 }
@@ -135,8 +136,8 @@ pub struct RuleSpec {
     pub spec: Spec,
     /// The error of a text in place of `spec`.
     pub(crate) unread: Option<Box<RuleErrors>>,
-    /// The most limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a word each,
-    /// the rule's `max_memory` (default 1 GiB) is another cap.
+    /// The maximum number of limiters kept, from 1 to 10^9: a hard cap (default one million). If states do not fit a
+    /// word each, the rule's `max_memory` (default 1 GiB) is another cap.
     pub max_keys: Option<usize>,
     /// The treatment of a key for which there is no room: it shares, or is refused.
     pub on_full: OnFull,
@@ -269,12 +270,12 @@ impl RuleSpec {
         self
     }
 
-    /// The most limiters, from 1 to 10^9.
+    /// The maximum number of limiters, from 1 to 10^9.
     pub(crate) fn most_keys(&self) -> usize {
         self.max_keys.unwrap_or(DEFAULT_MAX_KEYS).clamp(1, MOST_MAX_KEYS)
     }
 
-    /// The most bytes of states larger than a word before new limiters are refused.
+    /// The maximum number of bytes of states larger than a word before new limiters are refused.
     pub(crate) fn most_bytes(&self) -> usize {
         let most = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         usize::try_from(most).unwrap_or(usize::MAX)
@@ -303,7 +304,7 @@ impl RuleSpec {
     /// assert!(admits(0)); // before the work
     /// assert!(admits(990)); // after it: what it did use
     /// assert!(admits(0));
-    /// assert!(!admits(990)); // taken all the same: the limiter holds 1,980 of 1,000
+    /// assert!(!admits(990)); // taken nevertheless: the limiter holds 1,980 of 1,000
     /// assert!(!admits(0));
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```

@@ -77,8 +77,7 @@ impl Pace {
         self.algorithm.delay(&self.state, at, units)
     }
 
-    /// The most units held at a time, due or not: as many again as fit into the queue may be
-    /// overdue.
+    /// The maximum number of units held at a time, due or not: as many again as fit into the queue may be overdue.
     pub(super) fn most_held(&self) -> u64 {
         (2 * self.algorithm.limit()).max(1)
     }

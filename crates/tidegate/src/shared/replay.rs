@@ -14,7 +14,7 @@ use crate::settings::StoreSettings;
 use crate::store::redis::script::Call;
 use crate::store::{KeyAsk, StepArgs, Store, StoreError, Verb};
 
-/// The most keys forgotten in one call, so that no call occupies the store for long.
+/// The maximum number of keys forgotten in one call, so that no call occupies the store for long.
 const KEYS_PER_CALL: usize = 512;
 
 /// A policy and fresh limiters of this run alone in a store, which go by the time of the trace.

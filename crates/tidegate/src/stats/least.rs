@@ -1,5 +1,4 @@
-//! The least response time of one half second. A minimum is not a difference of totals, so it has a
-//! word of its own.
+//! The shortest response time of one half second. A minimum is not a difference of totals, so it has a word of its own.
 //!
 //! The word is a tag, the round of the ring that the half second is in, and the shortest time so far. A thread so late
 //! that the slot belongs to another half second finds another tag, and leaves it unchanged.
@@ -24,7 +23,7 @@ const fn tag(number: u64) -> u64 {
     (number / SLOTS as u64) << TIME_BITS
 }
 
-/// The least response time of a half second.
+/// The shortest response time of a half second.
 #[derive(Debug)]
 pub(super) struct Least(AtomicU64);
 
@@ -53,7 +52,7 @@ impl Least {
         }
     }
 
-    /// The least time, in microseconds; `None` if there was none.
+    /// The shortest time, in microseconds; `None` if there was none.
     pub(super) fn us(&self) -> Option<u64> {
         let us = self.0.load(Acquire) & NONE;
         (us != NONE).then_some(us)

@@ -29,7 +29,7 @@ const BEGINNING: u64 = 1;
 /// The amounts from which the sum of a window could wrap. Of smaller ones, even of a thousand million in a minute, it
 /// stays below 2^62.
 const LARGE: u64 = 1 << 32;
-/// The most that large amounts make of a sum.
+/// The maximum that large amounts contribute to a sum.
 const MOST_OF_LARGE: u64 = 1 << 63;
 
 /// One half second: the totals as it began, and the shortest response time since.
@@ -139,7 +139,7 @@ impl Ring {
         Counts(std::array::from_fn(|at| began_with[at].load(Acquire)))
     }
 
-    /// The least response time in half second `number`, which is in the ring.
+    /// The shortest response time in half second `number`, which is in the ring.
     pub(super) fn least_us(&self, number: u64) -> Option<u64> {
         self.slot(number).least.us()
     }

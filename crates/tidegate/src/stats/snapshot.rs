@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub success: u64,
     /// The sum of the response times of successes, in microseconds.
     pub rt_sum_us: u64,
-    /// The least response time; `None` if nothing succeeded.
+    /// The shortest response time; `None` if nothing succeeded.
     pub rt_min_us: Option<u64>,
     /// Units that prioritised requests in this window borrowed from a later half second.
     pub occupied: u64,

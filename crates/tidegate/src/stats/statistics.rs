@@ -29,7 +29,7 @@ use crate::clock::{Clock, SystemClock};
 ///
 /// Each count is exact under any concurrency. The counts of a request are made one after the other
 /// (the sum of response times, the success, their minimum): a half second that begins between them
-/// gets the later ones, except for the minimum, which always goes with the success. Nobody waits
+/// gets the later ones, except for the minimum, which always goes with the success. No thread waits
 /// for a reader; a thread that counts waits only for a half second that is just beginning.
 ///
 /// # Size

@@ -114,7 +114,7 @@ pub(super) enum Fields {
 }
 
 impl Fields {
-    /// Those of the `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
+    /// The `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet, constant: Option<&Constant>) -> Self {
         let Some(numbers) = headers::numbers(answer) else { return Self::None };
         let constant = constant.map(|constant| constant.values(answer));

@@ -25,7 +25,7 @@ pub struct PeerAddr(pub SocketAddr);
 pub(super) fn report_missing() {
     static REPORTED: Once = Once::new();
     REPORTED.call_once(|| {
-        // Nobody may be reading it any more, which is no reason to panic.
+        // The reader may be gone, which is no reason to panic.
         let _ = writeln!(
             std::io::stderr(),
             "tidegate: RateLimitLayer refuses requests with 500, because a limit needs the address of their peer and \

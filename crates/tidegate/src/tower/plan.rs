@@ -87,7 +87,7 @@ impl Plan {
     /// Prints these sentences on standard error, once for a layer and its clones.
     pub(super) fn report_unmatched(&self) {
         self.reported.call_once(|| {
-            // Nobody may be reading it any more, which is no reason to panic.
+            // The reader may be gone, which is no reason to panic.
             let mut to = std::io::stderr();
             self.unmatched().iter().for_each(|sentence| drop(writeln!(to, "tidegate: {sentence}")));
         });

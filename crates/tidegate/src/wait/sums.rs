@@ -5,7 +5,7 @@
 pub(crate) struct Sums {
     pub(crate) count: u64,
     pub(crate) costs: u64,
-    /// The least cost of one waiter; `u64::MAX` if there is none.
+    /// The smallest cost of one waiter; `u64::MAX` if there is none.
     pub(crate) least: u64,
 }
 

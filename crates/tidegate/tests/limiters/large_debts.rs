@@ -89,7 +89,7 @@ impl All {
         let _ = with(both, units, |request| self.gate.refund(request).is_allowed());
     }
 
-    /// All stand as the model does.
+    /// All limiters equal the model.
     fn compare(&mut self) -> Expected {
         let want = self.model.peek(self.clock.now_us(), 1);
         let gate = with(false, 1, |request| *self.gate.peek(request).matched()[0].decision());

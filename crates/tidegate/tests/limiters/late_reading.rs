@@ -76,8 +76,8 @@ fn admitted(clock: &Readings, late: bool, ask: impl Fn() -> bool) -> u32 {
     asked.map(u32::from).iter().sum()
 }
 
-/// A packed state does not keep the time of its last unit; it must not go back to an earlier window
-/// all the same, nor forget the units of the previous window.
+/// A packed state does not keep the time of its last unit; it still must not go back to an earlier window, or forget
+/// the units of the previous window.
 #[test]
 fn a_late_reading_does_not_take_a_sliding_counter_back_to_an_earlier_window() {
     let spec = Spec::new(AlgorithmKind::SlidingCounter, 100, Duration::from_secs(10));

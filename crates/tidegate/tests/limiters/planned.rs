@@ -56,7 +56,7 @@ macro_rules! ask {
     };
 }
 
-/// The least number up to `most` that fits; `None` where `most` does not.
+/// The smallest number up to `most` that fits; `None` where `most` does not.
 fn first(most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut low, mut high) = (0, fits(most).then_some(most)?);
     while low < high {

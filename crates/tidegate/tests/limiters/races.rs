@@ -51,7 +51,7 @@ impl Clock for Running {
     }
 }
 
-/// The most that a rule may admit while its clock goes from the start of a window over `span_us`.
+/// The maximum that a rule may admit while its clock goes from the start of a window over `span_us`.
 fn most(policy: &model::Policy, span_us: u64) -> u64 {
     let (windows, part) = (span_us / policy.window_us, span_us % policy.window_us);
     match policy.algorithm.has_capacity() {

@@ -60,7 +60,7 @@ fn longest_wait_us(policy: &Policy) -> u64 {
     }
 }
 
-/// The most units that an interval of a window or less can admit, of requests of up to `cost`.
+/// The maximum number of units that an interval of a window or less can admit, of requests of up to `cost`.
 fn bound(node: &Node, cost: u64) -> u64 {
     match node.policy.algorithm {
         // Its bound is of what leaves.
@@ -229,7 +229,7 @@ enum Which {
 #[derive(Default)]
 struct Answered {
     admitted: usize,
-    /// The most in any second.
+    /// The maximum in any second.
     densest: usize,
     /// The longest that nothing was admitted.
     pause_ms: u64,

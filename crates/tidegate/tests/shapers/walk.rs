@@ -182,7 +182,7 @@ impl Walk {
         }
     }
 
-    /// Goes to `to`, and takes at each slot on the way, as a receiver does who is never late.
+    /// Goes to `to`, and takes at each slot on the way, like a receiver that is never late.
     fn go_to(&mut self, to: u64) {
         while let Some(slot) = self.take().filter(|slot| (self.now..=to).contains(slot)) {
             self.now = slot;

@@ -200,7 +200,7 @@ async fn settling_a_check_closes_no_reservation_of_another_caller() {
     assert_eq!(gate.available(&fifty).await, 50);
 }
 
-/// Nothing comes back for what was taken before a reset, nor under a rule with another meaning.
+/// Units taken before a reset, or under a rule with another meaning, do not come back.
 #[tokio::test]
 async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
     let server = Server::start(&[]);

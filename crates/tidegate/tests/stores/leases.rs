@@ -103,7 +103,7 @@ async fn hammer(gates: &[Arc<SharedGate>], until: Instant) -> Vec<Admitted> {
     asking.join_all().await.into_iter().flatten().collect()
 }
 
-/// The most requests that were certainly admitted within one window.
+/// The maximum number of requests that were certainly admitted within one window.
 fn most_in_a_window(mut admitted: Vec<Admitted>, window: Duration) -> u64 {
     admitted.sort();
     let inside = |place: usize| {

@@ -1,4 +1,4 @@
-//! Stores that ask who it is: TLS, client certificates, and passwords of Sentinel and of the servers.
+//! Stores that identify their clients: TLS, client certificates, and passwords of Sentinel and of the servers.
 
 use std::path::Path;
 use std::process::Command;

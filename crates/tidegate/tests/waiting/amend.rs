@@ -87,7 +87,7 @@ fn all_who_wait_go_on_where_their_rule_is_unlimited() {
     let began = clock.now();
     let mut tasks = all_begun(&gate, [4, 4, 3, 10], &clock);
     gate.amend("default", "each", Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
-    // Nobody stands before one who comes now, though they have not left yet.
+    // A request that comes now has no request before it, although the waiters have not left yet.
     assert!(ask(&gate, 5, |gate, request| gate.check(request).is_allowed()));
     settle(&mut tasks, &clock);
     assert!(tasks.iter().all(|task| is_admitted(task) == Some(true)));

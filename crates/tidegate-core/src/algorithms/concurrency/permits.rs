@@ -21,7 +21,7 @@ pub(super) struct Permits {
     units: u64,
 }
 
-/// The least number of permits that memory is allocated for.
+/// The smallest number of permits that memory is allocated for.
 const FEWEST: usize = 4;
 
 impl Permits {
@@ -109,7 +109,7 @@ impl Permits {
         self.by_end.insert(index, permit);
     }
 
-    /// Adds units to the last permit to end, in place of a permit of their own. Nobody can return it any more.
+    /// Adds units to the last permit to end, in place of a permit of their own. That permit can no longer be returned.
     pub(super) fn join_last(&mut self, permit: Permit) {
         let Some(last) = self.by_end.back_mut() else { return self.insert(permit) };
         let units = permit.units.min(u64::MAX - self.units);

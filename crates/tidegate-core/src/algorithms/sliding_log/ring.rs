@@ -28,7 +28,7 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) const BYTES_PER_ENTRY: u64 = size_of::<Entry>() as u64;
-    /// The most chunks that [`Ring::free_some`] frees in one call.
+    /// The maximum number of chunks that [`Ring::free_some`] frees in one call.
     pub(super) const FREED_AT_ONCE: usize = 2;
     const LONGEST_CHUNK: u64 = 1024;
     const SHORTEST_CHUNK: u64 = 4;

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::{Deref, DerefMut};
 
-/// The most counters that are kept in place: the usual ten, `strict` or not.
+/// The maximum number of counters that are kept in place: the usual ten, `strict` or not.
 pub(super) const FEW: usize = 12;
 
 /// Counters, at first 0. In place there may be more than asked for, which stay 0.

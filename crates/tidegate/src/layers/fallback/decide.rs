@@ -20,8 +20,8 @@ use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal while the store is unavailable.
 const COME_BACK: Micros = Micros::from_secs(1);
-/// The least `retry_after` of a refusal while the store is overloaded, and the width over which it is spread,
-/// so that callers do not return together.
+/// The smallest `retry_after` of a refusal while the store is overloaded, and the width over which it is spread, so
+/// that callers do not return together.
 const SHED: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(100));
 
 /// The decider of a limiter in place of the store.
@@ -37,7 +37,7 @@ struct By {
 #[derive(Clone, Copy, Debug)]
 struct Barred {
     wait: Micros,
-    /// The most units that it can have left.
+    /// The maximum number of units that it can have left.
     left: u64,
 }
 

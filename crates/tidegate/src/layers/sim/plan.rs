@@ -102,7 +102,7 @@ pub(super) struct Plan {
     /// The index of the rule of each limiter.
     pub(super) limiters: Vec<usize>,
     pub(super) nodes: Vec<NodePlan>,
-    /// The most nodes that live at a time.
+    /// The maximum number of nodes that live at a time.
     pub(super) most_nodes: u64,
     /// After this time nodes know how many they are.
     pub(super) beat: u64,

@@ -60,7 +60,7 @@ impl<R: Algorithm> Of<R> {
         Held::new(&self.algorithm, &mut self.slot, cost)
     }
 
-    /// The state as it stands now.
+    /// The state now.
     fn state(&self, now: Timestamp) -> (R::State, Timestamp) {
         let mut state = self.slot.clone().unwrap_or_else(|| self.algorithm.fresh(now));
         let at = self.algorithm.advance(&mut state, now);

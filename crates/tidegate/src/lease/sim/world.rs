@@ -229,7 +229,7 @@ impl<'a> World<'a> {
         receives
     }
 
-    /// Notes that units of a request are lost. Those of a lease come back as long as its node runs.
+    /// Notes that units of a request are lost. Units of a lease come back as long as its node runs.
     fn miss(&mut self, of: Source, parts: &[(usize, u64)], why: Why) {
         if let Source::Lease(_) = of {
             return;

@@ -200,7 +200,8 @@ impl Limiters {
         self.leases.retain(|(key, ..), _| *key != key_of(ask));
     }
 
-    /// Takes a lease for a node. Returns how the limiter stands, and when the lease was taken and ends, if it was granted.
+    /// Takes a lease for a node. Returns the standing of the limiter, and when the lease was taken and ends, if it was
+    /// granted.
     pub(crate) fn lease(
         &mut self,
         policy: &Policy,

@@ -111,8 +111,8 @@ impl Budget {
         self.bytes.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// The most bytes with one new limiter: the whole cap if it is the only one. `own` is 1 if it is counted already,
-    /// else 0.
+    /// The maximum number of bytes with one new limiter: the whole cap if it is the only one. `own` is 1 if it is
+    /// counted already, else 0.
     fn newcomers_cap(&self, need: Need, own: usize) -> usize {
         let cap = self.bytes_cap();
         if need.next > 0 && self.keys() > own { cap - cap / KEPT_FOR_GROWTH } else { cap }
@@ -127,7 +127,7 @@ impl Budget {
         }
     }
 
-    /// The most bytes of sharded states.
+    /// The maximum number of bytes of sharded states.
     pub(super) fn bytes_cap(&self) -> usize {
         self.most_bytes.load(Relaxed).max(self.least_bytes.load(Relaxed))
     }
@@ -184,7 +184,7 @@ impl Budget {
         self.dropped.load(Relaxed)
     }
 
-    /// The most limiters that are ever possible.
+    /// The maximum number of limiters that are ever possible.
     pub(super) fn most_keys(&self) -> usize {
         let whole = self.whole.as_ref().map(|whole| whole.most_keys());
         whole.map_or(self.most_here(), |most| most.min(self.most_here()))

@@ -26,7 +26,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// The most words of a packed state.
+/// The maximum number of words of a packed state.
 pub(super) const MOST_WORDS: usize = 6;
 
 /// The words of a limiter in any table of packed states, and the words that a step leaves there.

@@ -4,8 +4,8 @@ use tidegate_core::{Algorithm, Micros, Timestamp, Verdict};
 #[cfg(feature = "redis")]
 use tidegate_core::{Rule, ScriptReply, Visitor};
 
-/// The most waits tried for one cost before the last result is returned. An algorithm's wait is the shortest that
-/// suffices, so one is enough, and more are only for a rounded sum.
+/// The maximum number of waits tried for one cost before the last result is returned. An algorithm's wait is the
+/// shortest that suffices, so one is enough, and more are only for a rounded sum.
 const MOST_WAITS: usize = 8;
 
 /// When a cost would be admitted after only the waiters before it.

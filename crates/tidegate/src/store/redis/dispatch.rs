@@ -50,7 +50,7 @@ const REST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(10);
 /// Turns of the thread in which an end of a connection that lies in the socket is noticed.
 const TURNS: usize = 3;
-/// The most times that a request follows a slot that moves.
+/// The maximum number of times that a request follows a slot that moves.
 const MOST_MOVES: u8 = 16;
 
 /// The state of the store's thread.

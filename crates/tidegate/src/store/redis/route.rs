@@ -12,7 +12,7 @@ use super::link::{command, with_part};
 use super::script::{Call, Reply};
 use crate::store::StoreError;
 
-/// The most calls of routes that are under way on one connection, so that they do not hold up requests.
+/// The maximum number of calls of routes that are under way on one connection, so that they do not hold up requests.
 const MOST_UNDER_WAY: usize = 32;
 /// The longest wait for the reply to a call.
 const LATEST: Duration = Duration::from_secs(10);

@@ -129,7 +129,7 @@ async fn what_is_asked_for_in_the_background_is_no_late_request_and_no_overload(
         let before = gate.counts();
         proxy.turn(Way::Slow(Duration::from_millis(300)));
         while gate.counts().leases_late == before.leases_late {
-            // Nobody asks for more than is held, so the background alone is late.
+            // No caller asks for more than is held, so only the background is late.
             if held(&gate) > 0 && gate.counts().leased_spent < before.leased {
                 let answer = check(&gate, "ada", 1).await;
                 if answer.is_degraded() || gate.counts().leased_spent == before.leased_spent {

@@ -1,4 +1,4 @@
-//! Leases and shares lose no unit while the store is away longer than they live, nor while another rule refuses.
+//! Leases and shares lose no unit while the store is away longer than they live, or while another rule refuses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

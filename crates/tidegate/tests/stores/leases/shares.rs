@@ -54,7 +54,7 @@ async fn take_all(gates: &[Arc<SharedGate>], least: u64) -> u64 {
     admitted
 }
 
-/// The most units of a limit of a day, when some of them may have drained since.
+/// The maximum number of units of a limit of a day, when some of them may have drained since.
 fn most(algorithm: AlgorithmKind) -> u64 {
     LIMIT + if is_level(algorithm) { LONG.as_secs() * LIMIT / 86_400 + 1 } else { 0 }
 }

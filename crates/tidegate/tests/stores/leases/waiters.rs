@@ -12,7 +12,7 @@ use crate::server::{LONG, Server, check};
 
 const LIMIT: u64 = 5_000;
 
-/// A command of the slow log: its number, time and length, its words, and who sent it.
+/// A command of the slow log: its number, time and length, its words, and its sender.
 type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
 /// Returns how many scripts ran so far over the key of a user.

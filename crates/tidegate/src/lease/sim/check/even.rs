@@ -7,7 +7,7 @@ use super::super::plan::Plan;
 use super::super::stored::limiter;
 use super::Summary;
 
-/// Of a small limit the last units are the store's, and it is chance who gets them.
+/// The last units of a small limit belong to the store, and chance decides which node gets them.
 const BY_CHANCE: u64 = 5;
 
 /// While all nodes live and are asked alike, they admit at least three fifths of the units that a single limiter admits

@@ -20,7 +20,7 @@ use crate::store::memory::sync::{
 const ELSEWHERE: u64 = LOCKED;
 /// The value of a closed word.
 const CLOSED: u64 = ELSEWHERE;
-/// The value of the word of a spilled state. Only who has locked that state changes it, or closes the cell.
+/// The value of the word of a spilled state. Only the thread that has locked that state changes it, or closes the cell.
 const SPILLED: u64 = ELSEWHERE | 1;
 
 /// A state in one word.

@@ -14,7 +14,7 @@ use crate::store::memory::leaving::Leaving;
 use crate::store::memory::parameters::bytes_beside_heap;
 use crate::store::memory::table::{Restored, Save};
 
-/// The most limiters that are written under one lock.
+/// The maximum number of limiters that are written under one lock.
 const AT_ONCE: usize = 32;
 /// Shards that are written in turn: a lock that is taken again immediately would keep out the threads that wait for it.
 const BY_TURNS: usize = 8;

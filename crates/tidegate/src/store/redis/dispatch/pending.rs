@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::redis::question::{Asked, NoReply, Question, Replied};
 use crate::store::redis::route::Delivered;
 
-/// The most that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
+/// The maximum that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
 
 /// A call on the store's thread, until it is answered.

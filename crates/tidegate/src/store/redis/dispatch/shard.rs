@@ -41,7 +41,7 @@ pub(super) use closed::{Answered, NoReplies};
 const MOST_CALLS: usize = 64;
 /// A shard with this many requests within a deadline may be silent for longer.
 const MANY_REQUESTS: usize = 64;
-/// The most requests that may wait for each call that may be under way.
+/// The maximum number of requests that may wait for each call that may be under way.
 const WAITING_PER_CALL: usize = 16;
 
 /// A server of the store, as the store's thread sees it.

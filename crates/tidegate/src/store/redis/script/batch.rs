@@ -54,8 +54,8 @@ impl Call {
 }
 
 impl Batch {
-    /// The most keys that the calls of one batch should have: the server's time for a batch depends
-    /// on its keys.
+    /// The maximum number of keys that the calls of one batch should have: the server's time for a batch depends on its
+    /// keys.
     pub const MOST_KEYS: usize = 32;
 
     /// Calls in the order in which they are decided, each with the number of times that it is asked. All of them [can

@@ -261,7 +261,7 @@ impl Call {
         Self::of_keys(Form::Resetting, (keys, limiters), arguments, at)
     }
 
-    /// A call for limiters under whatever rule they were written: so many of the keys, the first.
+    /// A call for limiters that were written under any rule: the first `limiters` keys.
     fn of_keys(
         form: Form,
         (keys, limiters): (Vec<Vec<u8>>, usize),

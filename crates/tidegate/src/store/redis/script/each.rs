@@ -33,7 +33,7 @@ impl Call {
 }
 
 impl Each {
-    /// The most requests of one call, so that no call occupies the store for long.
+    /// The maximum number of requests of one call, so that no call occupies the store for long.
     pub const MOST: usize = 32;
 
     /// Up to [`Each::MOST`] calls that [can go with others](Call::can_go_with_others). Either all have the same time as

@@ -176,7 +176,7 @@ impl<'a> Limiter<'a> {
         self
     }
 
-    /// Says under which values the units were taken: under another meaning nothing comes back, nor of a level that began
+    /// Says under which values the units were taken: nothing comes back under another meaning, or of a level that began
     /// since with another limit.
     #[must_use]
     pub const fn taken_under(mut self, values: &Values) -> Self {
@@ -290,7 +290,7 @@ impl<'a> Limiter<'a> {
             .collect()
     }
 
-    /// The most units that may be in use after more is taken; below zero for any number.
+    /// The maximum number of units that may be in use after more is taken; below zero for any number.
     fn most(&self, step: Step) -> f64 {
         let bounds = match step {
             Step::Settle => true,

@@ -99,7 +99,7 @@ impl RedisStore {
     }
 }
 
-/// Returns how the only limiter of a reply stands.
+/// Returns the standing of the only limiter of a reply.
 fn report(done: &Decided) -> Option<Report> {
     let decision = done.decisions.first()?;
     let idle_at = done.at.plus(decision.reset_after);
