@@ -12,8 +12,8 @@ use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Spec, Statistics, Timestamp,
 };
 
-/// A clock that moves on with each reading, by more than half a second, so that what is counted by the next
-/// one is counted in another; its copies are the same clock.
+/// A clock that moves on with each reading, by more than half a second, so that the next reading counts in another half
+/// second; its copies are the same clock.
 #[derive(Clone, Debug)]
 struct Ticking {
     us: Arc<AtomicU64>,

@@ -6,7 +6,7 @@
 -- value, counted from 1, after the head (1 to 22) and the revision (23 to 33) of every stored state:
 --
 --   few entries            many entries
---   34  the header         34   the newest eight entries (the ring lacks those of its last, unfinished block)
+--   34  the header         34   the newest eight entries (the ring lacks the last, unfinished block)
 --   78  the entries        114  the header
 --                          158  a copy of the block that holds the oldest entry
 --                          238  the ring

@@ -205,8 +205,8 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         true
     }
 
-    /// When to try again without being woken: a waiter that is not the head tries only to evict the
-    /// one before it, or to give up.
+    /// When to try again without being woken: a waiter that is not the head tries only to evict the waiter before it,
+    /// or to give up.
     fn tries_again_at(&self, stop: &Stop<D::Key>) -> Timestamp {
         let own = self.place.deadline.plus(Micros::from_micros(1));
         let queue = self.held.queue(&stop.queue);

@@ -8,12 +8,12 @@
 --   with_cost(arg, cost)       an argument with another cost
 --   units(left, part, N, W)    the units in use, from what `used` returned
 --   owed(at, left, part, eased, N, W, a)  all units in use, also those that make no caller wait, and how many are a debt
---   refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)  the state under another limit, from that and what
---              stands behind it; nil if it has another meaning there
+--   refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)  the state under another limit, from that and the
+--              bytes after it; nil if it has another meaning there
 --   mark_at(mark, left, part, N, W, N2, W2)  the mark of open reservations under another limit
 --   eased(at, value, N, W, a, debt)  the text of a state that begins with units in use, in which no caller waits for
 --              more than one window because of the change
---   most(N, a)                 the most units that can be in use without a debt
+--   most(N, a)                 the maximum units that can be in use without a debt
 -- and `keeps` says that a state has the same meaning under any other limit and window, `permits` that the fourth double of
 -- an argument is a token.
 

@@ -6,16 +6,17 @@
 --          leases (lease.lua)
 -- ARGV     for `each`: see each.lua. For one limiter: its argument, then the verb, `ask` by default. Otherwise:
 --   1        the verb: `ask` decides and takes, and returns states; `decide` returns verdicts alone; `peek` takes
---            nothing; `report` takes what was used, and refuses nothing; `settle` takes or gives back a
---            difference; `undo` gives back what was taken; `renew` makes permits last from now, and denies by those
---            that are out no more; `give_back` gives back under any rule; `reset` forgets; `lease` takes units ahead
+--            nothing; `report` takes usage, and refuses nothing; `settle` takes or gives back a difference; `undo`
+--            gives back taken units; `renew` makes permits last from now, and denies if they are out no more;
+--            `give_back` gives back under any rule; `reset` forgets; `lease` takes units ahead
 --            for one limiter; `batch` asks for many requests, and `each` for many of one limiter each
---   2        a character for each limiter: see dispatch.lua. Empty if there is one, and the reply is that of one
---            limiter. For a batch, its plan: see batch.lua
---   then     an argument for each key: for a remembered answer, how long it is remembered; of the record of leases,
---            which of them
---   then     what may be left out from the end, and is empty unless it is given: the time, in place of the
---            store's, and then nothing expires; how long a `lease` lasts; `full` if the store has no memory for new keys; the keys that are counted, and the part of the cluster's node: see space.lua
+--   2        a character for each limiter: see dispatch.lua. Empty if there is one limiter; the reply then
+--            has the form for one. For a batch, its plan: see batch.lua
+--   then     an argument for each key: for a remembered answer, the time for which it is remembered; for the record
+--            of leases, the lease
+--   then     arguments that are empty unless they are given, and may be left out from the end: the time, in place
+--            of the store's, and then nothing expires; the life of a `lease`; `full` if the store has no memory for
+--            new keys; the keys that are counted, and the part of the cluster's node: see space.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
 -- zero: units to give back), the window, and the numbers that the algorithm asks for. A stored state begins with its
@@ -28,27 +29,28 @@
 -- function runs the verbs of its algorithm in their order, each under its name:
 --
 --   step(key, v, arg, now, verb, full, amended, taken)
---     key      only for what is not in `v`
+--     key      only for data that is not in `v`
 --     v        the stored text, or false
 --     verb     `ask` decides, and takes if that is admitted; `look` only decides; any other takes without
---              deciding. A cost below zero is given back, whatever the verb. `used` returns other values than
+--              deciding. A cost below zero is given back with any verb. `used` returns other values than
 --              these: the time that counts, the units in use, and the time of the last unit.
 --              `renew` makes the permit that the argument names last from now, and denies if it is out no more
---     full     whether the reply needs the state
+--     full     true if the reply needs the state
 --     amended  false, or why the state changes even if nothing is taken: `replaced` if `v` is not in the store,
 --              `in place` if it is
 --     taken    of units that are given back, if it is known when they were taken: `since` when they count as taken,
---              what a level has `drained` since then, whether they were taken for a lease (`leased`), and when the
---              reservation that is settled took its units, if there is one (`opened`)
---   returns the verdict (0 admits, 1 denies, 2 never admits), the time that counts, whether units were taken or
---   given back, whether the state changed (the time before, if the clock has moved it back), its text from byte 34, and when it expires; then, where the algorithm
---   knows, when the stored text expires, how to write it (`whole` if its length changed, and `parts` or a table for
---   `write` if more of it stays in the store), what the reply says in place of the text, and how many units came back.
+--              the amount that a level has `drained` since then, true if they were taken for a lease (`leased`), and
+--              when the reservation that is settled took its units, if there is one (`opened`)
+--   returns the verdict (0 admits, 1 denies, 2 never admits), the time that counts, true if units were taken or given
+--   back, true if the state changed (the time before, if the clock has moved it back), its text from byte 34, and when
+--   it expires; then, where the algorithm knows, when the stored text expires, how to write it (`whole` if its length
+--   changed, and `parts` or a table for `write` if more of it stays in the store), the text of the reply in place of
+--   the state, and the number of units that came back.
 --
 --   front        the last byte of a state that is read at first, if not all of it is, counted from 0
 --   fetch(key)   reads a state that is no string
 --   write(key, v, head, value, parts, newer, amended)   writes parts of such a state; `head` is its beginning, and
---                `newer` whether the revision in there replaces the stored one
+--                `newer` is true if its revision replaces the stored revision
 
 -- The algorithm of this script, if there is one; with more, all of them by number.
 local step, fetch, front, write, algorithms
