@@ -11,9 +11,9 @@ use clap::Args;
 use std::hint::black_box;
 use std::process::Command;
 
-/// So many calls are counted.
+/// The number of calls that are counted.
 const CALLS: u64 = 20_000;
-/// Only what [`repeat`] does is counted.
+/// Only the instructions of [`repeat`] are counted.
 const COUNTED: &str = "--toggle-collect=*calls*repeat*";
 
 /// The subject to ask, and the number of decisions.

@@ -1,4 +1,4 @@
-//! THE LIST of what is measured: each case with its limit, its keys and what must come out.
+//! THE LIST of all measurements: each case with its limit, its keys and the expected verdicts.
 
 use crate::workload::Order;
 use std::time::Duration;

@@ -24,7 +24,7 @@ const HEADINGS: [&str; 5] = ["subject", "items", "late, median us", "p99 us", "m
 /// The largest number of items that wait in line.
 const CAPACITY: u64 = 100;
 
-/// So many items, evenly apart.
+/// A number of items, evenly apart.
 struct Load {
     name: &'static str,
     per_second: u64,
@@ -61,7 +61,7 @@ struct Line {
     us_most: u32,
 }
 
-/// Measures and prints what is `wanted` of each load; answers of how many.
+/// Measures and prints the `wanted` parts of each load; returns the number of lines.
 ///
 /// # Errors
 /// When something can not be built or printed.

@@ -1,4 +1,4 @@
-//! Filling a table key by key, and what it takes of the heap on the way.
+//! Fills a table key by key, and measures the heap on the way.
 
 use crate::cases::{Case, ON_THE_WAY, Shape};
 use crate::heap;
@@ -14,7 +14,7 @@ const LOOKS: u64 = 100;
 /// The looks that the command shows, by the number of the key.
 const SHOWN: [u64; 5] = [10_000, 100_000, 250_000, 500_000, 1_000_000];
 
-/// The heap when so many keys were in.
+/// The heap when this many keys were in.
 #[derive(Clone, Copy)]
 struct Look {
     keys: u64,

@@ -1,4 +1,4 @@
-//! Measures what one decision costs, in a process, in a store and over the network, next to peers and floors.
+//! Measures the cost of a decision, in a process, in a store and over the network, next to peers and floors.
 
 mod calls;
 mod cases;
@@ -67,7 +67,7 @@ enum Command {
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
-    /// So many decisions of a subject in a case, to count the instructions that they run; `layer` starts it.
+    /// A number of decisions of a subject in a case, to count their instructions; `layer` starts it.
     Calls(calls::Calls),
     /// A program in axum in a layer; `layer` starts it.
     #[command(hide = true)]

@@ -80,7 +80,7 @@ impl Drop for Program {
 /// Runs `command` to its end, and returns its output.
 ///
 /// # Errors
-/// When it can not be started, with the package that brings it; or fails, with what it said.
+/// When it can not be started, with the package that brings it; or fails, with its output.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command.stdin(Stdio::null()).output();

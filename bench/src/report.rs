@@ -1,4 +1,4 @@
-//! Prints what was measured: a table per case for people, or one JSON object per line.
+//! Prints the measurements: a table per case for people, or one JSON object per line.
 
 use crate::cases::Case;
 use crate::measure::{Measured, median};
@@ -85,8 +85,8 @@ fn row(case: &Case, one: &Measured, base: Option<f64>) -> Vec<String> {
     ]
 }
 
-/// Subjects are compared by CPU time, which other processes disturb least; but threads by wall
-/// time, because what they wait for each other is the point.
+/// Subjects are compared by CPU time, which other processes disturb least; but threads by wall time, because the waits
+/// for each other are the point.
 fn deciding<'a>(case: &Case, one: &'a Measured) -> &'a [f64] {
     match case.threads {
         1 => &one.cpu_ns,

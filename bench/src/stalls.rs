@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Readings that lie this far apart are told; one by itself takes less than a microsecond.
+/// Gaps of this length between readings are reported; a reading takes less than a microsecond.
 const APART: Duration = Duration::from_micros(100);
-/// And these, among them, by themselves: most of what is missing is in a few.
+/// Longer gaps are also reported by themselves, because a few of them make up most of the missing time.
 const LONG: Duration = Duration::from_millis(1);
 const HEADINGS: [&str; 8] = [
     "core",
@@ -34,7 +34,7 @@ pub struct Stalls {
     seconds: u64,
 }
 
-/// A core, and what was missing on it.
+/// A core, and the time that was missing on it.
 type Watched = (usize, Missing);
 
 /// The time that was missing on a core.

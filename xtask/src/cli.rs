@@ -20,11 +20,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run every check and every test, and end with a table of what passed
     ///
-    /// All steps run, in the order of the list below, even after one has failed: an unformatted
-    /// line does not hide a broken test. The exit code is 0 only if none failed. The last line
-    /// adds up what the tests themselves reported: `N passed, N failed, N skipped`.
+    /// All steps run, in the order of the list below, even after one has failed: an unformatted line does not hide a
+    /// broken test. The exit code is 0 only if none failed. The last line adds up the tests' own results: `N passed, N
+    /// failed, N skipped`.
     Test(TestArgs),
-    /// Measure what the project costs next to its peers
+    /// Measure the project's costs, compared with its peers
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
     Bench(bench::Args),

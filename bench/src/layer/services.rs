@@ -127,7 +127,7 @@ pub fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMid
     builder
 }
 
-/// Returns what was built from a rule that this project wrote.
+/// Unwraps a value that was built from a rule of this project.
 #[expect(clippy::expect_used, reason = "a rule that is not sound is to be mended")]
 pub fn sound<T>(built: Option<T>) -> T {
     built.expect("a sound rule")

@@ -25,9 +25,9 @@ pub struct Verdict {
 pub enum Begins {
     /// Something that is not all there yet.
     More,
-    /// So many bytes that end no answer.
+    /// A number of bytes that end no answer.
     Other(usize),
-    /// So many bytes that end an answer, to the oldest request or to the request at the place.
+    /// A number of bytes that end an answer, to the oldest request or to the request at the place.
     Answer(usize, Verdict, Option<usize>),
 }
 

@@ -39,7 +39,7 @@ impl Scenario {
         }
     }
 
-    /// Units that were admitted over the limits, of so many for each caller.
+    /// Units over the limits, from the units that each caller was admitted.
     pub fn over(self, admitted: &[u32]) -> u64 {
         let beyond = |limit: u32| {
             admitted.iter().map(|units| u64::from(units.saturating_sub(limit))).sum::<u64>()
@@ -127,7 +127,7 @@ impl fmt::Display for Listener {
     }
 }
 
-/// So many connections, of all servers together, with so many requests on their way on each.
+/// A number of connections, of all servers together, with a number of requests on their way on each.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub listener: Listener,
@@ -159,7 +159,7 @@ impl fmt::Display for Load {
     }
 }
 
-/// One line of what is measured.
+/// One line of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub scenario: Scenario,

@@ -1,4 +1,4 @@
-//! Connections that have so many requests on their way at all times, on one thread.
+//! Connections with a fixed number of requests on their way at all times, on one thread.
 
 use super::PATIENCE;
 use super::asking::{Answers, Begins, Template, Verdict, open};
@@ -19,7 +19,7 @@ pub struct Answered {
     pub admitted: Vec<u32>,
     /// Latencies of decisions of the store, in microseconds.
     pub exact_us: Vec<u32>,
-    /// Of those that were taken without it.
+    /// Latencies of decisions without the store.
     pub other_us: Vec<u32>,
     /// Decisions of the store, by server.
     pub exact_by_server: Vec<u64>,

@@ -67,7 +67,7 @@ const HEADINGS: [&str; 17] = [
 ];
 
 impl Line {
-    /// Of what callers and the store say.
+    /// Makes the line from the callers' and the store's results.
     pub fn of(
         case: &Case,
         length: Duration,

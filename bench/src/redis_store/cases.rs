@@ -36,7 +36,7 @@ pub struct Case {
 pub enum State {
     /// All is admitted, because the limit is never reached; stored states live on.
     Unreached,
-    /// All is admitted, and what is stored has expired when the next request comes.
+    /// All is admitted, and stored states have expired when the next request comes.
     New,
     /// All is admitted: for each unit that comes one leaves, nearly as many as the limit are held.
     Sliding,
@@ -76,7 +76,7 @@ impl Case {
         }
     }
 
-    /// The window: such that a log keeps its length, when so many are asked per second in all.
+    /// The window with which a log keeps its length, at this total rate of requests.
     pub fn window(&self, per_s: f64) -> Duration {
         match self.state {
             State::Unreached | State::Full => LONG,
@@ -99,7 +99,7 @@ impl Case {
         Rule::new(spec).map_err(|errors| format!("{}: {errors}", self.name()))
     }
 
-    /// Units in a limiter whose memory is told: as many as a log may hold.
+    /// Units in a limiter whose memory is reported: as many as a log may hold.
     pub fn fill(&self) -> u64 {
         self.limit.min(1_000)
     }

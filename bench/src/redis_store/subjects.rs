@@ -91,7 +91,7 @@ impl Subject {
         self.decides() && case.state == State::Sliding
     }
 
-    /// Returns whether a reply is what the case expects.
+    /// Returns whether a reply meets the case's expectation.
     pub fn is_expected(self, case: &Case, reply: &Reply) -> bool {
         !self.decides() || self.admits(reply) == (case.state != State::Full)
     }

@@ -60,7 +60,7 @@ const fn raw(name: &'static str, shape: Shape) -> Named {
 const RESP: Load = Load { listener: Listener::Resp, connections: 50, depth: 16 };
 const GRPC: Load = Load { listener: Listener::Grpc, connections: 10, depth: 10 };
 
-/// A limit a second that what is decided in process does not reach.
+/// A limit a second that decisions in process do not reach.
 const MANY: u64 = 100_000_000;
 
 const fn lease(max_percent: u8, life_ms: u64) -> LeaseSpec {

@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 
 /// The number of a task's decisions for each decision that is timed.
 const SAMPLED: usize = 16;
-/// After so many decisions a task lets the others run: one that is refused here never waits.
+/// After this many decisions a task lets the others run: a decision that is refused here never waits.
 const TURN: usize = 64;
 
 /// The callers of a gate, and the keys they ask for.

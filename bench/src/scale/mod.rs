@@ -78,7 +78,7 @@ pub trait Subject {
     /// Asks for so long.
     ///
     /// # Errors
-    /// When an answer is not what the case expects, or a program has ended.
+    /// When an answer differs from the case's expectation, or a program has ended.
     fn sample(&mut self, length: Duration) -> Result<Sample, String>;
 }
 

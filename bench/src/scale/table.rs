@@ -39,7 +39,7 @@ struct Line<'a> {
 }
 
 impl Row {
-    /// Of all rounds.
+    /// Makes the row of all rounds.
     pub fn of(name: &'static str, samples: &[Sample]) -> Self {
         let of = |value: fn(&Sample) -> f64| {
             let mut all: Vec<f64> = samples.iter().map(value).collect();

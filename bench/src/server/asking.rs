@@ -25,9 +25,9 @@ pub enum Asking {
 pub enum Begins {
     /// Something that is not all there yet.
     More,
-    /// So many bytes that end no answer.
+    /// A number of bytes that end no answer.
     Other(usize),
-    /// So many bytes, and the place of the request that they answer among the requests of its connection, from 0.
+    /// A number of bytes, and the place of the request that they answer among the requests of its connection, from 0.
     Answer(usize, usize),
 }
 

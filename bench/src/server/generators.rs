@@ -1,4 +1,4 @@
-//! The programs that ask, and what they say of it: redis-benchmark, wrk, h2load.
+//! The programs that ask, and their results: redis-benchmark, wrk, h2load.
 
 use super::running::folder_with;
 use crate::pauses::least_above;
@@ -52,10 +52,10 @@ pub struct Request<'a> {
 /// The way in which commands of RESP are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// So many are on their way at once on each connection.
+    /// The number of commands on their way at once on each connection.
     pub depth: u32,
-    /// So many generators share the connections. One is busy all the time without a pipeline, and then measures
-    /// itself.
+    /// The number of generators that share the connections. Without a pipeline a single generator is busy all the time,
+    /// and then measures itself.
     pub generators: u32,
 }
 
@@ -146,7 +146,7 @@ fn read_wrk(said: &str) -> Option<(Load, u64)> {
     Some((load, wrong))
 }
 
-/// h2load: one request again and again, so many at once on each connection, as fast as they are answered.
+/// h2load: the same request again and again, `streams` at once on each connection, as fast as they are answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
@@ -236,7 +236,7 @@ fn read_h2load(said: &str) -> Option<(u64, u64)> {
     Some((done, done.saturating_sub(of(" succeeded")?)))
 }
 
-/// Rate, and p50 and p99, of what was sent after so long at the beginning and before as long at the end.
+/// Rate, p50 and p99 of the requests between `begins` after the first and `begins` before the last.
 ///
 /// A line for each answer: the time of the request, the status, the time until the answer; in microseconds.
 fn read_log(text: &str, begins: Duration) -> Result<(f64, [f64; 2]), String> {

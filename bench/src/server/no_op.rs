@@ -1,5 +1,5 @@
-//! Envoy's rate limit service as tonic serves it, deciding nothing: the ceiling of that listener. And what is
-//! asked of it and of the server alike.
+//! Envoy's rate limit service as tonic serves it, deciding nothing: the ceiling of that listener. It also has the
+//! question to it and to the server.
 
 use clap::Args;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{

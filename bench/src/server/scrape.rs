@@ -110,7 +110,7 @@ impl Scrape {
     }
 }
 
-/// So many rules, each for a tenant of its own; none is ever reached.
+/// This number of rules, each for a tenant of its own; no limit is ever reached.
 fn rules(number: u32) -> String {
     let mut text = String::new();
     for rule in 0..number {

@@ -1,4 +1,4 @@
-//! The subjects: one file per peer, each with a small list of what it can do.
+//! The subjects: one file per peer, each with a small list of its abilities.
 //!
 //! To add a subject: a file here with `pub fn offers(case: &Case) -> Vec<Candidate>`, and one
 //! line in [`PEERS`]. A subject that can not do a case offers nothing for it.
@@ -42,8 +42,8 @@ pub trait Subject: Send + Sync {
 
     /// Decides all of `asks`, in order; returns the number of allowed decisions.
     ///
-    /// This is what is timed. Only a subject whose API wants something prepared once, for many
-    /// decisions, overrides it.
+    /// The timing measures this. Only a subject whose API wants something prepared once, for many decisions, overrides
+    /// it.
     fn run(&self, asks: &[Ask], pace: Pace) -> u64 {
         pace.count(asks, |ask| self.decide(ask))
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::cases::{self, Expect};
 
-    /// Every subject of every case, over few keys: it decides what the case expects.
+    /// Every subject of every case, over few keys: it decides as the case expects.
     #[test]
     fn every_subject_decides_what_its_case_expects() {
         for case in cases::ALL {

@@ -14,8 +14,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The clock, the count, the decision, and both; a guard that also times what it stands for; a gate
-/// alone, and with the figures of each of its rules.
+/// The clock, the count, the decision, and both; a guard that also times its request; a gate alone, and with the
+/// figures of each of its rules.
 pub fn offers(case: &Case) -> Vec<Candidate> {
     let rule = case.rule;
     match case.shape {

@@ -101,9 +101,9 @@ fn of<S: Subject + 'static>(
     named.map(candidate).collect()
 }
 
-/// The case's rule: N in W, with W/N = `every`. Where no limit is to be reached it is so high that
-/// none is, and so slow that a limiter once used stays in use: one as good as new would be dropped,
-/// which is not what is measured.
+/// The case's rule: N in W, with W/N = `every`. Where no limit is to be reached it is so high that none is, and so slow
+/// that a limiter once used stays in use: a limiter that is as good as new would be dropped, which must not be
+/// measured.
 pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
     if rule.capacity < MAX_LIMIT {

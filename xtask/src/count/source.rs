@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) tokens: Vec<Token>,
     /// The lines that hold a token.
     pub(super) code: BTreeSet<usize>,
-    /// `None` for Lua, and for what is only for tests.
+    /// `None` for Lua, and for code that is only for tests.
     pub(super) syntax: Option<syn::File>,
     /// True if the file as a whole is a test.
     pub(super) is_test: bool,

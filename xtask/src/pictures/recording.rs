@@ -1,5 +1,5 @@
-//! A recording of the first minutes with the program: a file with three mistakes, a server that is
-//! asked, and a replay. Every line is what the program printed.
+//! A recording of the first minutes with the program: a file with three mistakes, a server that is asked, and a replay.
+//! The program printed every line.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

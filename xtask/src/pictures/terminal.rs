@@ -1,4 +1,4 @@
-//! A terminal as SVG: commands, and what they printed.
+//! A terminal as SVG: commands, and their output.
 
 use std::fmt::Write;
 

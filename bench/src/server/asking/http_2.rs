@@ -11,10 +11,10 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
-/// Of DATA and HEADERS.
+/// Flags of DATA and HEADERS.
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// Of SETTINGS.
+/// A flag of SETTINGS.
 const ACK: u8 = 1;
 /// More than all answers of a run take.
 const WINDOW: u32 = 1 << 30;
@@ -96,9 +96,9 @@ pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
 pub struct Frame {
     kind: u8,
     flags: u8,
-    /// Of which stream it is.
+    /// The number of its stream.
     pub stream: u32,
-    /// Of what follows.
+    /// The length of its payload.
     length: usize,
 }
 
