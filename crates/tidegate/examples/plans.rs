@@ -43,6 +43,6 @@ fn main() -> Result<(), RuleErrors> {
     limiter.plan_changed("ada");
     assert_eq!(ask(&limiter, "ada", 18), (15, 3));
     assert_eq!(ask(&limiter, "bob", 8), (5, 3));
-    println!("ada has used {} of {}", 20 - limiter.available("ada"), 20);
+    println!("ada has used {} of {}", 20 - limiter.peek("ada", 1).remaining, 20);
     Ok(())
 }

@@ -354,11 +354,6 @@ impl Answer<'_> {
         replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
     }
 
-    /// Returns the smallest of one value over the rules that can refuse; [`u64::MAX`] if there is none.
-    pub(crate) fn least(&self, value: impl Fn(&Decision) -> u64) -> u64 {
-        self.enforced().map(|one| value(one.decision())).min().unwrap_or(u64::MAX)
-    }
-
     /// The rule whose values are reported: of a denial, the denying rule with the longest `retry_after` (never is the
     /// longest), else the rule with the smallest `remaining`; on a tie, the first.
     #[must_use]

@@ -120,7 +120,18 @@ impl<C: Clock> Gate<C> {
         self.decide(request, &self.clock, step).is_allowed()
     }
 
-    /// Returns the answer that [`Gate::check`] would give, and takes nothing.
+    /// Returns what [`Gate::check`] would answer, and takes nothing.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert!(gate.check(ada).is_allowed());
+    /// // How many requests of one unit would be admitted now.
+    /// assert_eq!(gate.peek(ada).remaining(), Some(1));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
@@ -128,14 +139,6 @@ impl<C: Clock> Gate<C> {
             let done = done.for_request(request, &generation.policy, asks);
             answer(generation, asks, done)
         })
-    }
-
-    /// Returns how many requests of one unit would be admitted now, one after another. That is the `remaining` of the
-    /// tightest limit, regardless of the request's id, or [`u64::MAX`] if no rule limits the request.
-    #[must_use]
-    pub fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
-        let request = &request.into();
-        self.peek(request.without_id()).least(|decision| decision.remaining)
     }
 
     /// Limiters in existence, over all rules.

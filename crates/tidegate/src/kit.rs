@@ -78,7 +78,7 @@ pub async fn a_look_takes_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<
     let gate = gate(policy(vec![rule("user", 10)]));
     assert!(admits(&gate, 4).await);
     for _ in 0..3 {
-        assert_eq!(gate.available(ADA).await, 6, "a look takes nothing");
+        assert_eq!(gate.peek(ADA).await.remaining(), Some(6), "a look takes nothing");
     }
 }
 
@@ -90,7 +90,7 @@ pub async fn settles_what_was_reserved<S: Store>(gate: impl Fn(Policy) -> Shared
     let gate = gate(policy(vec![rule("user", 10)]));
     for (actual, left) in [(1, 9), (7, 2), (0, 2)] {
         settle(&gate, 2, actual).await;
-        assert_eq!(gate.available(ADA).await, left, "2 reserved units cost {actual}");
+        assert_eq!(gate.peek(ADA).await.remaining(), Some(left), "2 reserved units cost {actual}");
     }
 }
 
@@ -106,9 +106,13 @@ pub async fn undoes_a_step<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     match store.step(&asks, args).await {
         Ok(reply) => {
             assert!(reply.is_allowed(), "5 units are left");
-            assert_eq!(gate.available(ADA).await, 0, "a step takes its units");
+            assert_eq!(gate.peek(ADA).await.remaining(), Some(0), "a step takes its units");
             store.undo(&asks, args, &reply).await;
-            assert_eq!(gate.available(ADA).await, 5, "an undone step gives its units back");
+            assert_eq!(
+                gate.peek(ADA).await.remaining(),
+                Some(5),
+                "an undone step gives its units back"
+            );
         }
         Err(gave_up) => panic!("a store decides each step by its deadline: {gave_up:?}"),
     }
@@ -124,10 +128,14 @@ pub async fn resets<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     let request = of_ada(&descriptors);
     let Ok(charge) = gate.hold(&request).await else { panic!("10 units are left") };
     assert_eq!(gate.reset(ADA).await, Ok(1), "a reset is answered");
-    assert_eq!(gate.available(ADA).await, 10, "nothing counts as used after a reset");
+    assert_eq!(gate.peek(ADA).await.remaining(), Some(10), "nothing counts as used after a reset");
     assert!(admits(&gate, 9).await);
     assert_eq!(charge.settle(0).await, Ok(()), "a settlement is answered");
-    assert_eq!(gate.available(ADA).await, 1, "units taken before a reset do not come back");
+    assert_eq!(
+        gate.peek(ADA).await.remaining(),
+        Some(1),
+        "what was taken before a reset does not come back"
+    );
 }
 
 /// A change of a rule's values is neither a credit nor a reset.
@@ -142,7 +150,7 @@ pub async fn keeps_what_was_used_when_values_change<S: Store>(
     for (limit, left) in [(20, 14), (5, 0), (10, 4)] {
         let changed = gate.replace(policy(vec![rule("user", limit)]));
         assert!(changed.is_ok(), "a store can hold a limit of {limit}");
-        assert_eq!(gate.available(ADA).await, left, "6 units are used of {limit}");
+        assert_eq!(gate.peek(ADA).await.remaining(), Some(left), "6 units are used of {limit}");
     }
 }
 
@@ -161,7 +169,7 @@ pub async fn renews_and_returns_permits<S: Store>(gate: impl Fn(Policy) -> Share
     assert!(gate.hold(&request).await.is_err(), "2 permits are out");
     assert_eq!(first.renew().await, Ok(true), "a permit that is out is renewed");
     assert_eq!(first.release().await, Ok(()), "a permit is returned");
-    assert_eq!(gate.available(ADA).await, 1, "a returned permit is free");
+    assert_eq!(gate.peek(ADA).await.remaining(), Some(1), "a returned permit is free");
     assert_eq!(second.renew().await, Ok(true), "another permit is still out");
 }
 

@@ -104,7 +104,15 @@ impl<C: Clock> Limiter<C> {
         self.call(cost).step(Step::Ask).decision
     }
 
-    /// Returns the decision that [`Limiter::check`] would return, and takes nothing.
+    /// Returns the decision that [`Limiter::check`] would return, and takes nothing. Its `remaining` is the number of
+    /// units that would be admitted now, one by one; `u64::MAX` if unlimited.
+    ///
+    /// ```
+    /// let limiter = tidegate::Limiter::new("100/h")?;
+    /// assert!(limiter.admits(60));
+    /// assert_eq!(limiter.peek(1).remaining, 40);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn peek(&self, cost: u64) -> Decision {
         self.call(cost).step(Step::Peek).decision

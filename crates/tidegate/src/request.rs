@@ -134,7 +134,7 @@ enum Descriptors<'a> {
 /// assert!(gate.check(("pay", &[("channel", "alipay"), ("user", "ada")])).is_allowed());
 /// assert!(gate.check(&[("user", "ada")]).is_allowed());
 /// assert!(gate.check(Descriptor::new(&[("user", "ada")]).cost(3)).is_allowed());
-/// assert_eq!(gate.available(&Request::from(&[("user", "ada")])), 1);
+/// assert_eq!(gate.peek(&Request::from(&[("user", "ada")])).remaining(), Some(1));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

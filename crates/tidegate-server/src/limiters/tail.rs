@@ -262,7 +262,7 @@ mod tests {
         let tail = Arc::new(Tail::new());
         let mut watches: Vec<_> =
             (0..50).map(|_| tail.watch(Filter::default(), 1_000).unwrap()).collect();
-        let in_force = |watch: &Watch| watch.reader.pace.available();
+        let in_force = |watch: &Watch| watch.reader.pace.peek(1).remaining;
         assert!(watches.iter().all(|watch| in_force(watch) == 40));
         watches.truncate(2);
         assert!(watches.iter().all(|watch| in_force(watch) == 1_000));

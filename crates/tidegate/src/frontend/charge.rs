@@ -24,7 +24,7 @@ use crate::request::Request;
 /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("tokens", spec).key(["user"])])?);
 /// let Ok(charge) = gate.hold(&[("user", "ada")]) else { return Ok(()) };
 /// charge.release(); // the work did not run
-/// assert_eq!(gate.available(&[("user", "ada")]), 100);
+/// assert_eq!(gate.peek(&[("user", "ada")]).remaining(), Some(100));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Debug)]

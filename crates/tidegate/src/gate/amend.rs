@@ -47,11 +47,11 @@ impl<C: Clock> Gate<C> {
     /// assert!(gate.check(&request).is_allowed());
     ///
     /// gate.replace(Policy::new(vec![all.clone(), per_user(120)])?)?;
-    /// assert_eq!(gate.available(&request), 40);
+    /// assert_eq!(gate.peek(&request).remaining(), Some(40));
     /// gate.replace(Policy::new(vec![all.clone()])?)?;
-    /// assert_eq!(gate.available(&request), 1_000);
+    /// assert_eq!(gate.peek(&request).remaining(), Some(1_000));
     /// gate.replace(Policy::new(vec![all, per_user(100)])?)?;
-    /// assert_eq!(gate.available(&request), 20); // 80 are used still
+    /// assert_eq!(gate.peek(&request).remaining(), Some(20)); // 80 are used still
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     ///
@@ -86,11 +86,11 @@ impl<C: Clock> Gate<C> {
     /// assert!(gate.check(&request).is_allowed());
     ///
     /// gate.amend("default", "per-user", per_day(170))?;
-    /// assert_eq!(gate.available(&request), 90);
+    /// assert_eq!(gate.peek(&request).remaining(), Some(90));
     /// let answer = gate.check(&request);
     /// assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(170));
     /// gate.amend("default", "per-user", per_day(100))?;
-    /// assert_eq!(gate.available(&request), 0); // 160 are used
+    /// assert_eq!(gate.peek(&request).remaining(), Some(0)); // 160 are used
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -2,7 +2,6 @@
 
 use tidegate_core::{Rule, RuleErrors, Spec};
 
-use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Reading};
 use crate::rules::RuleSpec;
@@ -27,9 +26,9 @@ impl<C: Clock> Limiter<C> {
     /// let limiter = Limiter::new(per_day(100))?;
     /// assert!(limiter.admits(80));
     /// limiter.amend(per_day(120))?;
-    /// assert_eq!(limiter.available(), 40);
+    /// assert_eq!(limiter.peek(1).remaining, 40);
     /// limiter.amend(per_day(50))?;
-    /// assert_eq!(limiter.available(), 0);
+    /// assert_eq!(limiter.peek(1).remaining, 0);
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     ///
@@ -40,11 +39,6 @@ impl<C: Clock> Limiter<C> {
         self.replacement.amend(&*self.cell, &rule, Reading::of(&self.clock));
         self.queues.wake(&());
         Ok(())
-    }
-
-    /// Units that would be admitted now, one by one; `u64::MAX` if unlimited.
-    pub fn available(&self) -> u64 {
-        self.peek(1).remaining
     }
 }
 
@@ -82,10 +76,5 @@ impl<C: Clock> KeyedLimiter<C> {
         });
         self.queues.wake_all();
         changed
-    }
-
-    /// Units that would be admitted for the key now, one by one.
-    pub fn available<'r>(&self, key: impl ByKey<'r>) -> u64 {
-        self.peek(key, 1).remaining
     }
 }

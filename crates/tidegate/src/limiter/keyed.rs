@@ -143,7 +143,14 @@ impl<C: Clock> KeyedLimiter<C> {
         self.one(&key, cost, Step::Ask).decision
     }
 
-    /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing.
+    /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing: see [`Limiter::peek`](crate::Limiter::peek).
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("100/h")?;
+    /// assert!(limiter.admits("ada", 60));
+    /// assert_eq!(["ada", "bob"].map(|user| limiter.peek(user, 1).remaining), [40, 100]);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn peek<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Peek).decision

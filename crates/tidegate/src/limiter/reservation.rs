@@ -83,7 +83,7 @@ impl<C: Clock> Limiter<C> {
     ///     // The work turns out to need less.
     ///     tokens.settle(reservation, 25);
     /// }
-    /// assert_eq!(tokens.available(), 75);
+    /// assert_eq!(tokens.peek(1).remaining, 75);
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     ///

@@ -80,12 +80,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Removes the id.
-    pub(crate) const fn without_id(mut self) -> Self {
-        self.id = None;
-        self
-    }
-
     /// The id, if the request has one.
     #[must_use]
     pub const fn id(&self) -> Option<&'a str> {

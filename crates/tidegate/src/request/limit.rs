@@ -36,7 +36,7 @@ use crate::inline_list::InlineList;
 ///
 /// // Used units stay used under the rule's own values.
 /// let asked = [Descriptor::new(&entries)];
-/// assert_eq!(gate.available(&Request::new("default", &asked)), 1);
+/// assert_eq!(gate.peek(&Request::new("default", &asked)).remaining(), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -25,8 +25,8 @@ use super::spec::RuleSpec;
 /// vip.limit = Some(Limit::Units(70));
 /// gate.amend("default", "per-user", vip)?;
 /// gate.amend("default", "per-user", Spec::per_hour(20))?;
-/// let available = |user| gate.available(&[("user", user)]);
-/// assert_eq!((available("vip"), available("ada")), (70, 20));
+/// let available = |user| gate.peek(&[("user", user)]).remaining();
+/// assert_eq!((available("vip"), available("ada")), (Some(70), Some(20)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,17 @@ use crate::request::{Origin, Request};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl<S: Store> SharedGate<S> {
-    /// Returns the answer of [`SharedGate::check`] as if no request waited, and takes nothing.
+    /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing. While the store is
+    /// unavailable a rule that is open limits nothing.
+    ///
+    /// ```no_run
+    /// use tidegate::SharedGate;
+    ///
+    /// /// How many requests of one unit would be admitted now; `None` if no rule limits them.
+    /// async fn left(gate: &SharedGate, user: &str) -> Option<u64> {
+    ///     gate.peek(&[("user", user)]).await.remaining()
+    /// }
+    /// ```
     #[must_use]
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.peek_request(&request.into()).await
@@ -32,22 +42,5 @@ impl<S: Store> SharedGate<S> {
     ) -> Answer<'_> {
         let args = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
         self.answer(in_force, asks, in_force.tower.step(asks, args).await)
-    }
-
-    /// Returns how many requests of one unit would be admitted now, one after another: the `remaining` of the
-    /// tightest limit of the request, regardless of its id, or `u64::MAX` if no limit matches. While the store is
-    /// unavailable it follows [`SharedGate::peek`]: a rule that is open limits nothing.
-    ///
-    /// ```no_run
-    /// use tidegate::{Descriptor, Request, SharedGate};
-    ///
-    /// async fn left(gate: &SharedGate, user: &str) -> u64 {
-    ///     let entries = [("user", user)];
-    ///     gate.available(&Request::new("default", &[Descriptor::new(&entries)])).await
-    /// }
-    /// ```
-    pub async fn available<'r>(&self, request: impl Into<Request<'r>>) -> u64 {
-        let request = &request.into();
-        self.peek(&request.without_id()).await.least(|decision| decision.remaining)
     }
 }

@@ -62,7 +62,7 @@ fn a_charge_that_can_not_be_had_in_time_is_refused_at_once_and_takes_nothing() {
         };
         let refused = held.unwrap_err();
         assert_eq!(refused.retry_after(), Some(ms(101)));
-        assert_eq!(gate.available(request), 50);
+        assert_eq!(gate.peek(request).remaining(), Some(50));
     });
 }
 
@@ -78,14 +78,14 @@ fn a_charge_on_a_limiter_without_memory_to_grow_is_given_back() {
     for number in 0..20_000 {
         clock.pass(1);
         released += ask(["ada", "bob"][number % 2], 1, |request| {
-            let before = gate.available(request);
+            let before = gate.peek(request).remaining();
             let Ok(charge) = gate.hold(request) else { return 0 };
             if !charge.answer().is_overflow() || number % 3 == 0 {
                 charge.keep();
                 return 0;
             }
             charge.release();
-            assert_eq!(gate.available(request), before, "after {number}");
+            assert_eq!(gate.peek(request).remaining(), before, "after {number}");
             1
         });
     }
@@ -164,7 +164,8 @@ fn each_descriptor_is_settled_for_its_own_cost() {
     let used = |actual: &[u64]| {
         let taken = Taken::from(&gate.check(&request));
         let _ = gate.settle_taken(&request, &taken, actual);
-        let left = users.each_ref().map(|entries| gate.available(("default", entries)));
+        let left =
+            users.each_ref().map(|entries| gate.peek(("default", entries)).remaining().unwrap());
         for entries in &users {
             gate.reset(("default", entries));
         }
@@ -194,5 +195,5 @@ fn settling_a_check_closes_no_reservation_of_another_caller() {
         assert_eq!(gate.settle_taken(request, &taken, &[1]).remaining(), Some(0));
     }
     charge.settle(0);
-    assert_eq!(gate.available(("default", &entries)), 30);
+    assert_eq!(gate.peek(("default", &entries)).remaining(), Some(30));
 }

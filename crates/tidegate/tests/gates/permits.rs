@@ -154,7 +154,7 @@ fn limiters_by_themselves_return_and_renew_their_permits() {
     clock.advance(LIFE / 2);
     assert!(one.renew(&a) && many.renew("ada", &b));
     clock.advance(LIFE / 2);
-    assert_eq!((one.available(), many.available("ada")), (0, 0));
+    assert_eq!((one.peek(1).remaining, many.peek("ada", 1).remaining), (0, 0));
     assert_eq!((one.settle(a, 7).remaining, many.settle("ada", b, 1).remaining), (2, 2));
     let late = one.reserve(1).unwrap();
     clock.advance(LIFE);

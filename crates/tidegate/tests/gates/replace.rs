@@ -103,7 +103,7 @@ fn what_a_rule_with_another_key_has_taken_is_not_given_back_to_others() {
     replace(&gate, [by("host")]);
     assert!(gate.admits(&Request::new("default", &of(60))));
     charge.release();
-    assert_eq!(gate.available(&Request::new("default", &of(1))), 40);
+    assert_eq!(gate.peek(&Request::new("default", &of(1))).remaining(), Some(40));
 }
 
 #[test]

@@ -62,7 +62,9 @@ fn rising(algorithms: &[AlgorithmKind]) {
             let taken = taken[user].fetch_add(u64::from(admitted), SeqCst) + u64::from(admitted);
             // A policy that is about to come in force may decide already, but no later one.
             assert!(taken <= 10 * step.load(SeqCst), "{taken} at once");
-            if was_last && USERS.iter().all(|user| ask(user, |one| gate.available(one)) == 0) {
+            if was_last
+                && USERS.iter().all(|user| ask(user, |one| gate.peek(one).remaining()) == Some(0))
+            {
                 return;
             }
         }

@@ -45,7 +45,7 @@ fn who_waits_for_a_rule_that_is_removed_goes_on() {
         let names: Vec<_> = answer.matched().iter().map(|one| one.rule().name()).collect();
         assert!(answer.is_allowed() && names == ["large"], "{names:?}");
     }
-    assert_eq!(gate.available(Descriptor::new(&[("user", "ada")])), 100 - 10 - 16);
+    assert_eq!(gate.peek(Descriptor::new(&[("user", "ada")])).remaining(), Some(100 - 10 - 16));
 }
 
 #[test]

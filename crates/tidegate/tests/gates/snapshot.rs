@@ -105,7 +105,11 @@ fn what_was_used_before_a_rule_was_unlimited_is_in_the_snapshot() {
         let (again, loaded) = load(Policy::new(vec![rule.clone()]).unwrap()).unwrap();
         assert_eq!(loaded.limiters, 1, "{algorithm}");
         gate.replace(Policy::new(vec![rule]).unwrap()).unwrap();
-        assert_eq!(again.available(of(&ada)), gate.available(of(&ada)), "{algorithm}");
+        assert_eq!(
+            again.peek(of(&ada)).remaining(),
+            gate.peek(of(&ada)).remaining(),
+            "{algorithm}"
+        );
         let (_, loaded) = load(unlimited.clone()).unwrap();
         assert_eq!(loaded.limiters, 0, "{algorithm}: nothing is kept under no limit");
     }
@@ -223,7 +227,8 @@ fn decisions_go_on_while_a_snapshot_is_written() {
                 let after = begun.load(SeqCst);
                 let (copy, loaded) = gate_of(rules(), &clock).with_snapshot(&bytes[..]).unwrap();
                 assert_eq!((loaded.dropped, loaded.without_space), (0, 0));
-                let used = 1_000_000 - copy.available(("default", &[("team", "x")]));
+                let used =
+                    1_000_000 - copy.peek(("default", &[("team", "x")])).remaining().unwrap();
                 assert!((before..=after).contains(&used), "{before} {used} {after}");
             }
             stop.store(true, SeqCst);

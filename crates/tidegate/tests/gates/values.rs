@@ -106,7 +106,7 @@ fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
     plans.set("ada", log(30));
     assert_eq!(left(&gate, "ada"), [0, 20], "usage carries over");
     assert_eq!(ask(&[("ada", 1)], None, |request| least_limit(&gate, request)), 30);
-    assert_eq!(ask(&[("ada", 1)], None, |request| gate.available(request)), 0);
+    assert_eq!(ask(&[("ada", 1)], None, |request| gate.peek(request).remaining()), Some(0));
 }
 
 #[test]

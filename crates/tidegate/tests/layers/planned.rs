@@ -91,7 +91,7 @@ async fn clones_of_the_service_share_the_limits_and_the_plan_of_a_moment_holds()
         assert!(ask(&service.clone(), Some("ann")).await.status().is_success());
     }
     assert!(!ask(&one.clone(), Some("ann")).await.status().is_success());
-    assert_eq!(limiter.available("ann"), 0);
+    assert_eq!(limiter.peek("ann", 1).remaining, 0);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn what_does_not_count_is_given_back_once() {
         let answer = ask(&service, Some("ann")).await;
         assert_eq!(answer.headers()["x-ratelimit-remaining"], "3");
     }
-    assert_eq!(limiter.available("ann"), 3);
+    assert_eq!(limiter.peek("ann", 1).remaining, 3);
 }
 
 /// A request that waited for its turn opened no reservation, so giving it back closes none of another request.
@@ -131,9 +131,9 @@ fn what_a_waiting_layer_gives_back_closes_no_reservation_of_another() {
         assert_eq!(now(&plain), 200);
     }
     // In a bucket that was never empty since, the whole unit comes back.
-    assert_eq!(limiter.available("ann"), 0);
+    assert_eq!(limiter.peek("ann", 1).remaining, 0);
     assert!(poll_once(&mut held).is_some());
-    assert_eq!(limiter.available("ann"), 1);
+    assert_eq!(limiter.peek("ann", 1).remaining, 1);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn who_waits_under_a_plan_goes_in_turn_and_holds_up_nobody_else() {
     assert_eq!(others.map(|user| begin(user).1), [Some(200); 6]);
     clock.advance(Duration::from_secs(60));
     assert_eq!(poll_once(&mut second).unwrap().status(), 200);
-    assert_eq!((limiter.waiting("ann"), limiter.available("ann")), (0, 0));
+    assert_eq!((limiter.waiting("ann"), limiter.peek("ann", 1).remaining), (0, 0));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
     drop(asked);
     assert_eq!(limiter.waiting("ann"), 0);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(limiter.available("ann"), 1);
+    assert_eq!(limiter.peek("ann", 1).remaining, 1);
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Both {
 
     fn available(&self) -> u64 {
         assert_eq!(self.alone.peek(1), self.keyed.peek("key", 1));
-        self.alone.available()
+        self.alone.peek(1).remaining
     }
 
     fn limit(&self) -> u64 {
@@ -171,7 +171,7 @@ fn through_zero<C: Clock>(
             limiter.amend(per_day(AlgorithmKind::TokenBucket, 0)).unwrap();
             limiter.amend(open).unwrap();
         }
-        limiter.available()
+        limiter.peek(1).remaining
     }
 }
 
@@ -196,7 +196,7 @@ fn an_unlimited_rule_counts_nothing_and_forgets_nothing() {
         assert_eq!(opened.keyed.check_many(&["key", "new"]), [false, true]);
         assert_eq!(opened.keyed.keys(), 2);
         opened.alone.reset();
-        assert_eq!(opened.alone.available(), 2);
+        assert_eq!(opened.alone.peek(1).remaining, 2);
     }
 }
 
@@ -225,7 +225,7 @@ fn every_verb_follows_the_limiter() {
         assert_eq!(both.alone.refund(4), both.keyed.refund("key", 4));
         assert_eq!(both.available(), left[1], "{algorithm}");
         both.alone.reset();
-        assert_eq!(both.alone.available(), 20, "{algorithm}");
+        assert_eq!(both.alone.peek(1).remaining, 20, "{algorithm}");
         assert_eq!(both.keyed.keys(), 41, "none is lost: {algorithm}");
     }
 }
@@ -240,7 +240,11 @@ fn limiters_of_a_clock_that_may_step_back_change_too() {
         assert!(limiter.admits(30) && keyed.admits("key", 30));
         limiter.amend(per_day(AlgorithmKind::FixedWindow, 40)).unwrap();
         keyed.amend(per_day(AlgorithmKind::FixedWindow, 40)).unwrap();
-        assert_eq!((limiter.available(), keyed.available("key")), (10, 10), "{algorithm}");
+        assert_eq!(
+            (limiter.peek(1).remaining, keyed.peek("key", 1).remaining),
+            (10, 10),
+            "{algorithm}"
+        );
     }
 }
 
@@ -256,7 +260,7 @@ fn no_key_of_many_is_lost_or_mixed_up() {
         keyed.amend(per_day(to, 60)).unwrap();
         assert_eq!(keyed.keys() as u64, KEYS);
         for key in 0..KEYS {
-            assert_eq!(keyed.available(key.to_le_bytes()), 59 - key % 50, "{to}: {key}");
+            assert_eq!(keyed.peek(key.to_le_bytes(), 1).remaining, 59 - key % 50, "{to}: {key}");
         }
     }
 }
@@ -270,9 +274,9 @@ fn the_limiter_shared_by_keys_without_space_is_carried_over() {
         assert!(keyed.admits("own", 1));
         assert!(keyed.admits("beyond", 7));
         keyed.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
-        assert_eq!(keyed.available("another beyond"), 3, "{algorithm}");
+        assert_eq!(keyed.peek("another beyond", 1).remaining, 3, "{algorithm}");
         assert!(!keyed.admits("another beyond", 4));
-        assert_eq!(keyed.available("own"), 9);
+        assert_eq!(keyed.peek("own", 1).remaining, 9);
     }
 }
 
@@ -290,12 +294,12 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
         assert!(message.contains("max_memory") && message.contains("1000 limiters"), "{message}");
         assert_eq!((keyed.keys(), keyed.peek("key", 0).limit), (1_000, 10));
         for key in 0..1_000_u64 {
-            assert_eq!(keyed.available(key.to_le_bytes()), 9 - key % 10);
+            assert_eq!(keyed.peek(key.to_le_bytes(), 1).remaining, 9 - key % 10);
         }
     }
     large.max_memory = Some(10_000_000);
     keyed.amend(large).unwrap();
-    assert_eq!((keyed.keys(), keyed.available(7_u64.to_le_bytes())), (1_000, 2));
+    assert_eq!((keyed.keys(), keyed.peek(7_u64.to_le_bytes(), 1).remaining), (1_000, 2));
 }
 
 #[test]
@@ -305,7 +309,7 @@ fn packed_limiters_are_amended_if_they_fit_in_memory_as_they_are_packed() {
     (0..1_000_u64).for_each(|key| assert!(keyed.admits(key.to_le_bytes(), 1)));
     (spec.limit, spec.max_memory) = (Limit::Units(901_000_000), Some(96_000));
     keyed.amend(spec).unwrap();
-    assert_eq!((keyed.keys(), keyed.available(7_u64.to_le_bytes())), (1_000, 900_999_999));
+    assert_eq!((keyed.keys(), keyed.peek(7_u64.to_le_bytes(), 1).remaining), (1_000, 900_999_999));
     spec.max_memory = Some(95_999);
     assert!(keyed.amend(spec).unwrap_err().to_string().contains("1000 limiters"));
 }
@@ -347,8 +351,8 @@ fn four_threads(first: Spec, limits: &[u64], spec: impl Fn(u64) -> Spec + Sync) 
     both.keyed.amend(spec(most)).unwrap();
     let (alone, keyed) = (alone.into_inner(), keyed.into_inner());
     assert!(alone <= most && keyed <= most, "{alone} and {keyed} of {most}");
-    assert_eq!(both.alone.available(), most - alone, "each unit is counted once");
-    assert_eq!(both.keyed.available("key"), most - keyed, "each unit is counted once");
+    assert_eq!(both.alone.peek(1).remaining, most - alone, "each unit is counted once");
+    assert_eq!(both.keyed.peek("key", 1).remaining, most - keyed, "each unit is counted once");
 }
 
 #[test]

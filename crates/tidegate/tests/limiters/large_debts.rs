@@ -124,10 +124,10 @@ fn a_debt_of_a_million_is_still_one_when_the_limit_is_a_million() {
     let _ = keyed.settle("key", keyed.reserve("key", 1).unwrap(), 1_000_000);
     alone.amend(per_hour(1_000_000)).unwrap();
     keyed.amend(per_hour(1_000_000)).unwrap();
-    assert_eq!((alone.available(), keyed.available("key")), (0, 0));
+    assert_eq!((alone.peek(1).remaining, keyed.peek("key", 1).remaining), (0, 0));
     alone.amend(per_hour(1_000_001)).unwrap();
     keyed.amend(per_hour(1_000_001)).unwrap();
-    assert_eq!((alone.available(), keyed.available("key")), (1, 1));
+    assert_eq!((alone.peek(1).remaining, keyed.peek("key", 1).remaining), (1, 1));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn all_of_a_debt_is_owed_under_the_rule_that_follows() {
             }
             let given = (1 << 33) - policy.decision_limit() + 15;
             let _ = (all.alone.refund(given), all.keyed.refund("ada", given));
-            let left = (all.alone.available(), all.keyed.available("ada"));
+            let left = (all.alone.peek(1).remaining, all.keyed.peek("ada", 1).remaining);
             assert_eq!(left, (10, 10), "{policy:?} by way of {next:?}");
             assert_eq!(all.keyed.keys(), 51);
         }
@@ -274,7 +274,7 @@ fn a_reset_ends_a_debt() {
         let mut all = All::new(&policy);
         all.settle(1 << 40, true);
         all.alone.reset();
-        assert_eq!(all.alone.available(), policy.decision_limit(), "{policy:?}");
+        assert_eq!(all.alone.peek(1).remaining, policy.decision_limit(), "{policy:?}");
         assert_eq!(with(true, 1, |request| all.gate.reset(request)), 2);
         // Each remembers the reset, so that nothing comes back to it that was taken before.
         assert_eq!(all.gate.keys(), 2, "{policy:?}");
@@ -311,7 +311,8 @@ fn what_eight_threads_settle_far_beyond_the_limit_is_what_is_owed() {
             let _ = (all.alone.refund(given), all.keyed.refund("ada", given));
             let _ = with(true, given, |request| all.gate.refund(request).is_allowed());
             let gate = with(false, 1, |request| *all.gate.peek(request).matched()[0].decision());
-            let left = [all.alone.available(), all.keyed.available("ada"), gate.remaining];
+            let left =
+                [all.alone.peek(1).remaining, all.keyed.peek("ada", 1).remaining, gate.remaining];
             assert_eq!(left, [limit - 1; 3], "{policy:?}: {owed}");
         }
     }

@@ -35,11 +35,14 @@ fn a_reset_key_begins_with_nothing_in_use() {
     let plans = move |key: &[u8]| key.starts_with(b"paid").then(|| Arc::clone(&planned));
     for limiter in [KeyedLimiter::new(spec).unwrap(), keyed(2).with_plans(plans)] {
         for key in ["paid ada", "paid bob"] {
-            assert_eq!((limiter.check(key, 1).is_allowed(), limiter.available(key)), (false, 0));
+            assert_eq!(
+                (limiter.check(key, 1).is_allowed(), limiter.peek(key, 1).remaining),
+                (false, 0)
+            );
         }
         limiter.reset("paid ada");
         limiter.reset("paid eve");
-        let left = ["paid ada", "paid bob", "paid eve"].map(|key| limiter.available(key));
+        let left = ["paid ada", "paid bob", "paid eve"].map(|key| limiter.peek(key, 1).remaining);
         assert_eq!(left, [9, 0, 9]);
     }
 }
@@ -51,15 +54,15 @@ fn a_change_of_the_rule_of_all_keys_is_none_of_their_plans() {
         assert!(limiter.admits(key, 2));
     }
     limiter.amend(*log(9).spec()).unwrap();
-    assert_eq!((limiter.peek("paid ada", 0).limit, limiter.available("paid ada")), (5, 3));
+    assert_eq!((limiter.peek("paid ada", 0).limit, limiter.peek("paid ada", 1).remaining), (5, 3));
     assert_eq!(
-        (limiter.peek("bob", 0).limit, limiter.available("bob")),
+        (limiter.peek("bob", 0).limit, limiter.peek("bob", 1).remaining),
         (9, 7),
         "usage carries over"
     );
     assert!(limiter.check("bob", 7).is_allowed() && !limiter.admits("bob", 1));
     limiter.amend(*log(3).spec()).unwrap();
-    assert_eq!((limiter.available("bob"), limiter.available("eve")), (0, 3));
+    assert_eq!((limiter.peek("bob", 1).remaining, limiter.peek("eve", 1).remaining), (0, 3));
 }
 
 #[test]

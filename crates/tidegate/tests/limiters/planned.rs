@@ -272,7 +272,7 @@ fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
     assert_eq!((limiter.peek("gold 1", 0).limit, limiter.peek("ada", 0).limit), (10, 2));
     assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
     assert!(limiter.admits("gold 1", 10) && !limiter.admits("gold 1", 1));
-    assert_eq!((limiter.available("gold 2"), limiter.keys()), (10, 2));
+    assert_eq!((limiter.peek("gold 2", 1).remaining, limiter.keys()), (10, 2));
     limiter.reset("ada");
     let reserved = limiter.reserve("ada", 2).unwrap();
     assert_eq!(limiter.settle("ada", reserved, 1).remaining, 1);

@@ -64,10 +64,10 @@ fn is_as_new_after_a_reset<C: Clock + Clone>(algorithm: AlgorithmKind, clock: &C
     if amended {
         keyed.amend(per_day(algorithm, 4)).unwrap();
     }
-    let capacity = keyed.available("ada");
+    let capacity = keyed.peek("ada", 1).remaining;
     assert!(keyed.admits("ada", capacity) && keyed.admits("bob", 1));
     keyed.reset("ada");
-    let seen = (keyed.available("ada"), keyed.available("bob"), keyed.keys());
+    let seen = (keyed.peek("ada", 1).remaining, keyed.peek("bob", 1).remaining, keyed.keys());
     // A limiter remembers its reset, but for permits, which their tokens name.
     let keys = if algorithm == AlgorithmKind::Concurrency { 1 } else { 2 };
     assert_eq!(seen, (capacity, capacity - 1, keys), "{algorithm}, amended: {amended}");

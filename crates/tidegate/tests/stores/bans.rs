@@ -48,8 +48,8 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     assert_eq!(answers, ["sliding_log"], "only the store knows the state of the others");
     assert!(is_banned(&gate.peek(&request).await) && !gate.admits(&request).await);
     assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
-    assert_eq!(gate.available(&request).await, 0);
-    assert!(check(&gate, "ada", 5).await.is_never(), "a cost that can never fit gets `never`");
+    assert_eq!(gate.peek(&request).await.remaining(), Some(0));
+    assert!(check(&gate, "ada", 5).await.is_never(), "what can never fit is told so");
     let asked: String = server.run(&["INFO", "commandstats"]);
     assert!(!asked.contains("evalsha"), "{asked}");
 

@@ -36,8 +36,8 @@ async fn a_refusal_holds_nothing_and_who_waits_is_held_in_turn() {
     let (second, released) = tokio::join!(gate.hold_in_turn(&request), released);
     released.unwrap();
     second.unwrap().settle(1).await.unwrap();
-    assert_eq!(gate.available(&request).await, 0);
-    assert_eq!(gate.available(&Request::new("none", &descriptors)).await, u64::MAX);
+    assert_eq!(gate.peek(&request).await.remaining(), Some(0));
+    assert_eq!(gate.peek(&Request::new("none", &descriptors)).await.remaining(), None);
 }
 
 #[tokio::test]
@@ -51,11 +51,11 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     let charge = gate.hold(&request).await.unwrap();
     assert!(charge.answer().is_degraded());
-    assert_eq!(gate.available(&request).await, 2);
+    assert_eq!(gate.peek(&request).await.remaining(), Some(2));
     charge.settle(1).await.unwrap();
-    assert_eq!(gate.available(&request).await, 3);
+    assert_eq!(gate.peek(&request).await.remaining(), Some(3));
     gate.hold(&request).await.unwrap().release().await.unwrap();
-    assert_eq!(gate.available(&request).await, 3);
+    assert_eq!(gate.peek(&request).await.remaining(), Some(3));
 }
 
 /// The answer of a settlement in this process reports cut units, like a settlement in the store.
@@ -111,7 +111,7 @@ async fn without_the_store_each_rule_decides_by_its_own() {
             OnStoreError::Local => 4,
             OnStoreError::Open => u64::MAX,
         };
-        assert_eq!(gate.available(&request).await, left, "{on_store_error:?}");
+        assert_eq!(gate.peek(&request).await.remaining(), Some(left), "{on_store_error:?}");
         let is_closed = on_store_error == OnStoreError::Closed;
         assert_eq!(gate.admits(&request).await, !is_closed);
         match gate.hold(&request).await {
@@ -173,7 +173,7 @@ async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
         assert!(gate.check(&ten).await.is_allowed(), "{hours}");
     }
     charge.release().await.unwrap();
-    assert_eq!(gate.available(&fifty).await, 50);
+    assert_eq!(gate.peek(&fifty).await.remaining(), Some(50));
 }
 
 /// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
@@ -197,7 +197,7 @@ async fn settling_a_check_closes_no_reservation_of_another_caller() {
         gate.settle_taken(&ten, &Taken::from(&answer), &[10]).await.unwrap();
     }
     charge.release().await.unwrap();
-    assert_eq!(gate.available(&fifty).await, 50);
+    assert_eq!(gate.peek(&fifty).await.remaining(), Some(50));
 }
 
 /// Units taken before a reset, or under a rule with another meaning, do not come back.
@@ -224,9 +224,9 @@ async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
             }
             let smaller = [Descriptor::new(&[]).cost(3)];
             assert!(gate.check(&Request::new(&domain, &smaller)).await.is_allowed());
-            let left = gate.available(&request).await;
+            let left = gate.peek(&request).await.remaining();
             charge.release().await.unwrap();
-            assert_eq!(gate.available(&request).await, left, "{algorithm}, {resets}");
+            assert_eq!(gate.peek(&request).await.remaining(), left, "{algorithm}, {resets}");
         }
     }
 }
@@ -263,9 +263,9 @@ async fn what_an_old_node_took_frees_nothing_of_the_newer_values_of_another() {
         }
         clock.step(3_600 * (100 * turn as i64 + 20));
         assert!(new.check(&one).await.is_allowed(), "{algorithm}");
-        let before = new.available(&one).await;
+        let before = new.peek(&one).await.remaining();
         // It is decided under the newer values, so it comes back under them.
         old.hold(&five).await.unwrap().release().await.unwrap();
-        assert_eq!(new.available(&one).await, before, "{algorithm}");
+        assert_eq!(new.peek(&one).await.remaining(), before, "{algorithm}");
     }
 }

@@ -54,7 +54,10 @@ fn field(response: &Response<Vec<u8>>, name: &str) -> String {
 }
 
 async fn left(gate: &SharedGate) -> u64 {
-    gate.available(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await
+    gate.peek(&tidegate::Request::new("default", &[Descriptor::new(&[])]))
+        .await
+        .remaining()
+        .unwrap()
 }
 
 #[tokio::test]

@@ -161,5 +161,5 @@ async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_
     assert!(gate.renew_taken(&request, &taken).await.unwrap());
     let _ = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
     assert!(!gate.renew_taken(&request, &taken).await.unwrap());
-    assert_eq!(gate.available(&request).await, 2);
+    assert_eq!(gate.peek(&request).await.remaining(), Some(2));
 }

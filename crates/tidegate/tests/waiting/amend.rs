@@ -92,7 +92,10 @@ fn all_who_wait_go_on_where_their_rule_is_unlimited() {
     settle(&mut tasks, &clock);
     assert!(tasks.iter().all(|task| is_admitted(task) == Some(true)));
     assert_eq!((clock.now(), ask(&gate, 1, |gate, request| gate.waiting(request))), (began, 0));
-    assert_eq!(ask(&gate, 1, |gate, request| gate.available(request)), 100 - 10 - 5 - 21);
+    assert_eq!(
+        ask(&gate, 1, |gate, request| gate.peek(request).remaining()),
+        Some(100 - 10 - 5 - 21)
+    );
 }
 
 #[test]

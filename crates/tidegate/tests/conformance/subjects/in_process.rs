@@ -126,7 +126,7 @@ impl<C: Timer> AnyGate for Gate<C> {
     }
 
     fn available(&self, request: &Request<'_>) -> u64 {
-        self.available(request)
+        self.peek(request).remaining().unwrap_or(u64::MAX)
     }
 
     fn waiting(&self, request: &Request<'_>) -> usize {

@@ -53,7 +53,7 @@ impl<C: Clock> Subject for Limiter<C> {
     }
 
     fn available(&self, _key: &str) -> u64 {
-        self.available()
+        self.peek(1).remaining
     }
 }
 
@@ -124,7 +124,7 @@ impl<C: Clock> Subject for KeyedLimiter<C> {
     }
 
     fn available(&self, key: &str) -> u64 {
-        self.available(key)
+        self.peek(key, 1).remaining
     }
 }
 

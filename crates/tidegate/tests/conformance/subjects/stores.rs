@@ -109,7 +109,7 @@ impl AnyGate for Nodes {
     }
 
     fn available(&self, request: &Request<'_>) -> u64 {
-        RUNTIME.block_on(self.next().available(request))
+        RUNTIME.block_on(self.next().peek(request)).remaining().unwrap_or(u64::MAX)
     }
 
     fn waiting(&self, request: &Request<'_>) -> usize {
