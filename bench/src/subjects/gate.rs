@@ -81,7 +81,7 @@ mod tests {
         for (name, rules, ask) in GATES {
             let gate = gate(Rule::PLENTY, rules, ask);
             let answer = gate.check(Request::new("default", &descriptors));
-            assert_eq!((gate.keys(), answer.matched().len()), (ask, ask), "{name}");
+            assert_eq!((gate.counts().keys, answer.matched().len()), (ask, ask), "{name}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod amend;
 mod bans;
+mod counts;
 mod fingerprints;
 mod hold;
 mod plans;
@@ -23,9 +24,10 @@ use crate::inline_list::{InlineList, StepList};
 use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
-use crate::rules::{Policy, PolicyRule};
+use crate::rules::Policy;
 use crate::step::{Ask, Done, Standing, Step, keep_limited};
-use crate::store::memory::{Generation, Kept, KeptOfRule, MemoryStore, Moved};
+use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
+pub use counts::GateCounts;
 use fingerprints::Fingerprints;
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -141,16 +143,26 @@ impl<C: Clock> Gate<C> {
         })
     }
 
-    /// Limiters in existence, over all rules.
+    /// Returns what the gate keeps in memory now: limiters, in all and of each rule, and remembered answers.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
+    /// for user in ["ada", "bob", "ada"] {
+    ///     let _ = gate.admits(&[("user", user)]);
+    /// }
+    /// assert_eq!(gate.counts().keys, 2);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
-    pub fn keys(&self) -> usize {
-        self.memory.keys()
-    }
-
-    /// The rules in force, each with the limiters that are kept for it, in the order of the policy.
-    #[must_use]
-    pub fn kept(&self) -> Vec<(PolicyRule, KeptOfRule)> {
-        self.memory.newest().kept().map(|(rule, kept)| (rule.clone(), kept)).collect()
+    pub fn counts(&self) -> GateCounts {
+        GateCounts {
+            keys: self.memory.keys(),
+            remembered_answers: self.answers.len(),
+            forgotten_answers: self.answers.forgotten(),
+            generation: self.memory.newest(),
+        }
     }
 
     #[cfg(feature = "tower")]

@@ -76,6 +76,10 @@ macro_rules! pass_inward {
             self.inner.attach(hooks);
         }
 
+        fn counts(&self) -> $crate::store::StoreCounts {
+            self.inner.counts()
+        }
+
         async fn leave(&self) -> Result<(), $crate::store::StoreError> {
             self.inner.leave().await
         }

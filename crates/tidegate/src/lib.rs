@@ -161,7 +161,7 @@ pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 #[cfg(feature = "redis")]
 pub use frontend::RecordedReservation;
 pub use frontend::{Charge, Taken};
-pub use gate::Gate;
+pub use gate::{Gate, GateCounts};
 pub use jitter::Jitter;
 pub use key::{Encoding, Key, canonical_text, key_bytes, key_text};
 pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
@@ -192,9 +192,9 @@ pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResour
 pub use stats::{Histogram, Striped};
 pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
-pub use store::redis::{Finding, StoreCounts, script};
+pub use store::redis::{Finding, script};
 #[cfg(feature = "redis")]
-pub use store::{StoreError, StoreEvent};
+pub use store::{StoreCounts, StoreError, StoreEvent};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
     MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token, Verdict,

@@ -29,7 +29,7 @@ pub use crate::step::Ask;
 pub use contract::{
     GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
     LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, StepArgs, StepReply, Store,
-    StoreError, StoreEvent, Verb,
+    StoreCounts, StoreError, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
 pub(crate) use contract::{Layer, Observer, OnEvent, OnUnitsBack, at_places, is_report};

@@ -115,7 +115,7 @@ fn what_is_remembered_of_keys_counts_in_their_memory() {
         let plan_of =
             move |_: &Descriptor<'_>| Some(Arc::new(Rule::new(*known.lock().unwrap()).unwrap()));
         let gate = if by_plan { gate.with_plans("default", "r", plan_of).unwrap() } else { gate };
-        let counted = || gate.kept()[0].1.bytes;
+        let counted = || gate.counts().rules().next().unwrap().1.bytes;
         let of_all = |reserves: bool| {
             for number in 0..KEYS {
                 let user = number.to_string();
@@ -170,7 +170,7 @@ fn two_thousand_overrides_with_a_key_each_take_four_kilobytes_each() {
             let user = number.to_string();
             assert!(gate.admits(Descriptor::new(&[("user", user.as_str())])));
         }
-        assert_eq!(gate.keys(), OVERRIDES);
+        assert_eq!(gate.counts().keys, OVERRIDES);
         let of_one = HEAP.current_usage().saturating_sub(before) / OVERRIDES;
         assert!(of_one < 4_096, "{algorithm}: {of_one} bytes");
     }
@@ -216,7 +216,7 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
         (0..90).for_each(|_| round());
         let more = HEAP.current_usage().saturating_sub(before);
         assert!(more < 16_384, "{algorithm}: {more} bytes more");
-        assert_eq!(gate.keys(), 1_000);
+        assert_eq!(gate.counts().keys, 1_000);
     }
 }
 

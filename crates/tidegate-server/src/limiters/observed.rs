@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{KeptOfRule, PolicyRule, RuleStatistics};
+use tidegate::{GateCounts, RuleStatistics};
 
 use super::reports::{Report, Reports, Unreported};
 use super::tail::Tail;
@@ -57,9 +57,9 @@ impl Limiters {
     }
 
     /// The limiters of each rule, if they are in this process.
-    pub(crate) fn kept(&self) -> Option<Vec<(PolicyRule, KeptOfRule)>> {
+    pub(crate) fn kept(&self) -> Option<GateCounts> {
         match &self.store {
-            Store::Memory(gate) => Some(gate.kept()),
+            Store::Memory(gate) => Some(gate.counts()),
             Store::Shared(..) => None,
         }
     }

@@ -18,18 +18,6 @@ impl<C: Clock> Gate<C> {
         self
     }
 
-    /// The number of remembered answers; expired ones count until they are dropped.
-    #[must_use]
-    pub fn remembered_answers(&self) -> usize {
-        self.answers.len()
-    }
-
-    /// The number of answers dropped so far before they expired, for lack of room.
-    #[must_use]
-    pub fn forgotten_answers(&self) -> u64 {
-        self.answers.forgotten()
-    }
-
     /// The idempotency key of the request.
     #[inline]
     pub(super) fn once(

@@ -101,7 +101,7 @@ impl<C: Clock> Gate<C> {
         mut self,
         from: impl Read,
     ) -> Result<(Self, SnapshotLoaded), SnapshotError> {
-        if self.keys() > 0 || self.remembered_answers() > 0 {
+        if self.memory.keys() > 0 || self.answers.len() > 0 {
             return Err(SnapshotError::InUse);
         }
         let mut blocks = ReadBlocks::begin(from)?;

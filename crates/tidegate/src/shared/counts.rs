@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::SharedGate;
 use crate::answer::Answer;
 use crate::layers::Lost;
-use crate::store::Store;
-use crate::store::redis::StoreCounts;
+use crate::store::{Store, StoreCounts};
 
 /// Requests that were not decided by a step in the store.
 #[derive(Debug, Default)]
@@ -21,16 +20,23 @@ pub(super) struct Undecided {
     shed: AtomicU64,
 }
 
-impl SharedGate {
-    /// Returns the counts of requests to the store, by outcome.
+impl<S: Store> SharedGate<S> {
+    /// Returns the counts of requests to the store, by outcome, and of the nodes that share it.
+    ///
+    /// ```no_run
+    /// # fn example(gate: &tidegate::SharedGate) {
+    /// let counts = gate.counts();
+    /// println!("{} nodes, {} decisions without the store", counts.nodes, counts.degraded());
+    /// # }
+    /// ```
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
-        let counts = self.store.client().counts();
         let undecided = &self.undecided;
         let in_force = self.newest();
         let leases = in_force.leases();
         let (leased, asked) = (leases.counts(), leases.calls());
         StoreCounts {
+            nodes: self.local.share().nodes(),
             leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,
             leased_returned: asked.returned.load(Relaxed),
@@ -44,30 +50,12 @@ impl SharedGate {
             leases_late: asked.late.load(Relaxed),
             leases_unanswered: asked.unanswered.load(Relaxed),
             shares_renewed: asked.renewed.load(Relaxed),
-            under_way: counts.under_way.load(Relaxed),
-            merged: counts.merged.load(Relaxed),
             denied_again: undecided.denied_again.load(Relaxed),
             unavailable: undecided.unavailable.load(Relaxed),
             local: undecided.local.load(Relaxed),
             shed: undecided.shed.load(Relaxed),
-            late: counts.late.load(Relaxed),
-            undone: counts.undone.load(Relaxed),
-            undone_units: counts.undone_units.load(Relaxed),
-            not_undone_units: counts.not_undone_units.load(Relaxed),
-            late_units_admitted: counts.late_units_admitted.load(Relaxed),
-            unanswered_units: counts.unanswered_units.load(Relaxed),
-            failed: counts.failed.load(Relaxed),
-            calls: counts.calls.read(),
+            ..self.store.counts()
         }
-    }
-}
-
-impl<S: Store> SharedGate<S> {
-    /// Returns how many requests were decided without the store so far.
-    #[must_use]
-    pub fn degraded(&self) -> u64 {
-        let Undecided { unavailable, local, shed, .. } = &*self.undecided;
-        [unavailable, local, shed].map(|count| count.load(Relaxed)).iter().sum()
     }
 
     /// Counts an answer of the store if a rule was open because the store has no memory.

@@ -62,17 +62,8 @@ pub(super) fn on_nodes(
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Returns how many nodes share the store: the configured number ([`StoreSettings::nodes`]), or else as
-    /// many as were last seen there, and 1 before any was.
-    ///
-    /// [`StoreSettings::nodes`]: crate::StoreSettings
-    #[must_use]
-    pub fn nodes(&self) -> u64 {
-        self.local.share().nodes()
-    }
-
-    /// Gives back the unspent leased units of this node ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
-    /// leases, and removes this node from the list of nodes that share the store, so that the others' shares of each
+    /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
+    /// leases, and removes this node from the list of those that share the store, so that the others' shares of each
     /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
     /// is about to end: the gate goes on deciding, and is never listed again.
     ///

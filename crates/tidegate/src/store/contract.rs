@@ -1,5 +1,6 @@
 //! The trait of a store: a step over the limiters of a request.
 
+mod counts;
 mod error;
 mod event;
 mod host;
@@ -18,6 +19,7 @@ use crate::inline_list::InlineList;
 use crate::lease::{GivenBack, Report, Unspent, Wanted};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Lineage};
+pub use counts::StoreCounts;
 pub use error::StoreError;
 pub use event::StoreEvent;
 pub(crate) use event::{Observer, OnEvent};
@@ -167,6 +169,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Takes the hooks of the gate over this store, once, before any step.
     fn attach(&self, _hooks: Hooks) {}
+
+    /// Returns what the store counts by itself; the gate over it adds what it and the layers count.
+    fn counts(&self) -> StoreCounts {
+        StoreCounts::default()
+    }
 
     /// Takes this node off the list of nodes, for good: it is about to end.
     ///

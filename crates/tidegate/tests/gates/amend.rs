@@ -82,10 +82,10 @@ fn an_unlimited_rule_counts_nothing_forgets_nothing_and_reports_nothing() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let gate = all_and_each(Spec::unlimited(algorithm), per_day(algorithm, 10));
         assert!(admits(&gate, "ada", 6));
-        assert_eq!((left(&gate, "ada"), gate.keys()), (vec![4], 1));
+        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![4], 1));
         amend(&gate, "each", Spec::unlimited(algorithm));
         assert!(admits(&gate, "ada", 1_000));
-        assert_eq!((left(&gate, "ada"), gate.keys()), (vec![], 1));
+        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![], 1));
         let open = ask(&gate, "ada", 7, |gate, request| {
             let answer = gate.check(request);
             (answer.is_unlimited(), gate.peek(request).remaining(), gate.reset(request))
@@ -94,11 +94,11 @@ fn an_unlimited_rule_counts_nothing_forgets_nothing_and_reports_nothing() {
         // The rule was loaded unlimited and is limited now: a step over both.
         amend(&gate, "all", per_day(algorithm, 5));
         assert!(admits(&gate, "ada", 2));
-        assert_eq!((left(&gate, "ada"), gate.keys()), (vec![3], 2));
+        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![3], 2));
         amend(&gate, "each", per_day(algorithm, 10));
         assert_eq!(left(&gate, "ada"), [3, 4]);
         assert!(admits(&gate, "ada", 2) && !admits(&gate, "ada", 2));
-        assert_eq!((left(&gate, "ada"), gate.keys()), (vec![1, 2], 2));
+        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![1, 2], 2));
         amend(&gate, "all", Spec::unlimited(algorithm));
         assert_eq!(left(&gate, "ada"), [2], "{algorithm}");
     }
@@ -170,13 +170,13 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     for _ in 0..2 {
         let message = gate.amend("default", "each", large).unwrap_err().to_string();
         assert!(message.contains("max_memory") && message.contains("1000 limiters"), "{message}");
-        assert_eq!(gate.keys(), 1_000);
+        assert_eq!(gate.counts().keys, 1_000);
         assert!((0..500).all(|user| used("vip", user, 0) == 1 + user % 10));
         assert!((0..500).all(|user| used("any", user, 0) == 1 + user % 10));
     }
     large.max_memory = Some(20_000_000);
     gate.amend("default", "each", large).unwrap();
-    assert_eq!((gate.keys(), used("vip", 7, 0), used("any", 9, 0)), (1_000, 8, 10));
+    assert_eq!((gate.counts().keys, used("vip", 7, 0), used("any", 9, 0)), (1_000, 8, 10));
 }
 
 /// A cap over all rules counts the limiters of changed rules once, through all their tables.
@@ -195,17 +195,17 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
         gate.admits(&Request::new("default", &[Descriptor::new(&entries)]))
     };
     let how_many = |rule, keys: std::ops::Range<u64>| keys.filter(|key| comes(rule, *key)).count();
-    assert_eq!((how_many("one", 0..80), gate.keys()), (60, 60));
+    assert_eq!((how_many("one", 0..80), gate.counts().keys), (60, 60));
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         amend(&gate, "one", per_day(algorithm, 1_000));
-        assert_eq!(gate.keys(), 60, "{algorithm}");
+        assert_eq!(gate.counts().keys, 60, "{algorithm}");
     }
-    assert_eq!((how_many("two", 0..80), gate.keys()), (40, 100));
-    assert_eq!(how_many("one", 100..200), 0, "no room, with any former tables");
+    assert_eq!((how_many("two", 0..80), gate.counts().keys), (40, 100));
+    assert_eq!(how_many("one", 100..200), 0, "no room, whatever tables there were");
     amend(&gate, "one", Spec::unlimited(AlgorithmKind::TokenBucket));
-    assert_eq!((gate.keys(), how_many("two", 80..100)), (100, 0), "usage is known");
+    assert_eq!((gate.counts().keys, how_many("two", 80..100)), (100, 0), "what was used is known");
     amend(&gate, "one", per_day(AlgorithmKind::SlidingLog, 5));
-    assert_eq!((how_many("one", 0..80), gate.keys()), (60, 100));
+    assert_eq!((how_many("one", 0..80), gate.counts().keys), (60, 100));
 }
 
 /// The overflow limiter is carried over with what keys without room have taken.

@@ -27,15 +27,18 @@ fn memory_keeps_so_many_answers_and_says_what_it_forgot() {
         answer.is_repeated()
     };
     (0..6_400).for_each(|id| assert!(!check(id, id)));
-    assert_eq!((gate.remembered_answers(), gate.forgotten_answers()), (6_400, 0));
+    assert_eq!((gate.counts().remembered_answers, gate.counts().forgotten_answers), (6_400, 0));
     assert!((0..6_400).all(|id| check(id, 6_400)), "all that fit are there");
     (6_400..20_000).for_each(|id| assert!(!check(id, id)));
-    assert_eq!((gate.remembered_answers(), gate.forgotten_answers()), (6_400, 13_600));
+    assert_eq!(
+        (gate.counts().remembered_answers, gate.counts().forgotten_answers),
+        (6_400, 13_600)
+    );
     assert!(check(19_999, 20_000), "the last is there");
-    let forgotten = gate.forgotten_answers();
+    let forgotten = gate.counts().forgotten_answers;
     (20_000..20_064).for_each(|id| assert!(!check(id, 20_000_000)));
     assert_eq!(
-        gate.forgotten_answers(),
+        gate.counts().forgotten_answers,
         forgotten,
         "those whose time is over make room, and are not missed"
     );
@@ -53,7 +56,7 @@ fn memory_keeps_as_many_answers_as_was_said_however_few() {
             assert_eq!(gate.check(&request).is_repeated(), most > 0, "the last is there");
             let asked = if most == 0 { 2 * id } else { id };
             let forgotten = asked.saturating_sub(most) as u64;
-            let values = (gate.remembered_answers(), gate.forgotten_answers());
+            let values = (gate.counts().remembered_answers, gate.counts().forgotten_answers);
             assert_eq!(values, (asked.min(most), forgotten), "{id} of {most}");
         }
     }
@@ -70,12 +73,13 @@ fn memory_keeps_no_more_answers_than_was_said_however_many_ask_at_once() {
                     let request =
                         Request::from(Descriptor::new(&[("user", "ada")])).with_id(&id).unwrap();
                     assert!(!gate.check(&request).is_repeated());
-                    assert!(gate.remembered_answers() <= 64 + 4);
+                    assert!(gate.counts().remembered_answers <= 64 + 4);
                 }
             });
         }
     });
-    let (kept, forgotten) = (gate.remembered_answers() as u64, gate.forgotten_answers());
+    let (kept, forgotten) =
+        (gate.counts().remembered_answers as u64, gate.counts().forgotten_answers);
     assert!((1..=64 + 4).contains(&kept));
     assert_eq!(kept + forgotten, 8_000);
 }

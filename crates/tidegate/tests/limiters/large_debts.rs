@@ -256,7 +256,7 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
             let request = Request::from(Descriptor::new(&entries).cost(1));
             assert!(gate.check(&request).is_allowed(), "{algorithm}: {user} finds room");
             assert!(!gate.settle(&request, 1 << 45).is_allowed());
-            assert_eq!(gate.keys(), 1);
+            assert_eq!(gate.counts().keys, 1);
             clock.pass(2 * Micros::from(day).as_micros());
         }
         let entries = [("user", "eve")];
@@ -277,7 +277,7 @@ fn a_reset_ends_a_debt() {
         assert_eq!(all.alone.peek(1).remaining, policy.decision_limit(), "{policy:?}");
         assert_eq!(with(true, 1, |request| all.gate.reset(request)), 2);
         // Each remembers the reset, so that nothing comes back to it that was taken before.
-        assert_eq!(all.gate.keys(), 2, "{policy:?}");
+        assert_eq!(all.gate.counts().keys, 2, "{policy:?}");
         let left =
             with(false, 1, |request| all.gate.peek(request).matched()[0].decision().remaining);
         assert_eq!(left, policy.decision_limit(), "{policy:?}");

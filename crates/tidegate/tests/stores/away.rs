@@ -47,7 +47,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
         let answer = check(&gate, "ada", 1).await;
         assert!(answer.is_allowed() && answer.is_degraded() && answer.is_unlimited());
     }
-    assert!(gate.degraded() >= 50);
+    assert!(gate.counts().degraded() >= 50);
     server.start_again(&[]);
     gate.recovered().await;
     assert_eq!(remaining(&gate).await, 9, "its memory was lost with it, and not the limit");

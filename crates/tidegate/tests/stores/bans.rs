@@ -136,10 +136,10 @@ async fn a_banned_request_with_an_id_gets_the_answer_of_any_node_and_else_its_ba
         assert!(is_banned(&gate.check(&new).await) && is_banned(&gate.peek(&new).await));
     }
     server.kill();
-    let degraded = gate.degraded();
+    let degraded = gate.counts().degraded();
     for _ in 0..3 {
         let banned = gate.check(&new).await;
         assert!(is_banned(&banned) && !banned.is_degraded());
     }
-    assert_eq!(gate.degraded(), degraded, "a ban needs no store");
+    assert_eq!(gate.counts().degraded(), degraded, "a ban needs no store");
 }

@@ -48,7 +48,7 @@ async fn open_admits_a_key_that_has_no_limiter_and_a_limiter_that_is_there_decid
     for round in 1..=5 {
         let answer = check(&gate, "bob", 1).await;
         assert!(is_admitted_unlimited(&answer) && answer.is_unlimited(), "{answer:?}");
-        assert_eq!(gate.degraded(), round);
+        assert_eq!(gate.counts().degraded(), round);
     }
     assert_eq!(left(&peek(&gate, "bob").await), 3, "a look needs no memory");
     let reported = events.seen();

@@ -29,12 +29,12 @@ async fn gates(url: &str, rules: &[RuleSpec], number: usize) -> Vec<(SharedGate,
 /// Waits until each of the gates counts this many nodes.
 async fn until_seen(gates: &[(SharedGate, Events)], nodes: u64) {
     let waits = async {
-        while !gates.iter().all(|(gate, _)| gate.nodes() == nodes) {
+        while !gates.iter().all(|(gate, _)| gate.counts().nodes == nodes) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     let answer = tokio::time::timeout(std::time::Duration::from_secs(30), waits).await;
-    let counted: Vec<_> = gates.iter().map(|(gate, _)| gate.nodes()).collect();
+    let counted: Vec<_> = gates.iter().map(|(gate, _)| gate.counts().nodes).collect();
     assert!(answer.is_ok(), "{counted:?}, expected {nodes}");
 }
 
@@ -160,7 +160,7 @@ async fn nobody_is_listed_where_the_number_of_nodes_is_configured() {
     let mut answer = settings(&server.url());
     answer.nodes = Some(3);
     let (configured, _) = gate_with(answer, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
-    assert_eq!(configured.nodes(), 3);
+    assert_eq!(configured.counts().nodes, 3);
     configured.leave().await.unwrap();
     assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
 }
@@ -176,7 +176,7 @@ async fn a_rule_that_becomes_local_while_the_store_is_away_has_the_share_of_the_
         until_lost(gate, events).await;
         let local = rule(AlgorithmKind::TokenBucket, 12);
         gate.replace(Policy::new(vec![local]).unwrap()).unwrap();
-        assert_eq!(gate.nodes(), 3);
+        assert_eq!(gate.counts().nodes, 3);
     }
     assert_eq!(all_admitted(&gates, "ada").await, [4, 4, 4]);
 }

@@ -34,7 +34,7 @@ async fn is_opened_again(url: &str, server: &Server, rounds: u64) {
         assert_eq!(remaining(&gate).await, 100 - round, "{url}, round {round}");
     }
     assert_eq!(events.seen(), Vec::<String>::new(), "{url}");
-    assert_eq!(gate.degraded(), 0);
+    assert_eq!(gate.counts().degraded(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

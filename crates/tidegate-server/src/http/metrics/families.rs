@@ -4,7 +4,8 @@ use std::fmt;
 
 use prometheus_client::registry::Unit;
 use tidegate::{
-    KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate, StatisticsOfRule,
+    GateCounts, KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate,
+    StatisticsOfRule,
 };
 
 use super::writer::{Labels, Writer};
@@ -142,9 +143,9 @@ const fn moves(mode: Mode, outcome: RuleOutcome) -> bool {
     }
 }
 
-fn memory(kept: &[(PolicyRule, KeptOfRule)], to: &mut Writer<'_>) -> fmt::Result {
+fn memory(kept: &GateCounts, to: &mut Writer<'_>) -> fmt::Result {
     let of_each = |value: fn(&KeptOfRule) -> u64| {
-        kept.iter().map(move |(rule, kept)| (of_rule(rule), value(kept)))
+        kept.rules().map(move |(rule, kept)| (of_rule(rule), value(&kept)))
     };
     let keys = of_each(|kept| kept.keys as u64);
     to.gauge("tidegate_rule_keys", "Keys that have a limiter in memory", None, keys)?;

@@ -32,7 +32,7 @@ pub(super) struct TablesOfRule {
     pub(super) since: Timestamp,
 }
 
-/// The limiters that a gate keeps in memory for one rule ([`Gate::kept`](crate::Gate::kept)).
+/// The limiters that a gate keeps in memory for one rule ([`GateCounts::rules`](crate::GateCounts::rules)).
 ///
 /// ```
 /// use tidegate::{Gate, Policy, RuleSpec};
@@ -41,7 +41,7 @@ pub(super) struct TablesOfRule {
 /// for user in ["ada", "bob", "ada"] {
 ///     let _ = gate.admits(&[("user", user)]);
 /// }
-/// for (rule, kept) in gate.kept() {
+/// for (rule, kept) in gate.counts().rules() {
 ///     assert_eq!((rule.name(), kept.keys, kept.dropped), ("per-user", 2, 0));
 /// }
 /// # Ok::<(), tidegate::PolicyErrors>(())

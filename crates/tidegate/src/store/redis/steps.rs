@@ -25,7 +25,7 @@ use crate::rules::{Policy, PolicyErrors};
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
-    StepReply, Store, StoreError, Verb,
+    StepReply, Store, StoreCounts, StoreError, Verb,
 };
 use counted::Counted;
 use loaded::Loaded;
@@ -156,6 +156,10 @@ impl Store for RedisStore {
             self.listed.get_or_init(|| Listed::begin(&self.client, notify));
         }
         self.hooks.get_or_init(|| hooks);
+    }
+
+    fn counts(&self) -> StoreCounts {
+        self.client.counts().read()
     }
 
     async fn leave(&self) -> Result<(), StoreError> {

@@ -134,7 +134,7 @@ impl<C: Timer> AnyGate for Gate<C> {
     }
 
     fn keys(&self) -> Option<usize> {
-        Some(self.keys())
+        Some(self.counts().keys)
     }
 
     fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g> {

@@ -33,7 +33,7 @@ async fn nodes(server: &Server, count: usize, rule: &RuleSpec) -> Vec<Arc<Shared
     for _ in 0..count {
         gates.push(node(&server.url(), rule.clone()).await);
     }
-    until(|| gates.iter().all(|gate| gate.nodes() == count as u64)).await;
+    until(|| gates.iter().all(|gate| gate.counts().nodes == count as u64)).await;
     gates
 }
 
@@ -113,19 +113,19 @@ async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() 
     let server = Server::start(&[]);
     let rule = split(rule(AlgorithmKind::FixedWindow, 1_000_000));
     let first = node(&server.url(), rule.clone()).await;
-    until(|| first.nodes() == 1).await;
+    until(|| first.counts().nodes == 1).await;
     let (mut others, began) = (Vec::new(), Instant::now());
     loop {
         // A share of another key for each try: one may be due at the same moment as another node joins.
         let user = format!("user {}", others.len());
         let before = first.counts();
         let _ = until_leased(&first, &user).await;
-        let parts = first.nodes() + 1;
+        let parts = first.counts().nodes + 1;
         let of_user = first.counts().leased - before.leased;
         let unspent = of_user - (first.counts().leased_spent - before.leased_spent);
         let returned = first.counts().leased_returned;
         others.push(node(&server.url(), rule.clone()).await);
-        until(|| first.nodes() == parts).await;
+        until(|| first.counts().nodes == parts).await;
         until(|| first.counts().leased_returned > returned).await;
         let given_back = first.counts().leased_returned - returned;
         if given_back == unspent - unspent * parts / (parts + 1) {
@@ -146,7 +146,7 @@ async fn what_a_node_that_leaves_did_not_spend_is_had_by_the_others() {
         assert_eq!(held(&gates[0]), 0);
         admitted += take_all(&gates[1..], LIMIT - admitted).await;
         assert_eq!(admitted, LIMIT, "{algorithm}");
-        until(|| gates[1].nodes() == 2).await;
+        until(|| gates[1].counts().nodes == 2).await;
     }
 }
 
@@ -178,7 +178,7 @@ async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
         let proxy = Proxy::before(server.port).await;
         let far = node(&proxy.url(), split(rule(algorithm, LIMIT))).await;
         let near = node(&server.url(), split(rule(algorithm, LIMIT))).await;
-        until(|| far.nodes() == 2 && near.nodes() == 2).await;
+        until(|| far.counts().nodes == 2 && near.counts().nodes == 2).await;
         let mut admitted = until_leased(&far, "ada").await.1;
         proxy.turn(Way::Cut);
         drop(far);
@@ -197,7 +197,7 @@ async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
 async fn a_share_is_renewed_without_requests_and_no_longer_once_nobody_asks() {
     let server = Server::start(&[]);
     let gate = node(&server.url(), split(rule(AlgorithmKind::FixedWindow, LIMIT))).await;
-    until(|| gate.nodes() == 1).await;
+    until(|| gate.counts().nodes == 1).await;
     let admitted = until_leased(&gate, "ada").await.1;
     until(|| held(&gate) > 0).await;
     let (leased, spent) = (gate.counts().leased, gate.counts().leased_spent);
