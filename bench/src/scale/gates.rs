@@ -137,7 +137,7 @@ impl Gates {
             let policy = Policy::new(vec![ask.rule()]).map_err(|errors| errors.to_string())?;
             let gate =
                 SharedGate::new(policy, settings, |_| {}).map_err(|error| error.to_string())?;
-            runtime.block_on(gate.connected()).map_err(|error| error.to_string())?;
+            runtime.block_on(gate.store().connected()).map_err(|error| error.to_string())?;
             Ok::<_, String>(Arc::new(gate))
         };
         let gates: Vec<_> = (0..ask.nodes).map(gate).collect::<Result<_, _>>()?;

@@ -1,6 +1,5 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 
-mod ad_hoc;
 mod amend;
 mod answers;
 mod bans;
@@ -36,9 +35,7 @@ use crate::rules::Policy;
 use crate::settings::StoreSettings;
 use crate::store::memory::{Generation, Newest};
 use crate::store::redis::{Client, RedisStore};
-use crate::store::{
-    Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, StepArgs, Store, StoreError, StoreEvent, Verb,
-};
+use crate::store::{Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, StepArgs, Store, StoreEvent, Verb};
 use counts::Undecided;
 pub use error::SharedGateError;
 use nodes::{Warned, on_nodes};
@@ -143,24 +140,6 @@ impl SharedGate {
         let store = |generation: &_| RedisStore::new(Arc::clone(generation), client, host.clone());
         Ok(Self::build(policy, host.clone(), store, begin))
     }
-
-    /// Returns the settings of the store.
-    #[must_use]
-    pub fn settings(&self) -> &StoreSettings {
-        self.store.client().settings()
-    }
-
-    /// Waits until the store was inspected for the first time and has dated the first policy. A gate may be
-    /// asked before.
-    ///
-    /// # Errors
-    /// The first inspection found the store unfit. Inspection goes on.
-    pub async fn connected(&self) -> Result<(), StoreError> {
-        self.store.client().first_found().await?;
-        // If this fails, the first request asks.
-        let _ = self.newest().innermost().connected().await;
-        Ok(())
-    }
 }
 
 /// The choices of a gate over a store.
@@ -256,9 +235,21 @@ impl<S: Store> SharedGate<S> {
         self.newest.read().share()
     }
 
-    /// Waits until the store is fit; returns immediately unless it is unavailable.
-    pub async fn recovered(&self) {
-        self.store.fit().await;
+    /// Returns the store without its layers: its settings, whether it can be asked ([`Store::fit`]), and its own verbs,
+    /// such as [`RedisStore::check_under`].
+    ///
+    /// ```no_run
+    /// use tidegate::SharedGate;
+    /// use tidegate::store::Store;
+    ///
+    /// /// Resolves when the store is available.
+    /// async fn recovered(gate: &SharedGate) {
+    ///     gate.store().fit().await;
+    /// }
+    /// ```
+    #[must_use]
+    pub const fn store(&self) -> &S {
+        &self.store
     }
 
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not

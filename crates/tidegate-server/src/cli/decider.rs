@@ -44,7 +44,7 @@ impl Decider {
         let (replay, stop) = runtime.block_on(async {
             let replay = SharedReplay::new(policy, settings)
                 .map_err(|error| Failure::configuration(format!("tidegate: {error}")))?;
-            let found = replay.gate().connected().await;
+            let found = replay.gate().store().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
             Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO)?))
         })?;
@@ -83,7 +83,7 @@ impl Decider {
             Self::Here(_) => Ok(()),
             Self::Store(in_store) => {
                 let InStore { replay, runtime, .. } = *in_store;
-                let prefix = replay.gate().settings().key_prefix.clone();
+                let prefix = replay.gate().store().settings().key_prefix.clone();
                 runtime.block_on(replay.end()).map_err(|error| {
                     Failure::new(format!(
                         "keys of this run are left in the store, which begin with `{prefix}`: {error}"

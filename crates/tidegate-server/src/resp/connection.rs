@@ -147,7 +147,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let Some(gate) = self.session.state.limiters.shared() else { return false };
         let is_awaited = match waiting.last().and_then(Later::verb) {
             Some(Verb::ResetLimiters) => true,
-            Some(Verb::Refund | Verb::Settle) => gate.settings().denial_memory,
+            Some(Verb::Refund | Verb::Settle) => gate.store().settings().denial_memory,
             _ => false,
         };
         waiting.len() < AT_ONCE && !is_awaited

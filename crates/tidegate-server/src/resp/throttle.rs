@@ -43,7 +43,7 @@ async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, St
     let Some(gate) = state.limiters.shared() else { return Err("there is no store".to_owned()) };
     let call = Call::read(args)?;
     let rule = call.limit.rule()?;
-    let decided = gate.check_under(NAMESPACE, call.key, &rule, call.cost).await;
+    let decided = gate.store().check_under(NAMESPACE, call.key, &rule, call.cost).await;
     decided.map_err(|error| error.to_string())
 }
 

@@ -85,7 +85,8 @@ impl SharedReplay {
         let keys = self.keys.into_inner().unwrap_or_else(PoisonError::into_inner);
         let keys: Vec<_> = keys.into_iter().collect();
         // In a cluster keys live in different slots.
-        let keys_per_call = if self.gate.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
+        let keys_per_call =
+            if self.gate.store.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
         for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::remove(keys.to_vec());
             let client = self.gate.store.client();

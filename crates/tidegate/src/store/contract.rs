@@ -136,9 +136,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         std::future::ready(Err(none))
     }
 
-    /// Resolves when the store can be asked; immediately, while it can. Only leases that are given back, and
-    /// `SharedGate::recovered`, wait for it: a request asks in any case, and a store that knows that it is away should
-    /// return [`StoreError::Away`] at once.
+    /// Resolves when the store can be asked; immediately, while it can. Only leases that are given back,
+    /// and callers of a gate's store, wait for it: a request asks in any case, and a store that knows that it is away
+    /// should return [`StoreError::Away`] at once.
     fn fit(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }

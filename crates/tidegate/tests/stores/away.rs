@@ -12,6 +12,7 @@ use crate::server::{
     Events, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
 };
 use std::time::Duration;
+use tidegate::store::Store;
 use tidegate::{
     AlgorithmKind, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
 };
@@ -49,7 +50,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
     }
     assert!(gate.counts().degraded() >= 50);
     server.start_again(&[]);
-    gate.recovered().await;
+    gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9, "its memory was lost with it, and not the limit");
     one_outage(&events, "can not be reached");
 }
@@ -88,11 +89,11 @@ async fn nothing_is_decided_on_a_replica_also_not_on_one_that_can_be_written() {
         }
         let late = SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {});
         let late = late.unwrap();
-        assert_eq!(late.connected().await, Err(StoreError::ReadOnly));
+        assert_eq!(late.store().connected().await, Err(StoreError::ReadOnly));
         assert!(check(&late, "ada", 1).await.is_degraded());
         server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
-        late.recovered().await;
-        gate.recovered().await;
+        late.store().fit().await;
+        gate.store().fit().await;
         assert_eq!(remaining(&gate).await, 8);
     }
 }
@@ -112,7 +113,7 @@ async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone()
         assert!(check(&gate, "ada", 1).await.is_degraded());
     }
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
-    gate.recovered().await;
+    gate.store().fit().await;
     one_outage(&events, "did not answer in time");
 }
 
@@ -129,7 +130,7 @@ async fn a_script_that_does_not_end_keeps_the_store_away_and_no_longer() {
     until_lost(&gate, &events).await;
     assert!(check(&gate, "ada", 1).await.is_degraded());
     redis::cmd("SCRIPT").arg("KILL").exec(&mut controls).unwrap();
-    gate.recovered().await;
+    gate.store().fit().await;
     let answer = events.seen();
     assert_eq!(answer.len(), 2, "{answer:?}");
 }
@@ -152,10 +153,10 @@ async fn a_server_that_still_reads_its_data_is_waited_for() {
     let rules = vec![token(10, OnStoreError::Open)];
     let late =
         SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {}).unwrap();
-    assert_eq!(late.connected().await, Err(StoreError::Loading));
+    assert_eq!(late.store().connected().await, Err(StoreError::Loading));
     server.run::<()>(&["CONFIG", "SET", "key-load-delay", "0"]);
-    late.recovered().await;
-    assert_eq!(remaining(&late).await, 8, "the saved units count");
+    late.store().fit().await;
+    assert_eq!(remaining(&late).await, 8, "what was saved is what counts");
 }
 
 #[tokio::test]
@@ -286,13 +287,13 @@ async fn who_is_not_let_in_reads_why_and_is_let_in_once_the_password_is_right() 
     assert!(missing.to_string().contains(&path(&file)), "{missing}");
     std::fs::write(&file, "wrong\n").unwrap();
     let gate = begun().unwrap();
-    assert!(matches!(gate.connected().await, Err(StoreError::Denied(_))));
+    assert!(matches!(gate.store().connected().await, Err(StoreError::Denied(_))));
     std::fs::remove_file(&file).unwrap();
-    while !matches!(gate.connected().await, Err(StoreError::Unreadable(_))) {
+    while !matches!(gate.store().connected().await, Err(StoreError::Unreadable(_))) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     std::fs::write(&file, "right\n").unwrap();
-    gate.recovered().await;
+    gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9);
 }
 
@@ -318,7 +319,7 @@ async fn an_outage_that_goes_on_for_another_reason_is_reported_again() {
     std::fs::remove_file(&file).unwrap();
     events.until(|message| message.starts_with("still lost: the store can not be asked")).await;
     std::fs::write(&file, "other").unwrap();
-    gate.recovered().await;
+    gate.store().fit().await;
     events.until(|answer| answer == "back").await;
     let answer = events.seen();
     assert_eq!(answer.len(), 4, "each reason once: {answer:?}");
@@ -359,7 +360,7 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
         "{answer:?}"
     );
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    gate.recovered().await;
+    gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9);
 }
 

@@ -246,7 +246,7 @@ async fn a_node_of_a_cluster_that_the_url_names_as_a_single_server_says_which_ur
         let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
         let gate = SharedGate::new(policy, settings(&node.url()), events.observer()).unwrap();
         // The node that has the slot of the check is found out by a key of another slot.
-        if gate.connected().await.is_ok() {
+        if gate.store().connected().await.is_ok() {
             for user in 0..50 {
                 let _ = check(&gate, &user.to_string(), 1).await;
             }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{
     AlgorithmKind, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
 };
@@ -190,8 +191,12 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
     proxy.turn(Way::Slow(Duration::from_millis(100)));
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
-    assert_eq!(late.connected().await, Err(StoreError::Timeout), "answered, but never in time");
-    assert!(!check(&gate, "ada", 1).await.is_degraded(), "a request that can wait is answered");
+    assert_eq!(
+        late.store().connected().await,
+        Err(StoreError::Timeout),
+        "answered, but never in time"
+    );
+    assert!(!check(&gate, "ada", 1).await.is_degraded(), "who can wait is answered");
     assert_eq!(events.seen(), Vec::<String>::new());
 }
 
@@ -259,7 +264,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
         asked += 1;
     }
     proxy.turn(Way::Open);
-    gate.recovered().await;
+    gate.store().fit().await;
     let answer = check(&gate, "ada", 0).await;
     let taken = 1_000 - answer.reported().unwrap().decision().remaining;
     assert!(!answer.is_degraded() && taken <= asked, "{taken} of {asked}");

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{Descriptor, Policy, Request, SharedGate, StoreSettings};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
@@ -95,7 +96,7 @@ fn is_apart([own, others]: &[OwnValues; 2]) {
 async fn a_frozen_primary_takes_no_other_with_it() {
     let nodes = block_in_place(cluster);
     let gate = gate(&nodes);
-    gate.connected().await.unwrap();
+    gate.store().connected().await.unwrap();
     nodes.all[FROZEN].signal("STOP");
     is_apart(&drive(&nodes, gate, "cluster: shard frozen").await);
 }
@@ -131,11 +132,11 @@ async fn a_gate_that_is_started_while_its_store_is_frozen_does_not_wait_for_the_
         let gate = new_gate(&url, Duration::from_millis(20));
         tokio::select! {
             biased;
-            found = gate.connected() => panic!("{url}: no request was answered until {found:?}"),
+            found = gate.store().connected() => panic!("{url}: no request was answered until {found:?}"),
             degraded = is_degraded(&gate) => assert!(degraded, "{url}"),
         }
         frozen.iter().for_each(|server| server.signal("CONT"));
-        gate.recovered().await;
+        gate.store().fit().await;
         let long = new_gate(&url, LONG);
         assert!(!is_degraded(&long).await, "{url}: it is exact without a wait for `connected`");
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
+use tidegate::store::Store;
 use tidegate::{
     AlgorithmKind, Answer, Decision, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate,
     Spec, StoreCounts, StoreSettings,
@@ -129,7 +130,7 @@ async fn nodes(settings: &StoreSettings, pairs: &[Pair]) -> Vec<Arc<SharedGate>>
         let policy = Policy::new(rules).unwrap();
         let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
         // The first check may find the store too slow if other processes keep the processor busy.
-        gate.recovered().await;
+        gate.store().fit().await;
         gates.push(Arc::new(gate));
     }
     gates

@@ -47,7 +47,7 @@ async fn gate(url: &str, rules: Vec<RuleSpec>) -> (Arc<SharedGate>, Events) {
     settings.nodes = Some(1);
     let (policy, events) = (Policy::new(rules).unwrap(), Events::default());
     let gate = SharedGate::new(policy, settings, events.observer()).unwrap();
-    gate.connected().await.unwrap();
+    gate.store().connected().await.unwrap();
     (Arc::new(gate), events)
 }
 

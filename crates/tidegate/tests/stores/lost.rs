@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{
     AlgorithmKind, Descriptor, Layout, Limit, OnStoreError, Policy, Request, RuleSpec, SharedGate,
     Spec,
@@ -123,7 +124,7 @@ fn remembering(algorithm: AlgorithmKind) -> RuleSpec {
 }
 
 async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
-    gate.recovered().await;
+    gate.store().fit().await;
     let plain = Request::new(request.domain(), request.descriptors());
     let answer = gate.peek(&plain).await;
     assert!(!answer.is_degraded());

@@ -1,6 +1,7 @@
 //! The ways to reach a store: Sentinel, a socket; and finding a new primary.
 
 use crate::server::{Folder, Server, check, gate_over, path, rule, until_lost};
+use tidegate::store::Store;
 use tidegate::{AlgorithmKind, SharedGate};
 
 async fn remaining(gate: &SharedGate) -> u64 {
@@ -33,8 +34,8 @@ async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
     }
     primary.kill();
     until_lost(&gate, &events).await;
-    gate.recovered().await;
-    assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old primary was");
+    gate.store().fit().await;
+    assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old one was");
     let message: String = replica.run(&["INFO", "replication"]);
     assert!(message.contains("role:master"), "{message}");
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::store::RecordReply;
+use tidegate::store::{RecordReply, Store};
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, FoundReservation, Request, RuleSpec, SharedGate, Spec, Taken,
 };
@@ -181,7 +181,7 @@ async fn a_failover_that_kept_the_record_settles_it() {
     while watched.replica.run::<u64>(&["EXISTS", &written[0]]) == 0 {}
     watched.primary.kill();
     until_lost(&other, &events).await;
-    other.recovered().await;
+    other.store().fit().await;
     assert!(settle(&other, b"a", 2).await.is_some());
     assert_eq!(used(&other).await, [2]);
 }

@@ -8,6 +8,7 @@ use tokio::task::yield_now;
 
 use crate::server::nodes::{Watched, until};
 use crate::server::{Server, check, gate_over, rule};
+use tidegate::store::Store;
 use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, SharedGate};
 
 fn closed(limit: u64) -> Vec<RuleSpec> {
@@ -77,7 +78,7 @@ async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
     close_all(&server);
     assert!(first.await.is_unavailable());
     server.run::<()>(&["CLIENT", "UNPAUSE"]);
-    gate.recovered().await;
+    gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 8);
 }
 
@@ -91,6 +92,6 @@ async fn a_server_that_is_gone_is_an_outage_at_once_and_no_request_waits_for_it(
     let answer = events.seen();
     assert!(answer.len() == 1 && answer[0].contains("can not be reached"), "{answer:?}");
     server.start_again(&[]);
-    gate.recovered().await;
+    gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9);
 }

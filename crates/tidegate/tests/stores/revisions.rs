@@ -33,7 +33,7 @@ async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGat
         None => policy,
     };
     let gate = SharedGate::new(policy, settings(&server.url()), |_| {}).unwrap();
-    gate.connected().await.unwrap();
+    gate.store().connected().await.unwrap();
     gate
 }
 

@@ -1,6 +1,7 @@
 //! The rights that a user of the store needs.
 
 use std::time::Duration;
+use tidegate::store::Store;
 use tidegate::{
     AlgorithmKind, Descriptor, Layout, Policy, Request, RequestLimit, Rule, RuleSpec, Secret,
     SharedGate, Spec, StoreError, StoreSettings,
@@ -38,7 +39,7 @@ fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
 /// Returns the result of connecting, with one rule.
 async fn connected(url: &str) -> Result<(), StoreError> {
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().connected().await
+    SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().store().connected().await
 }
 
 #[tokio::test]
@@ -49,7 +50,7 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let log = RuleSpec::new("log", log).key(["user"]);
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10), log.clone().in_domain("logs")];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
-    let message = refused.connected().await.unwrap_err();
+    let message = refused.store().connected().await.unwrap_err();
     assert!(matches!(message, StoreError::Denied(_)), "{message}");
     assert!(check(&refused, "ada", 1).await.is_degraded());
     let lives_for = |user: &str| {
@@ -58,7 +59,7 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     const NOT_THERE: i64 = -2;
     assert_eq!(lives_for("ada"), NOT_THERE);
     let allowed = gate(&server, &["+@all"], rules());
-    allowed.connected().await.unwrap();
+    allowed.store().connected().await.unwrap();
     assert!(!check(&allowed, "ada", 1).await.is_degraded());
     assert!(lives_for("ada") > 0);
     // A user who loses a right is noticed too; the store is left alone until the user has it again.
@@ -66,14 +67,14 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     assert!(check(&allowed, "bob", 1).await.is_degraded());
     assert_eq!(lives_for("bob"), NOT_THERE);
     let again = gate(&server, &["+@all"], rules());
-    again.connected().await.unwrap();
+    again.store().connected().await.unwrap();
     server.run::<()>(&["ACL", "SETUSER", "tide", "-pexpireat"]);
     let (entries, key) = ([("user", "eve")], "tidegate:logs:log:eve");
     let descriptors = [Descriptor::new(&entries)];
     assert!(again.check(&Request::new("logs", &descriptors)).await.is_degraded());
     assert_eq!(server.run::<i64>(&["PTTL", key]), NOT_THERE);
     server.run::<()>(&["ACL", "SETUSER", "tide", "+pexpireat"]);
-    allowed.recovered().await;
+    allowed.store().fit().await;
     assert!(!check(&allowed, "bob", 1).await.is_degraded());
 }
 
@@ -83,11 +84,11 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     let all = listed();
     // The server knows the scripts by now, so no script is sent.
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10)];
-    gate(&server, &["+@all"], rules()).connected().await.unwrap();
+    gate(&server, &["+@all"], rules()).store().connected().await.unwrap();
     for (number, missing) in all.iter().enumerate() {
         let others = all.iter().enumerate().filter(|(other, _)| *other != number);
         let rights: Vec<_> = others.map(|(_, right)| right.as_str()).collect();
-        let message = gate(&server, &rights, rules()).connected().await.unwrap_err();
+        let message = gate(&server, &rights, rules()).store().connected().await.unwrap_err();
         assert!(matches!(message, StoreError::Denied(_)), "{missing}: {message}");
     }
 }
@@ -120,7 +121,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     let (rights, own) = (listed(), Spec::new(AlgorithmKind::SlidingWindow, 9, minute));
     assert!(rights.len() > 10, "{rights:?}");
     let gate = gate(&server, &words(&rights), rules);
-    gate.connected().await.unwrap();
+    gate.store().connected().await.unwrap();
     let own = RequestLimit::new(Rule::new(own).unwrap());
     let entries = [("user", "ada")];
     let descriptor = Descriptor::new(&entries).cost(2);

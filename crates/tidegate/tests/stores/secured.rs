@@ -22,7 +22,7 @@ async fn decides(settings: StoreSettings) {
 async fn refused(settings: StoreSettings) -> StoreError {
     let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let gate = SharedGate::new(policy, settings, |_| {}).unwrap();
-    gate.connected().await.unwrap_err()
+    gate.store().connected().await.unwrap_err()
 }
 
 /// Makes a self-signed certificate for 127.0.0.1, and its key.

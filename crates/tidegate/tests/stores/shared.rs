@@ -50,7 +50,7 @@ async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     let policy = || Policy::new(vec![rule(AlgorithmKind::SlidingLog, 2)]).unwrap();
     for _ in 0..2 {
         let replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
-        replay.gate().connected().await.unwrap();
+        replay.gate().store().connected().await.unwrap();
         let mut answers = Vec::new();
         for at_s in [100, 50_000, 86_499, 86_500] {
             let request = Request::from(Descriptor::new(&[("user", "ada")]));

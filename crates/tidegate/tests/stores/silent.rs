@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{AlgorithmKind, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings};
 use tokio::task::{JoinSet, yield_now};
 
@@ -183,7 +184,7 @@ async fn a_server_that_stays_silent_is_given_up_once_and_nothing_waits_for_it() 
     }
     assert_eq!(gate.counts().under_way, sent, "nothing more is sent");
     server.signal("CONT");
-    gate.recovered().await;
+    gate.store().fit().await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
     let mut answer = events.seen();
     answer.retain(|message| !message.starts_with("overload"));
@@ -226,7 +227,7 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
         let gate = SharedGate::new(Policy::new(vec![rule]).unwrap(), narrow, observer).unwrap();
         let gate = Arc::new(gate);
-        gate.connected().await.unwrap();
+        gate.store().connected().await.unwrap();
         assert_eq!(ask(&gate, "first").await, EXACT);
         let mut controls = server.connect();
         redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();

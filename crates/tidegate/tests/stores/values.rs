@@ -167,7 +167,7 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let (gate, events) = gate_over(&server.url(), rules(AlgorithmKind::SlidingLog)).await;
     let mut huge = values(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
-    assert!(!gate.settings().can_hold(&checked(huge)));
+    assert!(!gate.store().settings().can_hold(&checked(huge)));
     let own = RequestLimit::new((*checked(huge)).clone());
     let answer = check(&gate, Some(&own), None).await;
     assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");

@@ -22,6 +22,7 @@ use super::{Client, slot_of};
 use crate::clock::Clock;
 use crate::lease::{GivenBack, Report, Unspent};
 use crate::rules::{Policy, PolicyErrors};
+use crate::settings::StoreSettings;
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
@@ -176,13 +177,30 @@ impl RedisStore {
         StepReply::nothing(asks.len(), at.unwrap_or_else(|| self.host.now()))
     }
 
-    /// Waits until the store has dated the first policy, by the shard of the key of that name.
+    /// Returns the settings that it was made with.
+    #[must_use]
+    pub fn settings(&self) -> &StoreSettings {
+        self.client.settings()
+    }
+
+    /// Waits until the store was inspected for the first time and has dated the first policy. A gate may be
+    /// asked before.
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> Result<(), tidegate::StoreError> {
+    /// gate.store().connected().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// The store did not reply.
-    pub(crate) async fn connected(&self) -> Result<(), StoreError> {
+    /// The first inspection found the store unfit. Inspection goes on.
+    pub async fn connected(&self) -> Result<(), StoreError> {
+        self.client.first_found().await?;
+        // By the shard of the key of that name. If this fails, the first request asks.
         let key = self.client.settings().key_prefix.as_bytes();
-        self.know_loaded(key, self.client.deadline()).await
+        let _ = self.know_loaded(key, self.client.deadline()).await;
+        Ok(())
     }
 }
 

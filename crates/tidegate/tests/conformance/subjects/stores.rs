@@ -53,7 +53,7 @@ impl Nodes {
         let gate = |_| {
             let policy = Policy::new(rules.clone()).unwrap();
             let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
-            RUNTIME.block_on(gate.connected()).unwrap();
+            RUNTIME.block_on(gate.store().connected()).unwrap();
             let Some(ban) = ban else { return gate };
             let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
             gate.with_ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
@@ -170,7 +170,7 @@ fn by_time(url: &str, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime>> {
     SharedGate::fits(&policy, &settings).ok()?;
     let _inside = RUNTIME.enter();
     let replay = SharedReplay::new(policy, settings).unwrap();
-    RUNTIME.block_on(replay.gate().connected()).unwrap();
+    RUNTIME.block_on(replay.gate().store().connected()).unwrap();
     Some(Box::new(replay))
 }
 

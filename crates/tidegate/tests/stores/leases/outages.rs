@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{AlgorithmKind, LeaseSpec, OnStoreError, RuleSpec, SharedGate, Spec};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
@@ -78,7 +79,7 @@ async fn lose_nothing(name: &str, start: &[&str], mut fault: impl AsyncFnMut(&mu
         }
         fault(&mut server).await;
         for gate in &gates {
-            gate.recovered().await;
+            gate.store().fit().await;
         }
         admitted += take_the_rest(&gates, LIMIT * 99 / 100 - admitted).await;
         let lost: Vec<_> = gates.iter().map(|gate| gate.counts().leased_expired).collect();

@@ -154,7 +154,7 @@ pub async fn gate_with(settings: StoreSettings, rules: Vec<RuleSpec>) -> (Shared
     let events = Events::default();
     let policy = Policy::new(rules).unwrap();
     let gate = SharedGate::new(policy, settings, events.observer()).unwrap();
-    gate.connected().await.unwrap();
+    gate.store().connected().await.unwrap();
     (gate, events)
 }
 

@@ -13,7 +13,7 @@ use crate::request::{Identity, Origin};
 use crate::rules::Policy;
 use crate::step::Source;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
-use crate::store::redis::{Delivered, Route, answer_key};
+use crate::store::redis::{Delivered, Route, answer_key, key_in};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
@@ -80,11 +80,40 @@ impl RedisStore {
         asks.iter().filter_map(|ask| ask.values.as_deref()).all(|rule| settings.can_hold(rule))
     }
 
-    /// Decides with a limiter that no rule of the policy names.
+    /// Decides for one key under `rule`, and takes `cost` if the rule admits it. The keys of a `namespace` are
+    /// separate from those of other namespaces and of the policy's rules.
+    ///
+    /// A key that was asked under another rule before moves to this one when something is taken: what was used
+    /// stays used. A denied call leaves the key as it is; its `retry_after` is when the other rule has freed
+    /// enough, at the earliest. Time that passes under a faster rule drains at its rate. An unlimited rule
+    /// admits everything and does not ask the store.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Rule, SharedGate, Spec, StoreError};
+    ///
+    /// # async fn example(gate: &SharedGate) -> Result<(), Box<dyn std::error::Error>> {
+    /// let per_minute = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60)))?;
+    /// let decision = gate.store().check_under("plans", b"ada", &per_minute, 1).await?;
+    /// if decision.is_allowed() { /* go on */ }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// The store did not reply. The units may have been taken, unless nothing was sent.
-    pub(crate) async fn check_under(&self, limiter: Limiter<'_>) -> Result<Decision, StoreError> {
+    /// The store did not reply; no rule of the policy says how to decide then. Whether anything was taken is
+    /// known only if nothing was sent.
+    pub async fn check_under(
+        &self,
+        namespace: &str,
+        key: &[u8],
+        rule: &Rule,
+        cost: u64,
+    ) -> Result<Decision, StoreError> {
+        let key = key_in(&self.client.settings().key_prefix, namespace, key);
+        let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
+            return Ok(Decision::UNLIMITED);
+        };
         let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
         let args = StepArgs::new(Verb::Ask, Origin::default(), self.client.deadline());
         let pending = PendingStep { asks: &[], args, newer: None, undoes: true };
