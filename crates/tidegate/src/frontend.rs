@@ -19,8 +19,8 @@ use plans::Plans;
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 #[cfg(feature = "redis")]
 pub use settle::RecordedReservation;
+pub(crate) use settle::Settling;
 pub use settle::Taken;
-pub(crate) use settle::with_actual;
 #[cfg(feature = "redis")]
 pub(crate) use settle::{again, known_by};
 

@@ -110,13 +110,13 @@ impl Limiters {
         self.know(id).await?;
         let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
             Store::Memory(gate) => {
-                let answer = gate.settle_taken(request, taken, actual);
+                let answer = gate.settle(request, taken, actual);
                 self.lost.note(&answer);
                 Ok(Ok(Settled::of(&answer, actual)))
             }
             Store::Shared(gate, _) => {
                 self.claim(gate, id).await?;
-                match Box::pin(gate.settle_taken(request, taken, actual)).await {
+                match Box::pin(gate.settle(request, taken, actual)).await {
                     Ok(answer) => {
                         self.lost.note(&answer);
                         Ok(Ok(Settled::of(&answer, actual)))
@@ -172,8 +172,8 @@ impl Limiters {
     pub(crate) async fn renew(&self, id: &str) -> Result<bool, Unsettled> {
         self.know(id).await?;
         let renew = async |request: &Request<'_>, taken: &Taken| match &self.store {
-            Store::Memory(gate) => Ok(gate.renew_taken(request, taken)),
-            Store::Shared(gate, _) => Box::pin(gate.renew_taken(request, taken)).await,
+            Store::Memory(gate) => Ok(gate.renew(request, taken)),
+            Store::Shared(gate, _) => Box::pin(gate.renew(request, taken)).await,
         };
         let are_out = self.reservations.renew(id, renew).await?;
         if are_out

@@ -15,7 +15,7 @@ use crate::step::Descriptors;
 /// let request = ("default", &[("user", "ada")]);
 /// let taken = Taken::from(&gate.check(request));
 /// gate.replace(Policy::new(vec![RuleSpec::new("other", "100/h")])?)?;
-/// let settled = gate.settle_taken(request, &taken, &[0]);
+/// let settled = gate.settle(request, &taken, &[0]);
 /// let late: Vec<_> = settled.unreached().iter().map(|one| one.settled().late_units()).collect();
 /// assert_eq!(late, [1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,7 +10,7 @@ use tidegate_core::{Settled, Timestamp, Token};
 use crate::answer::{Answer, Matched, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Ask, Descriptors, Lineage};
+use crate::step::{Ask, Descriptors, Lineage, Source};
 #[cfg(feature = "redis")]
 use crate::step::{Lack, Values};
 #[cfg(feature = "redis")]
@@ -19,7 +19,7 @@ pub use record::RecordedReservation;
 /// The units that an admitted request took from each of its limiters, for a cost that is settled later, away from the gate and
 /// the answer.
 ///
-/// [`Gate::settle_taken`](crate::Gate::settle_taken) and `SharedGate::settle_taken` settle it with the request, as a
+/// [`Gate::settle`](crate::Gate::settle) and `SharedGate::settle` settle it with the request, as a
 /// [`Charge`](crate::Charge) does that is kept: a limiter that took nothing gives nothing back, also if the rules have
 /// changed since. It holds no policy and no limiter, and takes a few dozen bytes for each limiter.
 ///
@@ -30,7 +30,7 @@ pub use record::RecordedReservation;
 /// let request = ("default", &[("user", "ada")]);
 /// let taken = Taken::from(&gate.check(request));
 /// // The work took 30 units, not one.
-/// assert_eq!(gate.settle_taken(request, &taken, &[30]).remaining(), Some(70));
+/// assert_eq!(gate.settle(request, &taken, &[30]).remaining(), Some(70));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -94,9 +94,9 @@ impl Taken {
         self.limiters.iter().any(|one| !one.is_elsewhere)
     }
 
-    /// Keeps the limiters of `all`, with their actual costs, that took their cost and can settle the difference. The
-    /// overflow limiter gives nothing back.
-    pub(crate) fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
+    /// Of `all` limiters of the request, with their actual costs, keeps those that took their cost and can settle
+    /// the difference. The overflow limiter gives nothing back.
+    fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
         let both = again(all, |(ask, _)| ask, &self.limiters, |one| one.known_by);
         let can_settle = |((ask, actual), one): &((Ask<K>, u64), &FromLimiter)| {
             !one.is_elsewhere || *actual > ask.cost
@@ -108,7 +108,7 @@ impl Taken {
     }
 
     /// The limiters that took units and are not among `all` limiters of the request any more. A permit ends by itself.
-    pub(crate) fn unreached<K>(
+    fn unreached<K>(
         &self,
         request: &Request<'_>,
         actual: &[u64],
@@ -206,10 +206,41 @@ impl Taken {
     }
 }
 
-/// Resolves a request whose descriptors turned out to cost `actual`: one number for each of them, the last also for
-/// the rest. `resolve` returns all limiters of a request, unlimited ones included: the request may have taken from
-/// them before they became unlimited.
-pub(crate) fn with_actual<K: PartialEq>(
+/// The limiters that a request is settled with, and the actual cost of each.
+pub(crate) struct Settling<K> {
+    pub(crate) asks: InlineList<Ask<K>>,
+    pub(crate) actual: Vec<u64>,
+    /// The limiters that took units and are not among those of the request any more.
+    pub(crate) unreached: Option<Box<[Unreached]>>,
+}
+
+impl<K: PartialEq> Settling<K> {
+    /// Returns how to settle a request whose descriptors turned out to cost `actual`: one number for each of them, the
+    /// last also for the rest. `resolve` returns all limiters of a request, unlimited ones included: the request may
+    /// have taken from them before they became unlimited.
+    pub(crate) fn of(
+        request: &Request<'_>,
+        taken: Option<&Taken>,
+        actual: &[u64],
+        resolve: impl Fn(&Request<'_>) -> InlineList<Ask<K>>,
+    ) -> Self {
+        let mut all = with_actual(request, actual, resolve);
+        let mut unreached = None;
+        match taken {
+            Some(taken) => {
+                unreached = taken.unreached(request, actual, &all);
+                all = taken.of(all);
+            }
+            // Nothing says that a rule took the cost before it became unlimited.
+            None => all.retain(|(ask, _)| !ask.is_unlimited || ask.source != Source::Rule),
+        }
+        let (asks, actual) = all.into_iter().unzip();
+        Self { asks, actual, unreached }
+    }
+}
+
+/// Resolves a request, and pairs each limiter with its actual cost.
+fn with_actual<K: PartialEq>(
     request: &Request<'_>,
     actual: &[u64],
     resolve: impl Fn(&Request<'_>) -> InlineList<Ask<K>>,

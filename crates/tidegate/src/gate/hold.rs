@@ -91,15 +91,14 @@ impl<C: Clock> Charge<'_, Gate<C>> {
         self.settle(0);
     }
 
-    /// Makes the permits of the charge last their lives from now: see [`Gate::renew_taken`].
+    /// Makes the permits of the charge last their lives from now: see [`Gate::renew`].
     #[must_use]
     pub fn renew(&self) -> bool {
-        self.gate.renew_taken(&self.request, &Taken::from(&self.answer))
+        self.gate.renew(self.request, &Taken::from(&self.answer))
     }
 
     /// Settles the charge for the actual cost of the work, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
-        let taken = Taken::from(&self.answer);
-        self.gate.settle_those(&self.request, &[actual], |all| taken.of(all));
+        let _ = self.gate.settle(self.request, &Taken::from(&self.answer), &[actual]);
     }
 }

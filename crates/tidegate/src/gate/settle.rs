@@ -1,14 +1,12 @@
 //! Verbs after a decision: units come back or are taken later, permits last longer, limiters are reset.
 
-use std::cell::Cell;
-
 use super::{Gate, Stepped};
 use crate::answer::Answer;
 use crate::clock::Clock;
-use crate::frontend::{Taken, with_actual};
+use crate::frontend::{Settling, Taken};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Ask, Source, Step};
+use crate::step::Step;
 
 impl<C: Clock> Gate<C> {
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
@@ -28,35 +26,56 @@ impl<C: Clock> Gate<C> {
         Stepped { generation, asks, done }
     }
 
-    /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost `actual`. In
-    /// one atomic step, every limiter of the request gets the surplus back, down to nothing used at most, or is charged
-    /// the shortfall, even into debt. The answer reports the limiters' values after that.
-    pub fn settle<'r>(&self, request: impl Into<Request<'r>>, actual: u64) -> Answer<'_> {
-        let request = &request.into();
-        let chosen = |mut all: Vec<(Ask, u64)>| {
-            // Nothing says that a rule took the cost before it became unlimited.
-            all.retain(|(ask, _)| !ask.is_unlimited || ask.source != Source::Rule);
-            all
-        };
-        self.settle_those(request, &[actual], chosen).answer()
-    }
-
-    /// Settles a request with the limiters that took its cost, as [`Taken`] says, even if the rules have changed since:
-    /// a limiter of a rule that was added, or that the request matches no more, is left alone.
+    /// Settles an admitted request whose cost turned out to be `actual`, for each of its descriptors in their order; the
+    /// last number also holds for the rest. In one atomic step, every limiter of the request gets back what was too
+    /// much, down to nothing used at most, or loses what was too little, even into debt. The answer reports the
+    /// limiters' values after that.
     ///
-    /// `actual` is the final cost of each descriptor, in their order; the last holds for the rest.
-    pub fn settle_taken<'r>(
+    /// [`Taken`] says which limiters took the cost, and when: only these are settled, also if the rules have changed
+    /// since. A limiter of a rule that was added, or that the request matches no more, is left alone. With `None` it is
+    /// all limiters that the request matches now.
+    ///
+    /// ```
+    /// use tidegate::{Descriptor, Gate, Policy, RuleSpec, Taken};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("tokens", "100/h").key(["user"])])?);
+    /// let ada = [("user", "ada")];
+    /// let request = Descriptor::new(&ada).cost(60);
+    /// let taken = Taken::from(&gate.check(request));
+    /// // The work turned out to need less.
+    /// assert_eq!(gate.settle(request, &taken, &[25]).remaining(), Some(75));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    pub fn settle<'r, 't>(
         &self,
         request: impl Into<Request<'r>>,
-        taken: &Taken,
+        taken: impl Into<Option<&'t Taken>>,
         actual: &[u64],
     ) -> Answer<'_> {
-        let (request, unreached) = (&request.into(), Cell::default());
-        let stepped = self.settle_those(request, actual, |all| {
-            unreached.set(taken.unreached(request, actual, &all));
-            taken.of(all)
+        self.settle_request(&request.into(), taken.into(), actual)
+    }
+
+    /// Settles; compiled once, for any form of a request.
+    fn settle_request(
+        &self,
+        request: &Request<'_>,
+        taken: Option<&Taken>,
+        actual: &[u64],
+    ) -> Answer<'_> {
+        let (generation, (settling, done)) = self.memory.ask(|generation| {
+            let resolve = |request: &Request<'_>| {
+                let mut asks = InlineList::new();
+                self.resolve(generation, request, |_| true, &mut asks);
+                asks
+            };
+            let settling = Settling::of(request, taken, actual, resolve);
+            let Settling { asks, actual, .. } = &settling;
+            let done = self.memory.settle(generation, asks, actual, &self.clock)?;
+            Ok((settling, done))
         });
-        Answer { unreached: unreached.take(), ..stepped.answer() }
+        let Settling { asks, unreached, .. } = settling;
+        self.wake(&asks);
+        Answer { unreached, ..Stepped { generation, asks, done }.answer() }
     }
 
     /// Makes each permit that a request took, of a rule of `concurrency`, last its life from now, in one atomic step.
@@ -73,13 +92,13 @@ impl<C: Clock> Gate<C> {
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("exports", exports).key(["tenant"])])?);
     /// let request = ("default", &[("tenant", "acme")]);
     /// let taken = Taken::from(&gate.check(request));
-    /// assert!(gate.renew_taken(request, &taken));
-    /// let _ = gate.settle_taken(request, &taken, &[0]);
-    /// assert!(!gate.renew_taken(request, &taken));
+    /// assert!(gate.renew(request, &taken));
+    /// let _ = gate.settle(request, &taken, &[0]);
+    /// assert!(!gate.renew(request, &taken));
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     #[must_use]
-    pub fn renew_taken<'r>(&self, request: impl Into<Request<'r>>, taken: &Taken) -> bool {
+    pub fn renew<'r>(&self, request: impl Into<Request<'r>>, taken: &Taken) -> bool {
         let request = &request.into();
         let (_, are_out) = self.memory.ask(|generation| {
             let asks = taken.permits_of(self.all_asks(generation, request));
@@ -88,30 +107,6 @@ impl<C: Clock> Gate<C> {
             })
         });
         are_out
-    }
-
-    /// Settles, in one atomic step, with the limiters of the request that `chosen` keeps, each for its own `actual`
-    /// units.
-    pub(crate) fn settle_those(
-        &self,
-        request: &Request<'_>,
-        actual: &[u64],
-        chosen: impl Fn(Vec<(Ask, u64)>) -> Vec<(Ask, u64)>,
-    ) -> Stepped {
-        let (generation, (asks, done)) = self.memory.ask(|generation| {
-            // A limiter that is unlimited now may have been taken from before.
-            let resolve = |request: &Request<'_>| {
-                let mut asks = InlineList::new();
-                self.resolve(generation, request, |_| true, &mut asks);
-                asks
-            };
-            let all = chosen(with_actual(request, actual, resolve));
-            let (asks, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
-            let done = self.memory.settle(generation, &asks, &actual, &self.clock)?;
-            Ok((asks, done))
-        });
-        self.wake(&asks);
-        Stepped { generation, asks, done }
     }
 
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number

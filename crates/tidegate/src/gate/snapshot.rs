@@ -195,7 +195,7 @@ mod tests {
         let request = Request::from(("default", &entries));
         let _ = gate.check(request.with_id("1").unwrap());
         let _ = gate.refund(("default", &entries));
-        let _ = gate.settle(("default", &entries), 7);
+        let _ = gate.settle(("default", &entries), None, &[7]);
     }
 
     /// A snapshot with changed bytes in one block, and checksums that fit them.

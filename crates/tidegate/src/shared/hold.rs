@@ -71,12 +71,12 @@ impl<S: Store> Charge<'_, SharedGate<S>> {
         self.settle(0).await
     }
 
-    /// Makes the permits of the charge last their lives from now: see [`SharedGate::renew_taken`].
+    /// Makes the permits of the charge last their lives from now: see [`SharedGate::renew`].
     ///
     /// # Errors
     /// The store did not reply; the permits may end when they would have.
     pub async fn renew(&self) -> Result<bool, StoreError> {
-        self.gate.renew_taken(&self.request, &Taken::from(&self.answer)).await
+        self.gate.renew(self.request, &Taken::from(&self.answer)).await
     }
 
     /// Ends the charge with the actual cost of the work, for each descriptor: see [`SharedGate::settle`].
@@ -88,6 +88,6 @@ impl<S: Store> Charge<'_, SharedGate<S>> {
             return Ok(());
         }
         let Self { gate, request, answer } = self;
-        gate.settle_those(&request, &Taken::from(&answer), &[actual]).await.map(drop)
+        gate.settle(request, &Taken::from(&answer), &[actual]).await.map(drop)
     }
 }

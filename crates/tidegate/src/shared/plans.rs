@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 
 use super::{InForce, SharedGate};
-use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
@@ -60,7 +59,7 @@ impl<S: Store> SharedGate<S> {
     }
 
     /// Resolves a request; an unlimited rule is left out unless it `may_have_others` than its own values.
-    fn resolve(
+    pub(super) fn resolve(
         &self,
         in_force: &InForce<S>,
         request: &Request<'_>,
@@ -72,17 +71,5 @@ impl<S: Store> SharedGate<S> {
         let mut asks = InlineList::new();
         self.front.resolve(policy, lineage, request, key, may_have_others, &mut asks);
         asks
-    }
-
-    /// Returns the limiters that a request may have taken from, with the costs to settle. Limiters that are unlimited
-    /// now are included.
-    pub(super) fn asks_to_settle(
-        &self,
-        in_force: &InForce<S>,
-        request: &Request<'_>,
-        actual: &[u64],
-    ) -> Vec<(KeyAsk, u64)> {
-        // A rule that is unlimited now may have had a limit when the cost was taken.
-        with_actual(request, actual, |request| self.resolve(in_force, request, |_| true))
     }
 }

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{InForce, ReservationRecord, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::{Taken, with_actual};
+use crate::frontend::{Settling, Taken};
 use crate::request::{Origin, Request};
 use crate::step::Values;
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb};
@@ -57,37 +57,39 @@ impl<S: Store> SharedGate<S> {
         &self,
         request: impl Into<Request<'r>>,
     ) -> Result<Answer<'_>, StoreError> {
-        self.settle_request(&request.into(), 0, false).await
+        let in_force = self.newest();
+        let asks = self.asks(&in_force, &request.into());
+        let nothing = vec![0; asks.len()];
+        let refund = StepArgs::settle(&nothing, &[], in_force.tower.host().deadline());
+        let reply = self.settle_all(&in_force, &asks, refund).await?;
+        Ok(in_force.answer(&asks, reply))
     }
 
-    /// Settles an admitted request whose costs were reserved: each of its descriptors turned out to cost
-    /// `actual`. See [`Gate::settle`](crate::Gate::settle). A rule with leases gives nothing back, but takes more if
-    /// `actual` is more; with [`SharedGate::settle_taken`] it gives back as well.
+    /// Settles an admitted request whose cost turned out to be `actual`, with the limiters that took it, as [`Taken`]
+    /// says, or else with all limiters that it matches: see [`Gate::settle`](crate::Gate::settle). A rule with leases
+    /// gives units back only if `taken` is known. A request that was admitted without the store is settled in this
+    /// process, with the limiters that hold this node's share; the answer is then [degraded](Answer::is_degraded).
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate, StoreError, Taken};
+    ///
+    /// async fn work(gate: &SharedGate, request: Request<'_>) -> Result<(), StoreError> {
+    ///     let request = request.reserving();
+    ///     let taken = Taken::from(&gate.check(request).await);
+    ///     // The work turned out to cost 7 units.
+    ///     gate.settle(request, &taken, &[7]).await.map(drop)
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// The store did not reply. The request may have been settled, unless nothing was sent.
-    pub async fn settle<'r>(
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    pub async fn settle<'r, 't>(
         &self,
         request: impl Into<Request<'r>>,
-        actual: u64,
-    ) -> Result<Answer<'_>, StoreError> {
-        self.settle_request(&request.into(), actual, true).await
-    }
-
-    /// Settles a request with the limiters that took its cost, as [`Taken`] says: see
-    /// [`Gate::settle_taken`](crate::Gate::settle_taken). A request that was admitted without the store is settled
-    /// in this process, with the limiters that hold this node's share; the answer is then
-    /// [degraded](Answer::is_degraded).
-    ///
-    /// # Errors
-    /// The store did not reply. The request may have been settled, unless nothing was sent.
-    pub async fn settle_taken<'r>(
-        &self,
-        request: impl Into<Request<'r>>,
-        taken: &Taken,
+        taken: impl Into<Option<&'t Taken>>,
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
-        self.settle_those(&request.into(), taken, actual).await
+        self.settle_request(&request.into(), taken.into(), actual).await
     }
 
     /// Returns the record of the reservation with this id, in the store. Any caller that knows the id can settle the
@@ -112,7 +114,7 @@ impl<S: Store> SharedGate<S> {
     ///         return Ok(false);
     ///     }
     ///     let taken = reserved.taken();
-    ///     reserved.ask(async |request| gate.settle_taken(request, taken, &[actual]).await).await?;
+    ///     reserved.ask(async |request| gate.settle(request, taken, &[actual]).await).await?;
     ///     Ok(true)
     /// }
     /// ```
@@ -122,11 +124,11 @@ impl<S: Store> SharedGate<S> {
     }
 
     /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:
-    /// see [`Gate::renew_taken`](crate::Gate::renew_taken). In a cluster each slot is a step of its own.
+    /// see [`Gate::renew`](crate::Gate::renew). In a cluster each slot is a step of its own.
     ///
     /// # Errors
     /// The store did not reply; the permits may end when they would have.
-    pub async fn renew_taken<'r>(
+    pub async fn renew<'r>(
         &self,
         request: impl Into<Request<'r>>,
         taken: &Taken,
@@ -140,46 +142,28 @@ impl<S: Store> SharedGate<S> {
         Ok(renewed.map_err(|gave_up| gave_up.error)?.allowed)
     }
 
-    /// Settles a request whose costs were `reserved`, or refunds it; compiled once, for any form of a request.
+    /// Settles; compiled once, for any form of a request.
     async fn settle_request(
         &self,
         request: &Request<'_>,
-        actual: u64,
-        reserved: bool,
-    ) -> Result<Answer<'_>, StoreError> {
-        let in_force = self.newest();
-        let mut all = with_actual(request, &[actual], |request| self.all_asks(&in_force, request));
-        // A refund does not say that a limiter took the cost before it became unlimited.
-        all.retain(|(ask, _)| reserved || !ask.is_unlimited);
-        let deadline = in_force.tower.host().deadline();
-        let (asks, actual): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        let settle = StepArgs::settle(&actual, &[], deadline);
-        let reply = self.settle_all(&in_force, &asks, settle).await?;
-        Ok(in_force.answer(&asks, in_force.with_overflow(&asks, reply, deadline).await))
-    }
-
-    /// Settles with the limiters that took the cost of a request; in this process, if the request was admitted without
-    /// the store.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(crate) async fn settle_those(
-        &self,
-        request: &Request<'_>,
-        taken: &Taken,
+        taken: Option<&Taken>,
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
         let in_force = self.newest();
-        let all = self.asks_to_settle(&in_force, request, actual);
-        let unreached = taken.unreached(request, actual, &all);
-        let (asks, actual): (Vec<_>, Vec<_>) = taken.of(all).into_iter().unzip();
-        let under: Vec<Option<Values>> = asks.iter().map(|ask| taken.under(ask)).collect();
+        let all = |request: &Request<'_>| self.resolve(&in_force, request, |_| true);
+        let Settling { asks, actual, unreached } = Settling::of(request, taken, actual, all);
+        let under: Vec<Option<Values>> = match taken {
+            Some(taken) => asks.iter().map(|ask| taken.under(ask)).collect(),
+            None => Vec::new(),
+        };
         let settle = StepArgs::settle(&actual, &under, in_force.tower.host().deadline());
-        let settle = StepArgs { lack: taken.lack, ..settle };
+        let settle = StepArgs { lack: taken.and_then(|taken| taken.lack), ..settle };
         let reply = self.settle_all(&in_force, &asks, settle).await?;
         Ok(Answer { unreached, ..in_force.answer(&asks, reply) })
     }
 
+    /// Runs a settlement, and wakes those who wait for what it gives back. Unless it goes by what was taken, keys without
+    /// room have the replies of their overflow limiters.
     async fn settle_all(
         &self,
         in_force: &InForce<S>,
@@ -191,7 +175,11 @@ impl<S: Store> SharedGate<S> {
         if settle.lack.is_none() {
             self.wake(asks);
         }
-        settled.map_err(|gave_up| gave_up.error)
+        let reply = settled.map_err(|gave_up| gave_up.error)?;
+        if settle.under.is_empty() {
+            return Ok(in_force.with_overflow(asks, reply, settle.deadline).await);
+        }
+        Ok(reply)
     }
 
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns

@@ -24,7 +24,7 @@ pub(super) fn release<C: Clock>(
     taken: &Taken,
     shown: FieldSet,
 ) -> Fields {
-    gate.settle_those(request, &[0], |all| taken.of(all));
+    let _ = gate.settle(request, taken, &[0]);
     let free = at_no_cost(request);
     Fields::of(&gate.peek(Request::new(request.domain(), &free)), shown, None)
 }

@@ -200,7 +200,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
-        question.ask(|request| self.gate.settle_those(request, &[0], |all| took.of(all)));
+        question.ask(|request| drop(self.gate.settle(request, took, &[0])));
         Soon::Now(())
     }
 

@@ -25,7 +25,7 @@ pub(super) trait Returns: Clone + Send + Sync + 'static {
 
 impl<C: Timer + 'static> Returns for Arc<Gate<C>> {
     fn give_back(&self, question: &Question<'_>, permits: &Taken) {
-        question.ask(|request| self.settle_those(request, &[0], |all| permits.of(all)));
+        question.ask(|request| drop(self.settle(request, permits, &[0])));
     }
 }
 
@@ -47,7 +47,7 @@ impl<S: Store> Returns for Arc<SharedGate<S>> {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
-            let _ = gate.settle_those(&request, &permits, &[0]).await;
+            let _ = gate.settle(request, &permits, &[0]).await;
         });
     }
 }

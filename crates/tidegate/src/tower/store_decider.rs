@@ -100,7 +100,7 @@ impl<S: Store> Decider for StoreDecider<S> {
 /// Gives back the units of a request. Units that the store does not give back stay taken, because
 /// no caller can do anything about it.
 async fn give_back<S: Store>(gate: &SharedGate<S>, request: &Request<'_>, taken: &Taken) {
-    let _ = gate.settle_those(request, taken, &[0]).await;
+    let _ = gate.settle(request, taken, &[0]).await;
 }
 
 async fn pause(wait: Micros) {

@@ -243,7 +243,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
         // Permits come back as a whole.
         let of_all = if algorithm.holds_permits() { [92, 98, 100] } else { [90, 87, 93] };
         assert_eq!(left(&gate, "ada"), [of_all[0], 18], "{algorithm}");
-        let _ = gate.settle(&request, 9);
+        let _ = gate.settle(&request, None, &[9]);
         assert_eq!(left(&gate, "ada"), [of_all[1], 15], "{algorithm}");
         let _ = gate.refund(&request);
         assert_eq!(left(&gate, "ada"), [of_all[2], 20], "{algorithm}");

@@ -196,7 +196,8 @@ impl<C: Clock> Walk<C> {
                 model.settle(at_us, cost, actual);
             }
         }
-        let _ = self.ask(user, cost, |gate, request| gate.settle(request, actual).is_allowed());
+        let _ = self
+            .ask(user, cost, |gate, request| gate.settle(request, None, &[actual]).is_allowed());
     }
 
     fn amend(&mut self) {

@@ -111,7 +111,7 @@ fn walk<C: Clock>(
                     Held::Charge(charge) => charge.settle(actual),
                     Held::Checked(taken, _) => {
                         let asked = Descriptor::new(USERS[user]).cost(cost);
-                        let answer = gate.settle_taken(asked, &taken, &[actual]);
+                        let answer = gate.settle(asked, &taken, &[actual]);
                         let settled = answer.matched().first().map(|one| one.settled());
                         assert_eq!(settled.map_or(0, Settled::late_units), late, "{}", context());
                     }
@@ -196,7 +196,7 @@ fn a_lower_capacity_alone_cuts_nothing_of_what_comes_back() {
     let asked = |cost| Descriptor::new(USERS[0]).cost(cost);
     let taken = Taken::from(&gate.check(asked(500)));
     gate.amend("default", "r", spec_of(&of(100))).unwrap();
-    let answer = gate.settle_taken(asked(500), &taken, &[0]);
+    let answer = gate.settle(asked(500), &taken, &[0]);
     assert_eq!(answer.matched()[0].settled(), Settled::Whole);
     assert_eq!(answer.matched()[0].decision().remaining, 100);
 }
@@ -214,7 +214,7 @@ fn a_queue_gives_its_last_slots_back_to_a_plain_check_as_to_a_request_that_reser
     let request = Request::from(asked);
     let check = |request: Request<'_>| Taken::from(&gate.check(request));
     let settle = |request: Request<'_>, taken: &Taken| {
-        let answer = gate.settle_taken(request, taken, &[0]);
+        let answer = gate.settle(request, taken, &[0]);
         let one = answer.matched()[0];
         (one.settled(), one.decision().remaining)
     };

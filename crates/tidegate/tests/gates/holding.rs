@@ -122,7 +122,7 @@ fn what_a_request_took_is_settled_after_the_rules_have_changed() {
     gate.replace(Policy::new(vec![added, per_user(20).with_override(vip)]).unwrap()).unwrap();
     assert!(ask("ada", 2, |request| gate.admits(request)));
     assert_eq!(left(&gate), [8, 43]);
-    let settled = ask("ada", 5, |request| gate.settle_taken(request, &taken, &[1]));
+    let settled = ask("ada", 5, |request| gate.settle(request, &taken, &[1]));
     assert_eq!(settled.matched().len(), 1, "only a limiter that took the cost");
     assert_eq!(left(&gate), [8, 47], "the added rule took nothing of it, and gives nothing back");
     gate.replace(Policy::new(vec![RuleSpec::new("gone", log(10))]).unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_settled_where_nothing_was_taken() {
     let gate = gate(vec![RuleSpec::new("all", log(10)).dedupe(HOUR), tried], ManualClock::new());
     let check = |cost| ask("ada", cost, |request| Taken::from(&gate.check(request)));
     let settle = |cost, taken: &Taken, actual| {
-        let _ = ask("ada", cost, |request| gate.settle_taken(request, taken, &[actual]));
+        let _ = ask("ada", cost, |request| gate.settle(request, taken, &[actual]));
     };
     let (first, refused) = (check(3), check(8));
     settle(8, &refused, 0);
@@ -163,7 +163,7 @@ fn each_descriptor_is_settled_for_its_own_cost() {
     let request = Request::new("default", &descriptors);
     let used = |actual: &[u64]| {
         let taken = Taken::from(&gate.check(&request));
-        let _ = gate.settle_taken(&request, &taken, actual);
+        let _ = gate.settle(&request, &taken, actual);
         let left =
             users.each_ref().map(|entries| gate.peek(("default", entries)).remaining().unwrap());
         for entries in &users {
@@ -192,7 +192,7 @@ fn settling_a_check_closes_no_reservation_of_another_caller() {
         clock.advance(Duration::from_secs(1));
         let request = ("default", &entries);
         let taken = Taken::from(&gate.check(request));
-        assert_eq!(gate.settle_taken(request, &taken, &[1]).remaining(), Some(0));
+        assert_eq!(gate.settle(request, &taken, &[1]).remaining(), Some(0));
     }
     charge.settle(0);
     assert_eq!(gate.peek(("default", &entries)).remaining(), Some(30));

@@ -63,7 +63,7 @@ fn each_decision_is_reported_once_and_nothing_else_is() {
     assert_eq!(journal.take(), all, "with values, also where only a verdict was asked for");
     ask(1, |request| {
         let _ = gate.peek(request);
-        let _ = gate.settle(request, 3);
+        let _ = gate.settle(request, None, &[3]);
         let _ = gate.refund(request);
         gate.reset(request)
     });

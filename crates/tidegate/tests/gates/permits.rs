@@ -48,12 +48,12 @@ fn eight_threads_never_have_more_out_than_the_limit_and_tokens_grow() {
             let taken = Taken::from(&answer);
             tokens.lock().unwrap().extend(taken.tokens());
             if rng.chance(50) {
-                assert!(gate.renew_taken(ADA, &taken));
+                assert!(gate.renew(ADA, &taken));
             }
             clock.advance(Duration::from_micros(rng.below(3)));
             out.fetch_sub(1, SeqCst);
-            let _ = gate.settle_taken(ADA, &taken, &[1]);
-            assert!(!gate.renew_taken(ADA, &taken), "it was returned");
+            let _ = gate.settle(ADA, &taken, &[1]);
+            assert!(!gate.renew(ADA, &taken), "it was returned");
         }
     });
     assert!((1..=3).contains(&most.into_inner()));
@@ -71,9 +71,9 @@ fn a_settlement_returns_the_permit_and_changes_the_other_rule_by_what_the_work_d
     let gate = gate(3, &clock);
     let taken = Taken::from(&gate.check(ADA));
     assert_eq!(left(&gate), [2, 99]);
-    let _ = gate.settle_taken(ADA, &taken, &[11]);
+    let _ = gate.settle(ADA, &taken, &[11]);
     assert_eq!(left(&gate), [3, 89]);
-    let _ = gate.settle_taken(ADA, &taken, &[1]);
+    let _ = gate.settle(ADA, &taken, &[1]);
     assert_eq!(left(&gate), [3, 89], "a second return does nothing to permits");
 }
 
@@ -105,12 +105,12 @@ fn permits_stay_out_under_other_values_and_are_renewed_by_them() {
     shorter.window = Some(Duration::from_secs(5));
     gate.replace(Policy::new(vec![RuleSpec::new("jobs", shorter).key(["user"])]).unwrap()).unwrap();
     clock.advance(Duration::from_secs(29));
-    assert!(!gate.check(ADA).is_allowed() && gate.renew_taken(ADA, &one), "they have their lives");
-    let _ = gate.settle_taken(ADA, &two, &[0]);
+    assert!(!gate.check(ADA).is_allowed() && gate.renew(ADA, &one), "they have their lives");
+    let _ = gate.settle(ADA, &two, &[0]);
     clock.advance(Duration::from_secs(4));
     assert!(!gate.check(ADA).is_allowed(), "renewed for five seconds");
     clock.advance(Duration::from_secs(1));
-    assert!(gate.check(ADA).is_allowed() && !gate.renew_taken(ADA, &one));
+    assert!(gate.check(ADA).is_allowed() && !gate.renew(ADA, &one));
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn a_shadow_rule_that_is_removed_lets_the_permits_of_others_be_renewed() {
     assert_eq!(taken.tokens().count(), 2);
     gate.replace(Policy::new(vec![jobs]).unwrap()).unwrap();
     clock.advance(LIFE - Duration::from_micros(1));
-    assert!(gate.renew_taken(ADA, &taken));
+    assert!(gate.renew(ADA, &taken));
     clock.advance(LIFE - Duration::from_micros(1));
     assert!(!gate.check(ADA).is_allowed());
     gate.replace(Policy::new(vec![RuleSpec::new("requests", "9/h")]).unwrap()).unwrap();
-    assert!(!gate.renew_taken(ADA, &taken), "the rule that enforced its permit is gone");
+    assert!(!gate.renew(ADA, &taken), "the rule that enforced its permit is gone");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn permits_are_in_a_snapshot_with_their_tokens() {
     let _ = old.write_snapshot(&mut written).unwrap();
     let (new, _) = gate(2, &clock).with_snapshot(&*written).unwrap();
     assert_eq!(left(&new)[0], 1);
-    assert!(new.renew_taken(ADA, &taken));
-    let _ = new.settle_taken(ADA, &taken, &[0]);
+    assert!(new.renew(ADA, &taken));
+    let _ = new.settle(ADA, &taken, &[0]);
     assert_eq!(left(&new)[0], 2);
 }

@@ -198,7 +198,7 @@ impl<C: Clock + Clone> Walk<C> {
             }
             5 => {
                 let actual = self.rng.pick([0, cost / 2, cost, 3 * cost.min(1 << 40), u64::MAX]);
-                let [gate, twin] = both.map(|gate| said(&gate.settle(&request, actual)));
+                let [gate, twin] = both.map(|gate| said(&gate.settle(&request, None, &[actual])));
                 assert_eq!(gate, twin);
             }
             6 => assert_eq!(self.gate.reset(&request), self.twin.reset(&request)),

@@ -80,7 +80,7 @@ impl All {
         self.model.settle(self.clock.now_us(), 0, actual);
         let _ = self.alone.settle(self.alone.reserve(0).unwrap(), actual);
         let _ = self.keyed.settle("ada", self.keyed.reserve("ada", 0).unwrap(), actual);
-        let _ = with(both, 0, |request| self.gate.settle(request, actual).is_allowed());
+        let _ = with(both, 0, |request| self.gate.settle(request, None, &[actual]).is_allowed());
     }
 
     fn refund(&mut self, units: u64, both: bool) {
@@ -255,7 +255,7 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
             let entries = [("user", user)];
             let request = Request::from(Descriptor::new(&entries).cost(1));
             assert!(gate.check(&request).is_allowed(), "{algorithm}: {user} finds room");
-            assert!(!gate.settle(&request, 1 << 45).is_allowed());
+            assert!(!gate.settle(&request, None, &[1 << 45]).is_allowed());
             assert_eq!(gate.counts().keys, 1);
             clock.pass(2 * Micros::from(day).as_micros());
         }
@@ -299,7 +299,9 @@ fn what_eight_threads_settle_far_beyond_the_limit_is_what_is_owed() {
                     let _ = all.alone.settle(alone, actual);
                     let _ = all.keyed.settle("ada", keyed, actual);
                     let both = rng.chance(50);
-                    let _ = with(both, 0, |request| all.gate.settle(request, actual).is_allowed());
+                    let _ = with(both, 0, |request| {
+                        all.gate.settle(request, None, &[actual]).is_allowed()
+                    });
                     let back = rng.below(actual + 1);
                     let _ = (all.alone.refund(back), all.keyed.refund("ada", back));
                     let _ = with(!both, back, |request| all.gate.refund(request).is_allowed());

@@ -177,7 +177,7 @@ impl<'c> Walk<'c> {
                 let answer = self.client.step(&limited, script_step, Some(at)).allowed;
                 return ((answer, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
             }
-            _ => gate.settle(&request, actual),
+            _ => gate.settle(&request, None, &[actual]),
         };
         if step == Step::Settle && limited.len() < 3 && actual < cost {
             let unlimited = (0..3).filter(|number| rules[*number].is_unlimited());

@@ -262,7 +262,7 @@ async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
     let request = Request::from(Descriptor::new(PAYS).cost(5));
     assert!(gate.check(&request).await.is_allowed());
     unlimited.store(true, Relaxed);
-    assert!(gate.settle(&request, 2).await.unwrap().matched().is_empty());
+    assert!(gate.settle(&request, None, &[2]).await.unwrap().matched().is_empty());
     assert!(gate.refund(&request).await.unwrap().matched().is_empty(), "which gives nothing");
     unlimited.store(false, Relaxed);
     assert_eq!(remaining(&gate, PAYS).await, [8, 18]);

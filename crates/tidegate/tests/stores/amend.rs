@@ -85,7 +85,7 @@ async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3), (Limit::Units(10), 4)]);
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(3));
     assert!(gate.check(&request).await.is_allowed());
-    let _ = gate.settle(&request, 1).await.unwrap();
+    let _ = gate.settle(&request, None, &[1]).await.unwrap();
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 2), (Limit::Units(10), 3)]);
 }
 
@@ -104,8 +104,8 @@ async fn a_reservation_comes_back_though_its_request_is_unlimited_by_then() {
     let taken = Taken::from(&gate.check(request).await);
     let taken_here = Taken::from(&here.check(request));
     assert!(gate.check(free).await.is_unlimited() && here.check(free).is_unlimited());
-    let _ = gate.settle_taken(free, &taken, &[1]).await.unwrap();
-    let _ = here.settle_taken(free, &taken_here, &[1]);
+    let _ = gate.settle(free, &taken, &[1]).await.unwrap();
+    let _ = here.settle(free, &taken_here, &[1]);
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 9)]);
     assert_eq!(here.peek(request).matched()[0].decision().remaining, 9);
 }
@@ -120,7 +120,7 @@ async fn a_reservation_comes_back_though_its_rule_is_unlimited_by_then() {
     let taken = Taken::from(&gate.check(request).await);
     gate.amend("default", &name, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
     assert!(gate.check(request).await.is_unlimited());
-    let settled = gate.settle_taken(request, &taken, &[1]).await.unwrap();
+    let settled = gate.settle(request, &taken, &[1]).await.unwrap();
     assert!(settled.unreached().is_empty());
     gate.amend("default", &name, limited.spec).unwrap();
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 9)]);

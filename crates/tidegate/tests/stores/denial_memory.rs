@@ -66,7 +66,7 @@ async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back
     drop(gate.refund(&ada).await.unwrap());
     assert!(check(&gate, "ada", 1).await.is_allowed(), "a refund");
     drop(denied_again(&gate, "ada").await);
-    drop(gate.settle(&ada, 0).await.unwrap());
+    drop(gate.settle(&ada, None, &[0]).await.unwrap());
     assert!(check(&gate, "ada", 1).await.is_allowed(), "a settlement");
     drop(denied_again(&gate, "ada").await);
     gate.reset(&ada).await.unwrap();

@@ -69,7 +69,7 @@ async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
     until_lost(&gate, &events).await;
     let taken = Taken::from(&gate.check(&request).await);
     // Four units are used; the limit and a debt of another limit let six more be taken.
-    let settled = gate.settle_taken(&request, &taken, &[100]).await.unwrap();
+    let settled = gate.settle(&request, &taken, &[100]).await.unwrap();
     assert!(settled.is_degraded());
     let cut: Vec<_> = settled.enforced().map(|one| one.settled().cut_units()).collect();
     assert_eq!(cut, [98 - 6]);
@@ -86,7 +86,7 @@ async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
     let taken = Taken::from(&gate.check(&request).await);
     gate.replace(Policy::new(vec![log("other", 9)]).unwrap()).unwrap();
     for (actual, wanted) in [([0, 7], [Settled::Late(100)]), ([300, 7], [Settled::Cut(200)])] {
-        let settled = gate.settle_taken(&request, &taken, &actual).await.unwrap();
+        let settled = gate.settle(&request, &taken, &actual).await.unwrap();
         let lost: Vec<_> = settled.unreached().iter().map(|one| one.settled()).collect();
         assert_eq!(lost, wanted);
         assert!(
@@ -194,7 +194,7 @@ async fn settling_a_check_closes_no_reservation_of_another_caller() {
         clock.step(36_000 * hours);
         let answer = gate.check(&ten).await;
         assert!(answer.is_allowed(), "{hours}");
-        gate.settle_taken(&ten, &Taken::from(&answer), &[10]).await.unwrap();
+        gate.settle(&ten, &Taken::from(&answer), &[10]).await.unwrap();
     }
     charge.release().await.unwrap();
     assert_eq!(gate.peek(&fifty).await.remaining(), Some(50));

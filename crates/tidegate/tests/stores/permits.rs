@@ -45,11 +45,11 @@ async fn three_gates_over_one_store_never_have_more_out_than_the_limit_and_token
                     most.fetch_max(out.fetch_add(1, SeqCst) + 1, SeqCst);
                     let taken = Taken::from(&answer);
                     tokens.extend(taken.tokens());
-                    assert!(gate.renew_taken(ada(), &taken).await.unwrap());
+                    assert!(gate.renew(ada(), &taken).await.unwrap());
                     out.fetch_sub(1, SeqCst);
-                    let _ = gate.settle_taken(ada(), &taken, &[1]).await.unwrap();
+                    let _ = gate.settle(ada(), &taken, &[1]).await.unwrap();
                     done.fetch_add(1, SeqCst);
-                    assert!(!gate.renew_taken(ada(), &taken).await.unwrap(), "it was returned");
+                    assert!(!gate.renew(ada(), &taken).await.unwrap(), "it was returned");
                 }
                 assert!(tokens.is_sorted_by(|one, next| one < next), "each sees them grow");
                 tokens
@@ -100,8 +100,8 @@ async fn a_permit_takes_twenty_bytes_of_the_store() {
         let before = cpu_us(&server);
         for _ in 0..PAIRS {
             let taken = last.take().unwrap();
-            assert!(gate.renew_taken(ada(), &taken).await.unwrap());
-            let _ = gate.settle_taken(ada(), &taken, &[0]).await.unwrap();
+            assert!(gate.renew(ada(), &taken).await.unwrap());
+            let _ = gate.settle(ada(), &taken, &[0]).await.unwrap();
             let answer = gate.check(ada()).await;
             assert!(answer.is_allowed() && !answer.is_degraded());
             last = Some(Taken::from(&answer));
@@ -125,10 +125,10 @@ async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_reported
             _ => break Taken::from(&answer),
         }
     };
-    assert!(!gone.renew_taken(ada(), &late).await.unwrap());
+    assert!(!gone.renew(ada(), &late).await.unwrap());
     assert!(next.tokens().min() > late.tokens().max(), "the resource refuses the earlier one");
-    let _ = gone.settle_taken(ada(), &late, &[0]).await.unwrap();
-    assert!(gate.renew_taken(ada(), &next).await.unwrap(), "it is not the permit returned late");
+    let _ = gone.settle(ada(), &late, &[0]).await.unwrap();
+    assert!(gate.renew(ada(), &next).await.unwrap(), "it is not the one returned late");
 }
 
 #[tokio::test]
@@ -158,8 +158,8 @@ async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_
     let taken = Taken::from(&answer);
     assert!(!check(&gate, "ada", 1).await.is_allowed());
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
-    assert!(gate.renew_taken(&request, &taken).await.unwrap());
-    let _ = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
-    assert!(!gate.renew_taken(&request, &taken).await.unwrap());
+    assert!(gate.renew(&request, &taken).await.unwrap());
+    let _ = gate.settle(&request, &taken, &[0]).await.unwrap();
+    assert!(!gate.renew(&request, &taken).await.unwrap());
     assert_eq!(gate.peek(&request).await.remaining(), Some(2));
 }

@@ -41,7 +41,7 @@ async fn settle<'g>(gate: &'g SharedGate, id: &[u8], actual: u64) -> Option<Answ
         return None;
     }
     let taken = reserved.taken();
-    let settle = async |request: &Request<'_>| gate.settle_taken(request, taken, &[actual]).await;
+    let settle = async |request: &Request<'_>| gate.settle(request, taken, &[actual]).await;
     Some(reserved.ask(settle).await.unwrap())
 }
 

@@ -135,7 +135,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
             let answer = gate.check(&request).await;
             assert!(!answer.is_degraded(), "{:?}", answer.reported());
             assert!(!gate.peek(&request).await.is_degraded());
-            assert!(!gate.settle(&request, 1).await.unwrap().is_degraded());
+            assert!(!gate.settle(&request, None, &[1]).await.unwrap().is_degraded());
             assert!(!gate.refund(&request).await.unwrap().is_degraded());
         }
     }

@@ -105,7 +105,10 @@ async fn walk(brings: bool) {
             let (one, other) = match verb {
                 0..6 => (shared.check(&request).await, here.check(&request)),
                 6..8 => (shared.peek(&request).await, here.peek(&request)),
-                8 => (shared.settle(&request, 1).await.unwrap(), here.settle(&request, 1)),
+                8 => (
+                    shared.settle(&request, None, &[1]).await.unwrap(),
+                    here.settle(&request, None, &[1]),
+                ),
                 _ => (shared.refund(&request).await.unwrap(), here.refund(&request)),
             };
             let (mut one_reported, other_reported) = (answered(&one), answered(&other));

@@ -103,7 +103,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
         let settled = measured("settled", &mut || {
             for id in &ids {
                 let settle = async |request: &Request<'_>, taken: &Taken| {
-                    Ok(Ok(Settled::of(&gate.settle_taken(request, taken, &[1]), &[1])))
+                    Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
                 };
                 let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
                 assert!(settled.unwrap().is_ok());
@@ -114,7 +114,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
             for _ in 0..200 {
                 for id in fill(shape, &gate, &table, 1) {
                     let settle = async |request: &Request<'_>, taken: &Taken| {
-                        Ok(Ok(Settled::of(&gate.settle_taken(request, taken, &[1]), &[1])))
+                        Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
                     };
                     let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
                     assert!(settled.unwrap().is_ok());
@@ -177,7 +177,7 @@ fn settled_reservations_refuse_no_honest_pair() {
     let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"1000000/1s\"\n";
     let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock.clone());
     let settle = async |request: &Request<'_>, taken: &Taken| {
-        Ok(Ok(Settled::of(&gate.settle_taken(request, taken, &[1]), &[1])))
+        Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
     };
     let mut ids = Vec::new();
     for _ in 0..10_000 {

@@ -86,7 +86,7 @@ impl World {
     fn settle(&mut self, id: &str, actual: u64) {
         let now_us = self.now_us();
         let settle = async |request: &Request<'_>, taken: &Taken| {
-            Ok(Ok(Settled::of(&self.gate.settle_taken(request, taken, &[actual]), &[actual])))
+            Ok(Ok(Settled::of(&self.gate.settle(request, taken, &[actual]), &[actual])))
         };
         let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
         let known = self.known.get_mut(id);
@@ -122,7 +122,7 @@ impl World {
     fn renew(&mut self, id: &str) -> [bool; 2] {
         let now_us = self.now_us();
         let renew =
-            async |request: &Request<'_>, taken: &Taken| Ok(self.gate.renew_taken(request, taken));
+            async |request: &Request<'_>, taken: &Taken| Ok(self.gate.renew(request, taken));
         let renewed = self.table.renew(id, renew).now_or_never().unwrap();
         let Some(known) = self.known.get_mut(id) else {
             assert_eq!(renewed, Err(Unsettled::Unknown));
@@ -313,7 +313,7 @@ fn what_a_limiter_cuts_is_cut_off_the_last_costs_that_met_it_and_once() {
     let request = Request::new("default", &descriptors);
     let taken = Taken::from(&gate.check(&request));
     // Of 120 units `all` takes 40; of each user's own, `own` takes all.
-    let answer = gate.settle_taken(&request, &taken, &[50, 70]);
+    let answer = gate.settle(&request, &taken, &[50, 70]);
     let settled = Settled::of(&answer, &[50, 70]);
     assert_eq!([settled.shares(0, 50), settled.shares(1, 70)], [[40, 10], [0, 70]]);
 }

@@ -114,11 +114,11 @@ impl<C: Timer> AnyGate for Gate<C> {
     }
 
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        self.settle(request, actual)
+        self.settle(request, None, &[actual])
     }
 
     fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
-        self.settle_taken(request, taken, &[actual])
+        self.settle(request, taken, &[actual])
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {

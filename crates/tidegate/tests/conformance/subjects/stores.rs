@@ -97,11 +97,11 @@ impl AnyGate for Nodes {
     }
 
     fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        self.of(self.next().settle(request, actual))
+        self.of(self.next().settle(request, None, &[actual]))
     }
 
     fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
-        self.of(self.next().settle_taken(request, taken, &[actual]))
+        self.of(self.next().settle(request, taken, &[actual]))
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {

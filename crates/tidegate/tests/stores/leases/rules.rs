@@ -104,7 +104,7 @@ async fn a_refund_gives_back_to_the_rules_without_leases_alone() {
         left.sort_unstable();
         assert_eq!(left, [1_000, LIMIT - 40], "{algorithm}");
         // More than was reserved is taken.
-        let answer = gate.settle(&request, 50).await.unwrap();
+        let answer = gate.settle(&request, None, &[50]).await.unwrap();
         let left = answer.matched().into_iter().map(|one| one.decision().remaining);
         assert_eq!(left.max(), Some(LIMIT - 50), "{algorithm}");
     }

@@ -68,12 +68,12 @@ async fn what_drains_in_a_second_does_not_come_back_under_leases() {
     let gate = node(&server.url(), 1, vec![rule]).await;
     let request = Request::from(Descriptor::new(&[]).cost(1_000));
     let taken = Taken::from(&gate.check(&request).await);
-    let settled = gate.settle_taken(&request, &taken, &[0]).await.unwrap();
+    let settled = gate.settle(&request, &taken, &[0]).await.unwrap();
     assert_eq!(settled.matched()[0].settled(), Settled::Late(1_000));
     let longer = [Descriptor::new(&[]).cost(100_000)];
     let longer = Request::new("default", &longer);
     let taken = Taken::from(&gate.check(&longer).await);
-    let settled = gate.settle_taken(&longer, &taken, &[0]).await.unwrap();
+    let settled = gate.settle(&longer, &taken, &[0]).await.unwrap();
     assert!(settled.matched()[0].settled().late_units() < 100_000);
 }
 
