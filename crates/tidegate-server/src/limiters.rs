@@ -266,10 +266,11 @@ impl Limiters {
 
     async fn check_with_waiting(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.store {
-            Store::Memory(gate) => gate.check_in_turn(request).await,
+            // Rare and large: boxed, so that the futures around it stay small.
+            Store::Memory(gate) => Box::pin(gate.acquire(request.returning_delay())).await,
             Store::Shared(gate, _) => {
-                let request = request.from_source(source::current());
-                Box::pin(gate.check_in_turn(&request)).await
+                let request = request.from_source(source::current()).returning_delay();
+                Box::pin(gate.acquire(request)).await
             }
         }
     }

@@ -145,6 +145,8 @@ pub struct Request<'a> {
     id: Option<&'a str>,
     /// True if its cost is settled later.
     reserves: bool,
+    /// True if its caller holds the work for its delay.
+    returns_delay: bool,
     source: u64,
 }
 
@@ -156,7 +158,15 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
         let descriptors = Descriptors::Listed(descriptors);
-        Self { domain, descriptors, max_wait: Micros::MAX, id: None, reserves: false, source: 0 }
+        Self {
+            domain,
+            descriptors,
+            max_wait: Micros::MAX,
+            id: None,
+            reserves: false,
+            returns_delay: false,
+            source: 0,
+        }
     }
 
     /// Sets the longest wait, rounded down to whole microseconds; zero means not to wait.
@@ -168,6 +178,33 @@ impl<'a> Request<'a> {
     pub const fn max_wait(mut self, wait: Duration) -> Self {
         self.max_wait = Micros::from_duration(wait);
         self
+    }
+
+    /// Makes [`Gate::acquire`](crate::Gate::acquire) resolve as soon as the request is admitted: the answer contains the
+    /// delay, for which the caller has to hold the work. For servers that decide on behalf of clients, and pass the
+    /// answer on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Gate, ManualClock, Policy, Request, RuleSpec, Spec};
+    ///
+    /// let paced = Spec::per_second(1).algorithm(AlgorithmKind::LeakyQueue);
+    /// let policy = Policy::new(vec![RuleSpec::new("paced", paced)])?;
+    /// let gate = Gate::with_clock(policy, ManualClock::new());
+    /// let request = Request::from(&[("user", "ada")]).returning_delay();
+    /// assert_eq!(gate.acquire_blocking(request).delay(), Duration::ZERO);
+    /// assert_eq!(gate.acquire_blocking(request).delay(), Duration::from_secs(1));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub const fn returning_delay(mut self) -> Self {
+        self.returns_delay = true;
+        self
+    }
+
+    /// Returns whether its caller holds the work for its delay.
+    pub(crate) const fn returns_delay(&self) -> bool {
+        self.returns_delay
     }
 
     /// Returns whether its cost is reserved.

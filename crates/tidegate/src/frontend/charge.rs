@@ -36,19 +36,33 @@ pub struct Charge<'a, G> {
 }
 
 impl<'a, G> Charge<'a, G> {
-    /// Takes the answer of a gate to a request whose cost is reserved.
+    /// Holds the cost of a request that `gate` has answered, as [`Gate::hold`](crate::Gate::hold) does for one that does
+    /// not wait. The request should be one that [reserves](Request::reserving), or less may come back.
+    ///
+    /// ```
+    /// use tidegate::{Charge, Gate, Request, Timer};
+    ///
+    /// async fn render(gate: &Gate<impl Timer>, request: &Request<'_>) -> bool {
+    ///     let request = request.reserving();
+    ///     let answer = gate.acquire(request).await;
+    ///     let Ok(charge) = Charge::of(gate, request, answer) else { return false };
+    ///     charge.settle(7); // what it did cost
+    ///     true
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// The answer, if it refuses.
+    /// Returns the answer, if it refuses.
     #[expect(
         clippy::result_large_err,
         reason = "a refusal is an answer as any other, and needs no memory"
     )]
-    pub(crate) fn of(
+    pub fn of(
         gate: &'a G,
-        request: Request<'a>,
+        request: impl Into<Request<'a>>,
         answer: Answer<'a>,
     ) -> Result<Self, Answer<'a>> {
+        let request = request.into();
         if answer.is_allowed() { Ok(Self { gate, request, answer }) } else { Err(answer) }
     }
 

@@ -7,7 +7,7 @@
 
 use super::Gate;
 use crate::answer::Answer;
-use crate::clock::{Clock, Timer};
+use crate::clock::Clock;
 use crate::frontend::{Charge, Taken};
 use crate::request::Request;
 
@@ -16,6 +16,8 @@ impl<C: Clock> Gate<C> {
     ///
     /// The cost is taken before the work starts, so that no more work can run at the same time than the limit still
     /// admits.
+    ///
+    /// A request that may wait is held by [`Charge::of`], with the answer of [`Gate::acquire`].
     ///
     /// For a limiter by itself use [`Limiter::reserve`](crate::Limiter::reserve), and settle it with 0 if nothing is
     /// to count.
@@ -51,37 +53,6 @@ impl<C: Clock> Gate<C> {
     ) -> Result<Charge<'a, Self>, Answer<'a>> {
         let request = request.into().reserving();
         Charge::of(self, request, self.check(request))
-    }
-}
-
-impl<C: Timer> Gate<C> {
-    /// Holds a request like [`Gate::hold`], but waits like [`Gate::acquire`] if the rules let it, and resolves when
-    /// the work may run.
-    ///
-    /// If the future is dropped in the queue, it takes nothing; if it is dropped while an admitted request is held
-    /// for its delay, the cost stays taken.
-    ///
-    /// # Panics
-    /// Panics as [`Gate::acquire`] does.
-    ///
-    /// ```
-    /// use tidegate::{Gate, Request, Timer};
-    ///
-    /// async fn render(gate: &Gate<impl Timer>, request: &Request<'_>) -> bool {
-    ///     let Ok(charge) = gate.hold_in_turn(request).await else { return false };
-    ///     charge.settle(7); // what it did cost
-    ///     true
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the answer that refuses; nothing is taken.
-    pub async fn hold_in_turn<'a>(
-        &'a self,
-        request: impl Into<Request<'a>>,
-    ) -> Result<Charge<'a, Self>, Answer<'a>> {
-        let request = request.into().reserving();
-        Charge::of(self, request, self.acquire(request).await)
     }
 }
 

@@ -28,7 +28,7 @@ impl<C: Clock> Gate<C> {
         queues.map(|queue| self.queues.len(&queue)).sum()
     }
 
-    /// Decides a request as [`Gate::check_in_turn`] does if that needs no waiting. Returns `None`, and takes and
+    /// Decides a request as [`Gate::acquire`] does if that needs no waiting in a queue. Returns `None`, and takes and
     /// counts nothing, if a rule that lets it wait refuses it now. For servers that decide many requests one after
     /// another, and create a task only for those that wait.
     ///
@@ -43,7 +43,7 @@ impl<C: Clock> Gate<C> {
     /// let descriptors = [Descriptor::new(&[])];
     /// let request = Request::new("default", &descriptors);
     /// assert!(gate.check_unless_waiting(&request).is_some_and(|answer| answer.is_allowed()));
-    /// assert!(gate.check_unless_waiting(&request).is_none(), "`check_in_turn` would wait");
+    /// assert!(gate.check_unless_waiting(&request).is_none(), "`acquire` would wait");
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
@@ -121,7 +121,8 @@ impl<C: Clock> Gate<C> {
 
 impl<C: Timer> Gate<C> {
     /// Decides a request like [`Gate::check`], but lets it wait if the rules that would refuse it allow that
-    /// ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
+    /// ([`OnExcess`](crate::OnExcess)), and resolves when the work may run; or, if the request
+    /// [returns its delay](Request::returning_delay), as soon as it is admitted.
     ///
     /// A request waits for one limiter at a time, namely the limiter with the longest wait, so it delays no request
     /// that does not need that limiter; then it asks all of them again. In every queue it goes after requests that came
@@ -170,30 +171,9 @@ impl<C: Timer> Gate<C> {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
-        let done = waiter.hold(done, &self.clock).await;
-        self.conclude_last(request, waiter.waitable().last.stepped(done))
-    }
-
-    /// Waits like [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is returned and not
-    /// waited for. For servers that decide on behalf of clients, and pass the answer on.
-    ///
-    /// # Panics
-    /// Panics as [`Gate::acquire`] does.
-    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
-    pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        let request = &request.into();
-        match self.check_unless_waiting(request) {
-            Some(answer) => answer,
-            // Rare and large: boxed, so that the futures around it stay small and cheap to move.
-            None => Box::pin(self.wait_in_turn(request)).await,
-        }
-    }
-
-    async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (mut waiter, early) = self.arrive(request);
-        let done = match early {
-            Some(done) => done,
-            None => waiter.decided(&self.clock).await,
+        let done = match request.returns_delay() {
+            true => done,
+            false => waiter.hold(done, &self.clock).await,
         };
         self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
@@ -223,7 +203,10 @@ impl<C: Park> Gate<C> {
         let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
         let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
-        let done = waiter.hold_blocking(done, &self.clock);
+        let done = match request.returns_delay() {
+            true => done,
+            false => waiter.hold_blocking(done, &self.clock),
+        };
         self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 }

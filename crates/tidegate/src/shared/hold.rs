@@ -36,29 +36,6 @@ impl<S: Store> SharedGate<S> {
         let request = request.into().reserving();
         Charge::of(self, request, self.check(request).await)
     }
-
-    /// Decides a request like [`SharedGate::acquire`], which waits if the rules say so, and takes its cost
-    /// until it is known whether it counts, like [`Gate::hold_in_turn`](crate::Gate::hold_in_turn).
-    ///
-    /// ```no_run
-    /// use tidegate::{Request, SharedGate, StoreError};
-    ///
-    /// async fn render(gate: &SharedGate, request: &Request<'_>) -> Result<bool, StoreError> {
-    ///     let Ok(charge) = gate.hold_in_turn(request).await else { return Ok(false) };
-    ///     charge.settle(7).await?; // what it did cost
-    ///     Ok(true)
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// The answer that refuses; nothing is taken.
-    pub async fn hold_in_turn<'a>(
-        &'a self,
-        request: impl Into<Request<'a>>,
-    ) -> Result<Charge<'a, Self>, Answer<'a>> {
-        let request = request.into().reserving();
-        Charge::of(self, request, self.acquire(request).await)
-    }
 }
 
 impl<S: Store> Charge<'_, SharedGate<S>> {

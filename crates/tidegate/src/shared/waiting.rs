@@ -57,15 +57,25 @@ impl<S: Store> SharedGate<S> {
     /// units that it still takes are given back as soon as that is known. There are two exceptions: a queue
     /// keeps them, because its later slots are already promised, and so does a request with an id, because it
     /// may be asked again.
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) {
+    /// if gate.acquire(&[("user", "ada")]).await.is_allowed() {
+    ///     // The work goes here.
+    /// }
+    /// # }
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let mut answer = self.in_turn(request).await;
-        let left = self.left_of_delay(request, &answer).await;
-        if !left.is_zero() {
-            sleep(Duration::from_micros(left.as_micros())).await;
+        if !request.returns_delay() {
+            let left = self.left_of_delay(request, &answer).await;
+            if !left.is_zero() {
+                sleep(Duration::from_micros(left.as_micros())).await;
+            }
+            answer.release();
         }
-        answer.release();
         self.conclude(request, answer)
     }
 
@@ -87,17 +97,8 @@ impl<S: Store> SharedGate<S> {
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
     }
 
-    /// Decides like [`SharedGate::acquire`], but resolves as soon as the request is admitted: the answer
-    /// contains the `delay`, which the caller has to wait for.
-    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
-    pub async fn check_in_turn<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        let request = &request.into();
-        let answer = self.in_turn(request).await;
-        self.conclude(request, answer)
-    }
-
     /// Decides and takes if that needs no waiting, neither for a limiter nor for the store; returns `None` and takes
-    /// nothing if it does. [`SharedGate::check_in_turn`] then decides.
+    /// nothing if it does. [`SharedGate::acquire`] then decides.
     ///
     /// That is a request that units which this node took ahead cover
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), and a request

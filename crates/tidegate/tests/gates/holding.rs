@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess, OverrideSpec,
-    Policy, Request, RuleSpec, Spec, Taken,
+    AlgorithmKind, Charge, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess,
+    OverrideSpec, Policy, Request, RuleSpec, Spec, Taken,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -35,8 +35,9 @@ fn a_charge_is_waited_for_in_turn_and_what_is_released_lets_the_next_go_on() {
     let hold_and_release = |cost, actual| {
         let (gate, clock) = (&gate, &clock);
         let work = async move {
-            let request = Request::from(Descriptor::new(&[]).cost(cost));
-            let charge = gate.hold_in_turn(&request).await.expect("within its time");
+            let request = Request::from(Descriptor::new(&[]).cost(cost)).reserving();
+            let answer = gate.acquire(request).await;
+            let charge = Charge::of(gate, request, answer).expect("within its time");
             charge.settle(actual);
             gate.now()
         };
@@ -57,10 +58,11 @@ fn a_charge_that_can_not_be_had_in_time_is_refused_at_once_and_takes_nothing() {
     ask("ada", 150, |request| gate.hold(request).unwrap().keep());
     ask("ada", 151, |request| {
         let mut context = Context::from_waker(Waker::noop());
-        let Poll::Ready(held) = pin!(gate.hold_in_turn(request)).poll(&mut context) else {
+        let request = request.reserving();
+        let Poll::Ready(answer) = pin!(gate.acquire(request)).poll(&mut context) else {
             panic!("it waits");
         };
-        let refused = held.unwrap_err();
+        let refused = Charge::of(&gate, request, answer).unwrap_err();
         assert_eq!(refused.retry_after(), Some(ms(101)));
         assert_eq!(gate.peek(request).remaining(), Some(50));
     });

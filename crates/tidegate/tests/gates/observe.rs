@@ -81,7 +81,9 @@ fn a_request_that_waits_is_observed_when_it_is_decided_and_one_that_leaves_is_no
     let acquire =
         async |cost: u64| gate.acquire(Descriptor::new(&[]).cost(cost)).await.is_allowed();
     let in_turn = async {
-        gate.check_in_turn(&Request::from(Descriptor::new(&[]).cost(2))).await.is_allowed()
+        gate.acquire(Request::from(Descriptor::new(&[]).cost(2)).returning_delay())
+            .await
+            .is_allowed()
     };
     let mut gone = Task::begun(acquire(5), &clock);
     let mut tasks = [Task::begun(acquire(3), &clock), Task::begun(in_turn, &clock)];

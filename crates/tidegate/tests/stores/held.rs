@@ -4,8 +4,8 @@ use crate::server::moved_clock::Stepped;
 use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Settled, Spec,
-    Taken,
+    AlgorithmKind, Charge, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Settled,
+    Spec, Taken,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -26,16 +26,16 @@ async fn a_refusal_holds_nothing_and_who_waits_is_held_in_turn() {
     let refused = gate.hold(&request).await.unwrap_err();
     assert!(refused.retry_after().is_some_and(|wait| wait > Duration::ZERO));
     let hasty = request.max_wait(Duration::ZERO);
-    assert!(gate.hold_in_turn(&hasty).await.is_err(), "a limiter is full for a day");
+    assert!(!gate.acquire(hasty.reserving()).await.is_allowed(), "a limiter is full for a day");
     let released = async {
         while gate.waiting(&request) == 0 {
             tokio::task::yield_now().await;
         }
         charge.release().await
     };
-    let (second, released) = tokio::join!(gate.hold_in_turn(&request), released);
+    let (second, released) = tokio::join!(gate.acquire(request.reserving()), released);
     released.unwrap();
-    second.unwrap().settle(1).await.unwrap();
+    Charge::of(&gate, request.reserving(), second).unwrap().settle(1).await.unwrap();
     assert_eq!(gate.peek(&request).await.remaining(), Some(0));
     assert_eq!(gate.peek(&Request::new("none", &descriptors)).await.remaining(), None);
 }

@@ -188,7 +188,7 @@ async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
         let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
         let limit = gate.peek(&request).await.matched()[0].decision().remaining;
         for times in 0.. {
-            let ended = polled(times, gate.check_in_turn(&request)).await;
+            let ended = polled(times, gate.acquire(request.returning_delay())).await;
             assert_eq!(gate.waiting(&request), 0);
             let expected = if ended.is_some() { limit - 2 } else { limit };
             while gate.peek(&request).await.matched()[0].decision().remaining != expected {
@@ -244,7 +244,10 @@ async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
             let reported = |answer: Answer<'_>| (answer.is_degraded(), answer.is_unavailable());
             let acquire = async move {
                 reported(
-                    own.check_in_turn(&Request::from(Descriptor::new(&[("user", "ada")]))).await,
+                    own.acquire(
+                        Request::from(Descriptor::new(&[("user", "ada")])).returning_delay(),
+                    )
+                    .await,
                 )
             };
             waiters.push(waiter(&gate, acquire).await);
@@ -287,7 +290,7 @@ async fn an_observer_learns_of_every_decision_and_which_were_degraded() {
     let request = Request::from(Descriptor::new(&[("user", "ada")]));
     let counted = || (decided.load(SeqCst), degraded.load(SeqCst));
     let _ = gate.check(&request).await;
-    let _ = gate.check_in_turn(&request).await;
+    let _ = gate.acquire(request.returning_delay()).await;
     let _ = gate.acquire(&request).await;
     let _ = gate.peek(&request).await;
     let _ = gate.refund(&request).await.unwrap();
