@@ -18,7 +18,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step};
 use crate::store::memory::{Cell, Preview, Replacement, cell_of};
-use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
+use crate::wait::Queues;
 pub use ban::Ban;
 pub(crate) use engine::{Call, Source};
 pub use key::{ByKey, Under};
@@ -47,7 +47,6 @@ pub struct Limiter<C = SystemClock> {
     pub(crate) clock: C,
     /// The waiters.
     pub(crate) queues: Queues<()>,
-    pub(crate) max_waiters: usize,
     /// True if the clock is read before the cell is locked.
     early: bool,
 }
@@ -76,8 +75,7 @@ impl<C: Clock> Limiter<C> {
         let replacement = Replacement::none_yet();
         let cell = cell_of(&Rule::new(spec)?, base, &replacement);
         let early = cell.reads_early();
-        let (queues, max_waiters) = (Queues::new(), DEFAULT_MAX_WAITERS);
-        Ok(Self { cell, replacement, clock, queues, max_waiters, early })
+        Ok(Self { cell, replacement, clock, queues: Queues::new(), early })
     }
 
     /// Takes `cost` units if they fit now. Faster than [`Limiter::check`], because it computes no
@@ -144,7 +142,7 @@ impl<C: Clock> Limiter<C> {
     /// A call that takes or returns `cost` units.
     #[inline]
     pub(crate) const fn call(&self, cost: u64) -> Call<'_, (), &Self> {
-        Call::new(&self.queues, (), self.max_waiters, self, cost)
+        Call::new(&self.queues, (), self, cost)
     }
 
     fn reading(&self) -> Reading<'_> {

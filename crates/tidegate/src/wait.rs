@@ -38,6 +38,3 @@ pub(crate) use sums::Sums;
 pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
 pub(crate) use waiter::Waiter;
-
-/// The default for the maximum number of waiters of one limiter.
-pub(crate) const DEFAULT_MAX_WAITERS: usize = 1_024;

@@ -80,7 +80,7 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
     let _turn = turn();
     let before = HEAP.current_usage();
     let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
-    let limiter = limiter.with_limit_from_request();
+    let limiter = limiter.with_plans(|_| None);
     let ask = |key: u64, plan: u64| {
         let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10 + plan, Duration::from_secs(3_600));
         spec.capacity = Some(1 + plan % 7);

@@ -27,7 +27,7 @@ impl Throttle {
                 // limit of its own, and one limiter under changing limits would enforce none of
                 // them.
                 let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
-                let limiter = limiter.with_limit_from_request();
+                let limiter = limiter.with_plans(|_| None);
                 Ok(Self::Here(Box::new(limiter)))
             }
             Some(_) => Ok(Self::InStore),

@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 
 use crate::key::Fingerprint;
-use crate::rules::{OnExcess, Policy};
+use crate::rules::Policy;
 use crate::step::{Ask, Done, Lineage};
 use crate::wait::{Patience, QueueKey, Queues, Stop};
 
@@ -55,12 +55,9 @@ pub(crate) fn stops_of<K>(
 
 /// Returns how long a rule lets an excess request wait, if the request itself waits at most `max_wait`.
 fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
-    match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
-        Some(OnExcess::Wait { wait, max_waiters }) => {
-            Patience { wait: Micros::from(wait).min(max_wait), max_waiters }
-        }
-        Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
-    }
+    let Some(rule) = policy.rules().get(rule) else { return Patience::NONE };
+    let patience = Patience::from(rule.spec().on_excess);
+    Patience { wait: patience.wait.min(max_wait), ..patience }
 }
 
 /// Returns whether one of these limiters may let a request wait that itself waits at most `max_wait`.

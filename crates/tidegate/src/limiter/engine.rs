@@ -24,7 +24,6 @@ pub(crate) trait Source {
 pub(crate) struct Call<'a, K, S> {
     queues: &'a Queues<K>,
     queue: K,
-    max_waiters: usize,
     source: S,
     cost: u64,
     /// The place of the call in the queue; `None` if it takes nothing, and until it joins.
@@ -33,14 +32,8 @@ pub(crate) struct Call<'a, K, S> {
 
 impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
     #[inline]
-    pub(super) const fn new(
-        queues: &'a Queues<K>,
-        queue: K,
-        max_waiters: usize,
-        source: S,
-        cost: u64,
-    ) -> Self {
-        Self { queues, queue, max_waiters, source, cost, stop: None }
+    pub(super) const fn new(queues: &'a Queues<K>, queue: K, source: S, cost: u64) -> Self {
+        Self { queues, queue, source, cost, stop: None }
     }
 
     /// Runs one step without waiting. If callers wait, the step comes after them, unless it gives units back.
@@ -59,26 +52,25 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
     /// Runs a step of a caller that does not wait, while others wait.
     #[cold]
     fn behind(self, step: Step) -> One {
-        step_behind(&self.waiting(Micros::ZERO), step).into()
+        step_behind(&self.waiting(Patience::NONE), step).into()
     }
 
-    /// Waits for up to `max_wait` as a task.
-    pub(crate) async fn wait(self, max_wait: Micros, timer: &impl Timer) -> One {
-        let mut waiter = Waiter::new(self.waiting(max_wait));
+    /// Waits as a task.
+    pub(crate) async fn wait(self, patience: Patience, timer: &impl Timer) -> One {
+        let mut waiter = Waiter::new(self.waiting(patience));
         let done = waiter.decided(timer).await;
         waiter.hold(done, timer).await.into()
     }
 
-    /// Waits for up to `max_wait` by blocking the thread.
-    pub(super) fn wait_blocking(self, max_wait: Micros, clock: &impl Park) -> One {
-        let mut waiter = Waiter::new(self.waiting(max_wait));
+    /// Waits by blocking the thread.
+    pub(super) fn wait_blocking(self, patience: Patience, clock: &impl Park) -> One {
+        let mut waiter = Waiter::new(self.waiting(patience));
         let done = waiter.decided_blocking(clock);
         waiter.hold_blocking(done, clock).into()
     }
 
-    /// The same call, prepared to wait for up to `wait`.
-    pub(crate) fn waiting(self, wait: Micros) -> Self {
-        let patience = Patience { wait, max_waiters: self.max_waiters };
+    /// The same call, prepared to wait.
+    pub(crate) fn waiting(self, patience: Patience) -> Self {
         let stop = Stop { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };
         Self { stop: (self.cost > 0).then_some(stop), ..self }
     }

@@ -27,7 +27,6 @@ impl<'r, K: Key> ByKey<'r> for K {
 }
 
 /// A key with a rule that the call supplies, in place of the key's plan; for a limiter
-/// [`with_limit_from_request`](crate::KeyedLimiter::with_limit_from_request) or
 /// [`with_plans`](crate::KeyedLimiter::with_plans). Any other limiter ignores the rule.
 ///
 /// The rule stays in force, but only if the call takes units or gives them back. A denied call
@@ -40,7 +39,7 @@ impl<'r, K: Key> ByKey<'r> for K {
 /// use std::time::Duration;
 /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
 ///
-/// let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket))?.with_limit_from_request();
+/// let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket))?.with_plans(|_| None);
 /// let mut burst_of_three = Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60));
 /// burst_of_three.capacity = Some(3);
 /// let rule = Rule::new(burst_of_three)?;

@@ -10,7 +10,7 @@ use crate::key::{Fingerprint, Key, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step};
 use crate::store::memory::{Limiters, Part, Preview};
-use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
+use crate::wait::Queues;
 
 /// One limiter for each key, in bounded memory.
 ///
@@ -69,8 +69,6 @@ pub struct KeyedLimiter<C = SystemClock> {
     pub(crate) clock: C,
     /// The waiters.
     pub(super) queues: Queues<Fingerprint>,
-    /// The maximum number of waiters for each key.
-    pub(super) max_waiters: usize,
     /// True if the clock is read before a key's limiter is locked.
     pub(super) early: bool,
 }
@@ -109,7 +107,6 @@ impl<C: Clock> KeyedLimiter<C> {
             seed: Seed::random(),
             clock,
             queues: Queues::new(),
-            max_waiters: DEFAULT_MAX_WAITERS,
         })
     }
 
@@ -233,7 +230,7 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
     ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
         let source = OfKey { all: self, fingerprint, terms };
-        Call::new(&self.queues, fingerprint, self.max_waiters, source, cost)
+        Call::new(&self.queues, fingerprint, source, cost)
     }
 
     #[inline]

@@ -126,7 +126,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// at its rate until another plan is in force: for two limits on one caller use two keys, or two limiters. An
     /// unlimited plan counts nothing; units used before stay used when a limit comes back, and only a reservation taken
     /// before still gives back its unused units. A call can also supply a rule of its own: see
-    /// [`Under`](crate::Under).
+    /// [`Under`](crate::Under). If no key has a plan, and calls supply all rules, `plans` is `|_| None`.
     ///
     /// Plans are not kept, except the values of each limiter next to its state, so a caller that
     /// supplies other values with each call takes no more memory than any other. A limiter takes a
@@ -163,13 +163,6 @@ impl<C: Clock> KeyedLimiter<C> {
         plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Self {
         self.with_lookup(Lookup(Box::new(plans)))
-    }
-
-    /// Lets calls supply rules of their own ([`Under`](crate::Under)), without a lookup of plans.
-    /// Call this before the limiter is used, because it drops all limiters.
-    #[must_use]
-    pub fn with_limit_from_request(self) -> Self {
-        self.with_plans(|_| None)
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.

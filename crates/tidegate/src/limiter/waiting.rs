@@ -1,7 +1,5 @@
 //! Waiting for a limiter, with or without a key.
 
-use std::time::Duration;
-
 use tidegate_core::Decision;
 
 use super::engine::Call;
@@ -11,15 +9,9 @@ use super::plans::{LookedUp, Terms};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::{Fingerprint, Key};
+use crate::rules::OnExcess;
 
 impl<C: Clock> Limiter<C> {
-    /// Sets how many may wait (1,024 by default); further callers are refused immediately. With 0 no caller waits.
-    #[must_use]
-    pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
-        self.max_waiters = max_waiters;
-        self
-    }
-
     /// The number of waiters.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -28,14 +20,6 @@ impl<C: Clock> Limiter<C> {
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// Sets how many may wait for each key (1,024 by default); further callers are refused
-    /// immediately. With 0 no caller waits.
-    #[must_use]
-    pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
-        self.max_waiters = max_waiters;
-        self
-    }
-
     /// The number of waiters for the key's limiter.
     #[must_use]
     pub fn waiting(&self, key: impl Key) -> usize {
@@ -60,10 +44,11 @@ impl<C: Clock> KeyedLimiter<C> {
 impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units fit, takes them, and resolves when the work may run.
     ///
-    /// Callers are served in the order of arrival; no caller overtakes a waiter, with any cost and any verb. A call is
-    /// refused immediately if it cannot be admitted and run within `max_wait`, counting those who already wait, or if
-    /// the queue is full; `retry_after` is then the expected wait. An admitted decision has no `delay`, because that
-    /// time has passed.
+    /// Callers are served in the order of arrival; no caller overtakes a waiter, whatever the cost and
+    /// the verb. `wait` is the longest wait, as a `Duration`, or with the most waiters, as
+    /// [`OnExcess::Wait`]. A call is refused immediately if it cannot be admitted and run within it,
+    /// counting those who already wait, or if so many wait; `retry_after` is then the expected wait.
+    /// An admitted decision has no `delay`, because that time has passed.
     ///
     /// A call arrives when its future is first polled. A waiter has no reservation, so a change of
     /// the limit can still lead to a refusal. A cost of 0 never waits.
@@ -95,8 +80,8 @@ impl<C: Timer> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
-    pub async fn acquire(&self, cost: u64, max_wait: Duration) -> Decision {
-        self.call(cost).wait(max_wait.into(), &self.clock).await.decision
+    pub async fn acquire(&self, cost: u64, wait: impl Into<OnExcess>) -> Decision {
+        self.call(cost).wait(wait.into().into(), &self.clock).await.decision
     }
 }
 
@@ -113,8 +98,8 @@ impl<C: Park> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
-    pub fn acquire_blocking(&self, cost: u64, max_wait: Duration) -> Decision {
-        self.call(cost).wait_blocking(max_wait.into(), &self.clock).decision
+    pub fn acquire_blocking(&self, cost: u64, wait: impl Into<OnExcess>) -> Decision {
+        self.call(cost).wait_blocking(wait.into().into(), &self.clock).decision
     }
 }
 
@@ -132,12 +117,12 @@ impl<C: Timer> KeyedLimiter<C> {
         &'a self,
         key: impl ByKey<'a>,
         cost: u64,
-        max_wait: Duration,
+        wait: impl Into<OnExcess>,
     ) -> Decision {
         let call = self.call_of(&key, cost);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
-        call.wait(max_wait.into(), &self.clock).await.decision
+        call.wait(wait.into().into(), &self.clock).await.decision
     }
 }
 
@@ -147,8 +132,8 @@ impl<C: Park> KeyedLimiter<C> {
         &'a self,
         key: impl ByKey<'a>,
         cost: u64,
-        max_wait: Duration,
+        wait: impl Into<OnExcess>,
     ) -> Decision {
-        self.call_of(&key, cost).wait_blocking(max_wait.into(), &self.clock).decision
+        self.call_of(&key, cost).wait_blocking(wait.into().into(), &self.clock).decision
     }
 }

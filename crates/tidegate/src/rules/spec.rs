@@ -51,7 +51,9 @@ pub enum Mode {
 }
 
 /// The treatment of a request that exceeds a rule, if the request is asked with
-/// [`Gate::acquire`](crate::Gate::acquire).
+/// [`Gate::acquire`](crate::Gate::acquire), or of a call of [`Limiter::acquire`](crate::Limiter::acquire).
+///
+/// A [`Duration`] is a wait of that length among at most 1,024 waiters.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,6 +76,12 @@ pub enum OnExcess {
         /// immediately.
         max_waiters: usize,
     },
+}
+
+impl From<Duration> for OnExcess {
+    fn from(wait: Duration) -> Self {
+        Self::Wait { wait, max_waiters: 1_024 }
+    }
 }
 
 /// The way in which a rule's limiters learn the usage of a request.

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::InvalidHeaderName;
 use tidegate_core::RuleErrors;
@@ -17,6 +16,7 @@ use super::keyed::Keyed;
 use super::layer::RateLimitLayer;
 use crate::clock::Timer;
 use crate::limiter::KeyedLimiter;
+use crate::rules::OnExcess;
 
 /// The name of the rule in answers of [`RateLimitLayer::keyed`].
 const PLAN: &str = "plan";
@@ -163,31 +163,31 @@ impl RateLimitLayer {
         Self::with(Keyed::new(PLAN, limiter, None), who)
     }
 
-    /// Lets a request wait for up to `most_wait` in the queue of its key, as
-    /// [`KeyedLimiter::acquire`] does; the delay of a `leaky_queue` is part of that time. A request
-    /// that cannot run by then is refused immediately, and so is one that finds the queue full
-    /// ([`KeyedLimiter::with_max_waiters`]). A request whose client goes away while it waits leaves
-    /// the queue and takes nothing.
+    /// Lets a request wait in the queue of its key, as [`KeyedLimiter::acquire`] does: for up to a
+    /// `Duration`, or as an [`OnExcess::Wait`] says. The delay of a `leaky_queue` is part of that time.
+    /// A request that cannot run by then is refused immediately, and so is one that finds too many
+    /// waiters. A request whose client goes away while it waits leaves the queue and takes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{ClientIp, Entries, RateLimitLayer};
     /// use std::time::Duration;
-    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, OnExcess, Spec};
     ///
     /// let usual = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
-    /// let limiter = Arc::new(KeyedLimiter::new(usual)?.with_max_waiters(100));
+    /// let limiter = Arc::new(KeyedLimiter::new(usual)?);
     /// let who = Entries::new().entry("ip", ClientIp::peer());
-    /// let layer = RateLimitLayer::keyed_waiting(limiter, who, Duration::from_secs(5));
+    /// let wait = OnExcess::Wait { wait: Duration::from_secs(5), max_waiters: 100 };
+    /// let layer = RateLimitLayer::keyed_waiting(limiter, who, wait);
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]
     pub fn keyed_waiting<C: Timer + 'static>(
         limiter: Arc<KeyedLimiter<C>>,
         who: Entries,
-        most_wait: Duration,
+        wait: impl Into<OnExcess>,
     ) -> Self {
-        Self::with(Keyed::new(PLAN, limiter, Some(most_wait.into())), who)
+        Self::with(Keyed::new(PLAN, limiter, Some(wait.into().into())), who)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
 use crate::step::{Descriptors, Lineage, One, Standing, Step};
-use crate::wait::wait_until;
+use crate::wait::{Patience, wait_until};
 
 /// Decides by the limiter of the caller.
 pub(super) struct Keyed<C> {
@@ -25,17 +25,17 @@ pub(super) struct Keyed<C> {
     /// The values that all answers under that rule have in their header fields.
     constant: Constant,
     /// The time for which a request may wait; `None` for an immediate decision.
-    most_wait: Option<Micros>,
+    patience: Option<Patience>,
 }
 
 impl<C: Clock> Keyed<C> {
     pub(super) fn new(
         name: &str,
         limiter: Arc<KeyedLimiter<C>>,
-        most_wait: Option<Micros>,
+        patience: Option<Patience>,
     ) -> Arc<Self> {
         let usual = PolicyRule::of_values(name, limiter.usual_rule());
-        Arc::new(Self { limiter, usual, constant: Constant::default(), most_wait })
+        Arc::new(Self { limiter, usual, constant: Constant::default(), patience })
     }
 
     /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
@@ -155,19 +155,19 @@ impl<C: Timer + 'static> Keyed<C> {
     }
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
-    fn acquire(&self, question: Question<'static>, most_wait: Micros) -> Later<Ruling> {
+    fn acquire(&self, question: Question<'static>, patience: Patience) -> Later<Ruling> {
         let this = Self {
             limiter: Arc::clone(&self.limiter),
             usual: self.usual.clone(),
             constant: Constant::default(),
-            most_wait: None,
+            patience: None,
         };
         Box::pin(async move {
             let Some((key, cost)) = question.caller() else {
                 return Ruling::of(&nothing(this.now()), &question, None, &this.limiter);
             };
             let call = this.limiter.call_of(&key, cost);
-            let one = call.wait(most_wait, &this.limiter.clock).await;
+            let one = call.wait(patience, &this.limiter.clock).await;
             this.with_answer((cost, false), one, |answer, _| {
                 Ruling::of(answer, &question, None, &this.limiter)
             })
@@ -186,9 +186,9 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
         if question.lacks_address() {
             return Soon::Now(Ruling::without_address());
         }
-        match self.most_wait {
+        match self.patience {
             None => self.check(question),
-            Some(most_wait) => Soon::Later(self.acquire(question.to_owned(), most_wait)),
+            Some(patience) => Soon::Later(self.acquire(question.to_owned(), patience)),
         }
     }
 

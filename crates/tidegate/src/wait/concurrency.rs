@@ -1,13 +1,12 @@
 //! Limits on the work in flight: in all, or for each key.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::DEFAULT_MAX_WAITERS;
 use super::permit_request::PermitRequest;
 use super::permits::{Permit, Permits};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::key::{Fingerprint, Key, Seed};
+use crate::rules::OnExcess;
 
 /// A limit on the work in flight: at most N units at a time, however long they take.
 ///
@@ -45,14 +44,7 @@ impl<C: Clock> Concurrency<C> {
     /// Allows at most `limit` units in flight; waits use `clock`.
     #[must_use]
     pub fn with_clock(limit: u64, clock: C) -> Self {
-        Self { permits: Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS)), clock }
-    }
-
-    /// Sets how many may wait (1,024 by default), for this limit and all its clones.
-    #[must_use]
-    pub fn with_max_waiters(self, max_waiters: usize) -> Self {
-        self.permits.set_max_waiters(max_waiters);
-        self
+        Self { permits: Arc::new(Permits::new(limit)), clock }
     }
 
     /// Returns a permit for `units` if they are free now and no caller waits. A permit for 0 units is
@@ -92,23 +84,23 @@ impl<C: Clock> Concurrency<C> {
         self.permits.waiting(ALL)
     }
 
-    fn request(&self, units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, ALL, units, max_wait.into())
+    fn request(&self, units: u64, wait: impl Into<OnExcess>) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, ALL, units, wait.into().into())
     }
 }
 
 impl<C: Timer> Concurrency<C> {
     /// Waits until `units` are free and all earlier callers have theirs. Returns `None` if that
-    /// takes longer than `max_wait`, or immediately if `units` is more than the limit or the queue
-    /// is full.
+    /// takes longer than `wait` (a `Duration`, or an [`OnExcess::Wait`] with the most waiters), or
+    /// immediately if `units` is more than the limit or so many wait.
     ///
     /// A call arrives when its future is first polled. A future that is dropped before it resolves
     /// leaves no trace.
     ///
     /// # Panics
     /// Panics when it has to wait, if the clock's timer does: tokio's timer panics outside of its runtime.
-    pub async fn acquire(&self, units: u64, max_wait: Duration) -> Option<Permit> {
-        self.request(units, max_wait).wait().await
+    pub async fn acquire(&self, units: u64, wait: impl Into<OnExcess>) -> Option<Permit> {
+        self.request(units, wait).wait().await
     }
 }
 
@@ -130,8 +122,8 @@ impl<C: Park> Concurrency<C> {
     ///     }
     /// });
     /// ```
-    pub fn acquire_blocking(&self, units: u64, max_wait: Duration) -> Option<Permit> {
-        self.request(units, max_wait).wait_blocking()
+    pub fn acquire_blocking(&self, units: u64, wait: impl Into<OnExcess>) -> Option<Permit> {
+        self.request(units, wait).wait_blocking()
     }
 }
 
@@ -165,15 +157,8 @@ impl<C: Clock> KeyedConcurrency<C> {
     /// Allows at most `limit` units in flight for each key; waits use `clock`.
     #[must_use]
     pub fn with_clock(limit: u64, clock: C) -> Self {
-        let permits = Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS));
+        let permits = Arc::new(Permits::new(limit));
         Self { permits, seed: Seed::random(), clock }
-    }
-
-    /// Sets how many may wait for each key (1,024 by default), for this limit and all its clones.
-    #[must_use]
-    pub fn with_max_waiters(self, max_waiters: usize) -> Self {
-        self.permits.set_max_waiters(max_waiters);
-        self
     }
 
     /// Returns a permit for `units` of the key if they are free now and no caller waits for the key.
@@ -217,8 +202,13 @@ impl<C: Clock> KeyedConcurrency<C> {
         self.permits.keys()
     }
 
-    fn request(&self, key: &impl Key, units: u64, max_wait: Duration) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, self.seed.of(key), units, max_wait.into())
+    fn request(
+        &self,
+        key: &impl Key,
+        units: u64,
+        wait: impl Into<OnExcess>,
+    ) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, self.seed.of(key), units, wait.into().into())
     }
 }
 
@@ -227,8 +217,13 @@ impl<C: Timer> KeyedConcurrency<C> {
     ///
     /// # Panics
     /// Panics as [`Concurrency::acquire`] does.
-    pub async fn acquire(&self, key: impl Key, units: u64, max_wait: Duration) -> Option<Permit> {
-        let request = self.request(&key, units, max_wait);
+    pub async fn acquire(
+        &self,
+        key: impl Key,
+        units: u64,
+        wait: impl Into<OnExcess>,
+    ) -> Option<Permit> {
+        let request = self.request(&key, units, wait);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
         request.wait().await
@@ -241,8 +236,8 @@ impl<C: Park> KeyedConcurrency<C> {
         &self,
         key: impl Key,
         units: u64,
-        max_wait: Duration,
+        wait: impl Into<OnExcess>,
     ) -> Option<Permit> {
-        self.request(&key, units, max_wait).wait_blocking()
+        self.request(&key, units, wait).wait_blocking()
     }
 }

@@ -11,6 +11,7 @@ use super::drive::Progress;
 use super::places::Ticket;
 use super::queue::Queue;
 use super::sums::Sums;
+use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::ManualClock;
 use crate::limiter::{Call, Limiter};
@@ -31,7 +32,7 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
     (done, COUNTED.get() - before)
 }
 
-const LONG: Micros = Micros::from_secs(100_000_000);
+const LONG: Patience = Patience { wait: Micros::from_secs(100_000_000), max_waiters: usize::MAX };
 
 type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<ManualClock>>>;
 
@@ -48,7 +49,6 @@ fn most_looked_at(algorithm: AlgorithmKind, waiting: u64) -> (u64, u64) {
     let now = crate::clock::Clock::now(&clock);
     let spec = Spec::new(algorithm, 3, Duration::from_secs(10));
     let limiter = Limiter::with_clock(spec, clock).unwrap();
-    let limiter = limiter.with_max_waiters(usize::MAX);
     while limiter.admits(1) {}
     let mut turns: Vec<_> = (0..waiting).map(|_| joined(&limiter, now)).collect();
     let joins = (0..100).map(|_| {

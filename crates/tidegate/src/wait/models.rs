@@ -11,17 +11,17 @@ use std::time::Duration;
 use loom::thread::{self, Thread};
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
-use super::DEFAULT_MAX_WAITERS;
 use super::drive::Progress;
 use super::permit_request::PermitRequest;
 use super::permits::Permits;
+use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::limiter::{Call, Limiter};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
-const LONG: Micros = Micros::from_secs(1_000);
+const LONG: Patience = Patience { wait: Micros::from_secs(1_000), max_waiters: 1_024 };
 const KEY: Fingerprint = Fingerprint::FIRST;
 
 /// A clock that stands still.
@@ -64,7 +64,7 @@ fn block<T>(mut ask: impl FnMut(&Waker) -> Progress<T>) -> T {
 }
 
 fn permits(limit: u64) -> Arc<Permits> {
-    Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS))
+    Arc::new(Permits::new(limit))
 }
 
 /// Waits for a permit, and gives it back.

@@ -30,9 +30,8 @@ impl<'a, C: Clock> PermitRequest<'a, C> {
         clock: &'a C,
         key: Fingerprint,
         units: u64,
-        max_wait: Micros,
+        patience: Patience,
     ) -> Self {
-        let patience = Patience { wait: max_wait, max_waiters: permits.max_waiters() };
         let stop = Stop { queue: key, cost: units, patience, place: 0 };
         Self { permits, clock, key, units, stop: (units > 0).then_some(stop) }
     }

@@ -19,7 +19,6 @@ pub(super) struct Permits {
 #[derive(Debug)]
 struct Counted {
     limit: u64,
-    max_waiters: usize,
     /// Units in flight by key; a key without any has no entry.
     out: HashMap<Fingerprint, u64>,
 }
@@ -62,17 +61,9 @@ impl Drop for Permit {
 }
 
 impl Permits {
-    pub(super) fn new(limit: u64, max_waiters: usize) -> Self {
-        let counted = Counted { limit, max_waiters, out: HashMap::new() };
+    pub(super) fn new(limit: u64) -> Self {
+        let counted = Counted { limit, out: HashMap::new() };
         Self { counted: Mutex::new(counted), queues: Queues::new() }
-    }
-
-    pub(super) fn set_max_waiters(&self, max_waiters: usize) {
-        self.counted().max_waiters = max_waiters;
-    }
-
-    pub(super) fn max_waiters(&self) -> usize {
-        self.counted().max_waiters
     }
 
     pub(super) fn limit(&self) -> u64 {

@@ -5,6 +5,7 @@ use tidegate_core::{Decision, Micros, Outcome};
 use super::places::Ticket;
 use super::queues::HeldQueues;
 use super::queues::{QueueKey, Queues};
+use crate::rules::OnExcess;
 use crate::step::{Done, Step};
 use crate::store::memory::{Forecast, Preview};
 
@@ -13,6 +14,20 @@ use crate::store::memory::{Forecast, Preview};
 pub(crate) struct Patience {
     pub(crate) wait: Micros,
     pub(crate) max_waiters: usize,
+}
+
+impl Patience {
+    /// The patience of a caller that does not wait.
+    pub(crate) const NONE: Self = Self { wait: Micros::ZERO, max_waiters: 0 };
+}
+
+impl From<OnExcess> for Patience {
+    fn from(on_excess: OnExcess) -> Self {
+        match on_excess {
+            OnExcess::Wait { wait, max_waiters } => Self { wait: wait.into(), max_waiters },
+            OnExcess::Reject => Self::NONE,
+        }
+    }
 }
 
 /// A limiter that can refuse, and the queue in front of it.

@@ -11,7 +11,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
         (per_day(AlgorithmKind::SlidingLog, 3), per_day(AlgorithmKind::SlidingLog, 5));
     let usual = *per_day(AlgorithmKind::FixedWindow, 4).spec();
     let shared =
-        KeyedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap().with_limit_from_request();
+        KeyedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap().with_plans(|_| None);
     let shared = shared.with_max_keys(2, OnFull::Share);
     assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
     for key in ["ada", "bob"] {
@@ -38,7 +38,7 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
     let plan = per_day(AlgorithmKind::SlidingLog, 5);
     let limiter = KeyedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US))
         .unwrap()
-        .with_limit_from_request();
+        .with_plans(|_| None);
     let limiter = limiter.with_max_keys(1, OnFull::Share);
     assert!(limiter.admits(Under(&plan, "ada"), 1));
     let reserved = limiter.reserve(Under(&plan, "bob"), 4).unwrap();
@@ -74,7 +74,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
     let clock = TestClock::at(TODAY_US);
     let mut usual = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     usual.max_memory = Some(200_000);
-    let limiter = KeyedLimiter::with_clock(usual, clock.clone()).unwrap().with_limit_from_request();
+    let limiter = KeyedLimiter::with_clock(usual, clock.clone()).unwrap().with_plans(|_| None);
     let mut larger = usual;
     larger.limit = Limit::Units(12_000);
     let larger = Rule::new(larger).unwrap();
@@ -135,7 +135,7 @@ fn keys_without_space_share_the_usual_values_whoever_asks_and_nothing_where_ther
     let clock = TestClock::at(TODAY_US);
     let limiter = KeyedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone())
         .unwrap()
-        .with_limit_from_request();
+        .with_plans(|_| None);
     let (limiter, fast) = (limiter.with_max_keys(1, OnFull::Share), log(1_000, 1));
     assert!(limiter.admits("own", 1));
     let mut admitted = 0;
@@ -169,7 +169,7 @@ fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back()
     let mut small = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     small.max_memory = Some(200_000);
     let limiter =
-        KeyedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap().with_limit_from_request();
+        KeyedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap().with_plans(|_| None);
     let mut large = Spec::new(AlgorithmKind::SlidingWindow, 1_000, DAY);
     large.buckets = Some(1_000);
     let large = Rule::new(large).unwrap();

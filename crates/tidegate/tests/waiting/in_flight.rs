@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::tasks::{Task, ms, run, settle};
 use std::time::Duration;
-use tidegate::{Clock, Concurrency, KeyedConcurrency, ManualClock, Permit};
+use tidegate::{Clock, Concurrency, KeyedConcurrency, ManualClock, OnExcess, Permit};
 
 fn limit(limit: u64) -> (Concurrency<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
@@ -89,12 +89,12 @@ fn a_wait_ends_with_its_deadline_and_those_behind_move_up() {
 #[test]
 fn what_can_not_be_is_refused_at_once() {
     let (in_flight, clock) = limit(2);
-    let in_flight = in_flight.with_max_waiters(1);
     assert!(permit(&mut Task::begun(in_flight.acquire(3, Duration::MAX), &clock)).is_none());
     let _both = in_flight.try_acquire(2);
     assert!(permit(&mut Task::begun(in_flight.acquire(1, Duration::ZERO), &clock)).is_none());
-    let _waits = Task::begun(in_flight.acquire(1, ms(1)), &clock);
-    assert!(permit(&mut Task::begun(in_flight.acquire(1, ms(1)), &clock)).is_none());
+    let among_one = OnExcess::Wait { wait: ms(1), max_waiters: 1 };
+    let _waits = Task::begun(in_flight.acquire(1, among_one), &clock);
+    assert!(permit(&mut Task::begun(in_flight.acquire(1, among_one), &clock)).is_none());
     assert!(in_flight.try_acquire(0).is_some_and(|permit| permit.units() == 0));
 }
 

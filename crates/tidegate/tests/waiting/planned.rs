@@ -108,8 +108,7 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
 #[test]
 fn values_of_a_call_hold_for_as_long_as_it_waits() {
     let clock = ManualClock::new();
-    let limiter =
-        KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();
+    let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_plans(|_| None);
     let three = plan(3);
     assert!(limiter.admits(Under(&three, "key"), 3));
     let begun = clock.now();
@@ -123,7 +122,7 @@ fn values_of_a_call_hold_for_as_long_as_it_waits() {
 /// Each of many threads waits its turn under a plan of its own; all of them are served.
 #[test]
 fn threads_under_plans_of_their_own_are_all_served() {
-    let limiter = KeyedLimiter::new(bucket(1)).unwrap().with_limit_from_request();
+    let limiter = KeyedLimiter::new(bucket(1)).unwrap().with_plans(|_| None);
     let served = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
@@ -145,8 +144,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
 #[test]
 fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
     let clock = ManualClock::new();
-    let limiter =
-        KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();
+    let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_plans(|_| None);
     let log = |millis| Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis))).unwrap();
     for (millis, new) in [(50, 5), (5, 50)] {
         let (key, old, new, waits) = (format!("{new}"), log(millis), log(new), ms(millis));

@@ -1,10 +1,15 @@
 //! A limiter without a key, and limiters by key, packed and sharded.
 
 use std::time::Duration;
-use tidegate::{Clock, Decision, KeyedLimiter, Limiter, ManualClock, OnFull, Spec, Timer};
+use tidegate::{
+    Clock, Decision, KeyedLimiter, Limiter, ManualClock, OnExcess, OnFull, Spec, Timer,
+};
 
-use super::{Capped, InMemory, Settle, Subject, Turn, Waiting, in_memory};
+use super::{Capped, InMemory, MANY, Settle, Subject, Turn, Waiting, in_memory};
 use crate::clock::Unsteady;
+
+/// A limiter, whose calls wait among at most so many.
+pub(crate) struct Bounded<L>(pub(crate) L, pub(crate) usize);
 
 /// A limiter without a key: every key uses it.
 pub(crate) struct Single;
@@ -12,7 +17,7 @@ pub(crate) struct Single;
 impl InMemory for Single {
     fn by(&self, clock: &ManualClock, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_> {
         let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
-        Box::new(limiter.with_max_waiters(max_waiters))
+        Box::new(Bounded(limiter, max_waiters))
     }
 
     fn has_initial(&self) -> bool {
@@ -22,48 +27,48 @@ impl InMemory for Single {
 
 in_memory!(Single);
 
-impl<C: Clock> Subject for Limiter<C> {
+impl<C: Clock> Subject for Bounded<Limiter<C>> {
     fn keys(&self) -> &'static [&'static str] {
         &["the only one"]
     }
 
     fn check(&self, _key: &str, cost: u64) -> Decision {
-        self.check(cost)
+        self.0.check(cost)
     }
 
     fn admits(&self, _key: &str, cost: u64) -> bool {
-        self.admits(cost)
+        self.0.admits(cost)
     }
 
     fn peek(&self, _key: &str, cost: u64) -> Decision {
-        self.peek(cost)
+        self.0.peek(cost)
     }
 
     fn refund(&self, _key: &str, units: u64) -> Decision {
-        self.refund(units)
+        self.0.refund(units)
     }
 
     fn reserve<'s>(&'s self, _key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
-        let reserved = self.reserve(units)?;
-        Ok(Box::new(move |actual| self.settle(reserved, actual)))
+        let reserved = self.0.reserve(units)?;
+        Ok(Box::new(move |actual| self.0.settle(reserved, actual)))
     }
 
     fn reset(&self, _key: &str) {
-        self.reset();
+        self.0.reset();
     }
 
     fn available(&self, _key: &str) -> u64 {
-        self.peek(1).remaining
+        self.0.peek(1).remaining
     }
 }
 
-impl<C: Timer> Waiting for Limiter<C> {
+impl<C: Timer> Waiting for Bounded<Limiter<C>> {
     fn acquire<'s>(&'s self, _key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
-        Box::pin(self.acquire(cost, max_wait))
+        Box::pin(self.0.acquire(cost, OnExcess::Wait { wait: max_wait, max_waiters: self.1 }))
     }
 
     fn waiting(&self, _key: &str) -> usize {
-        self.waiting()
+        self.0.waiting()
     }
 }
 
@@ -79,11 +84,11 @@ impl InMemory for Keyed {
         match self {
             Self::Packed => {
                 let limiter = KeyedLimiter::with_clock(spec, clock).unwrap();
-                Box::new(limiter.with_max_waiters(max_waiters))
+                Box::new(Bounded(limiter, max_waiters))
             }
             Self::Sharded => {
                 let limiter = KeyedLimiter::with_clock(spec, Unsteady(clock)).unwrap();
-                Box::new(limiter.with_max_waiters(max_waiters))
+                Box::new(Bounded(limiter, max_waiters))
             }
         }
     }
@@ -93,47 +98,47 @@ in_memory!(Keyed);
 
 impl Capped for Keyed {
     fn capped(&self, spec: Spec, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + '_> {
-        Box::new(KeyedLimiter::new(spec).unwrap().with_max_keys(max_keys, on_full))
+        Box::new(Bounded(KeyedLimiter::new(spec).unwrap().with_max_keys(max_keys, on_full), MANY))
     }
 }
 
-impl<C: Clock> Subject for KeyedLimiter<C> {
+impl<C: Clock> Subject for Bounded<KeyedLimiter<C>> {
     fn check(&self, key: &str, cost: u64) -> Decision {
-        self.check(key, cost)
+        self.0.check(key, cost)
     }
 
     fn admits(&self, key: &str, cost: u64) -> bool {
-        self.admits(key, cost)
+        self.0.admits(key, cost)
     }
 
     fn peek(&self, key: &str, cost: u64) -> Decision {
-        self.peek(key, cost)
+        self.0.peek(key, cost)
     }
 
     fn refund(&self, key: &str, units: u64) -> Decision {
-        self.refund(key, units)
+        self.0.refund(key, units)
     }
 
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
-        let reserved = self.reserve(key, units)?;
-        Ok(Box::new(move |actual| self.settle(key, reserved, actual)))
+        let reserved = self.0.reserve(key, units)?;
+        Ok(Box::new(move |actual| self.0.settle(key, reserved, actual)))
     }
 
     fn reset(&self, key: &str) {
-        self.reset(key);
+        self.0.reset(key);
     }
 
     fn available(&self, key: &str) -> u64 {
-        self.peek(key, 1).remaining
+        self.0.peek(key, 1).remaining
     }
 }
 
-impl<C: Timer> Waiting for KeyedLimiter<C> {
+impl<C: Timer> Waiting for Bounded<KeyedLimiter<C>> {
     fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
-        Box::pin(self.acquire(key, cost, max_wait))
+        Box::pin(self.0.acquire(key, cost, OnExcess::Wait { wait: max_wait, max_waiters: self.1 }))
     }
 
     fn waiting(&self, key: &str) -> usize {
-        self.waiting(key)
+        self.0.waiting(key)
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, OnFull, Rule, Spec};
 
-use super::{Capped, InMemory, Subject, Waiting, in_memory};
+use super::limiters::Bounded;
+use super::{Capped, InMemory, MANY, Subject, Waiting, in_memory};
 
 /// The plan is the only rule: without it nothing is limited. Keys without room share the overflow limiter, which then
 /// has the same values.
@@ -19,7 +20,7 @@ fn planned(clock: ManualClock, usual: Spec, plan: Spec) -> KeyedLimiter<ManualCl
 impl InMemory for Planned {
     fn by(&self, clock: &ManualClock, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_> {
         let unlimited = Spec::unlimited(AlgorithmKind::TokenBucket);
-        Box::new(planned(clock.clone(), unlimited, spec).with_max_waiters(max_waiters))
+        Box::new(Bounded(planned(clock.clone(), unlimited, spec), max_waiters))
     }
 }
 
@@ -27,6 +28,9 @@ in_memory!(Planned);
 
 impl Capped for Planned {
     fn capped(&self, spec: Spec, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + '_> {
-        Box::new(planned(ManualClock::new(), spec, spec).with_max_keys(max_keys, on_full))
+        Box::new(Bounded(
+            planned(ManualClock::new(), spec, spec).with_max_keys(max_keys, on_full),
+            MANY,
+        ))
     }
 }
