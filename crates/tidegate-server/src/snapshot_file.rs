@@ -82,7 +82,7 @@ impl SnapshotFile {
         };
         match Gate::new(policy.clone()).with_snapshot(BufReader::with_capacity(1 << 20, file)) {
             Ok((gate, loaded)) => {
-                let age = gate.now().duration_since(loaded.written_at);
+                let age = SystemClock::new().now().duration_since(loaded.written_at);
                 tracing::info!(
                     file = %self.path.display(),
                     limiters = loaded.limiters,

@@ -98,12 +98,6 @@ impl<C: Clock> Gate<C> {
         Arc::clone(&self.memory.newest().policy)
     }
 
-    /// The time that the gate's clock reads.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
     /// Decides a request and, when every rule admits it, takes its cost from all of them.
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {

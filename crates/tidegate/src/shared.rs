@@ -254,6 +254,14 @@ impl<S: Store> SharedGate<S> {
 
     /// Decides a request and, if every rule admits it, takes its cost from all of them. The request does not
     /// wait, and is refused if others wait in this process ([`SharedGate::acquire`]).
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) {
+    /// if gate.check(&[("user", "ada")]).await.is_allowed() {
+    ///     // The work goes here.
+    /// }
+    /// # }
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.check_request(&request.into()).await
@@ -268,11 +276,6 @@ impl<S: Store> SharedGate<S> {
             None => self.decide_now(&in_force, &asks, origin).await,
         };
         self.conclude(request, answer)
-    }
-
-    /// Decides and takes like [`SharedGate::check`], and returns only whether the request is admitted.
-    pub async fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
-        self.check_request(&request.into()).await.is_allowed()
     }
 
     /// Returns the store in force without its layers, and the limiters of a request.

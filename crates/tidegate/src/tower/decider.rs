@@ -211,7 +211,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn now(&self) -> Timestamp {
-        self.gate.now()
+        self.gate.clock().now()
     }
 
     fn policy(&self) -> Option<Arc<Policy>> {
@@ -219,7 +219,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        let until = self.gate.now().plus(wait);
+        let until = self.gate.clock().now().plus(wait);
         Box::pin(async move { wait_until(self.gate.clock(), until).await })
     }
 }

@@ -39,7 +39,7 @@ fn a_charge_is_waited_for_in_turn_and_what_is_released_lets_the_next_go_on() {
             let answer = gate.acquire(request).await;
             let charge = Charge::of(gate, request, answer).expect("within its time");
             charge.settle(actual);
-            gate.now()
+            clock.now()
         };
         Task::begun(work, clock)
     };

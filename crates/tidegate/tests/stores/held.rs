@@ -113,7 +113,7 @@ async fn without_the_store_each_rule_decides_by_its_own() {
         };
         assert_eq!(gate.peek(&request).await.remaining(), Some(left), "{on_store_error:?}");
         let is_closed = on_store_error == OnStoreError::Closed;
-        assert_eq!(gate.admits(&request).await, !is_closed);
+        assert_eq!(gate.check(&request).await.is_allowed(), !is_closed);
         match gate.hold(&request).await {
             Ok(charge) => charge.release().await.unwrap(),
             Err(refused) => assert!(is_closed && refused.is_unavailable()),
