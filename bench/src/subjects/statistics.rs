@@ -8,7 +8,7 @@ use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
     AlgorithmKind, Answer, Clock, Descriptor, Gate, Limiter, Policy, Request, RuleSpec,
-    RuleStatistics, Spec, Statistics, SystemClock,
+    RuleStatistics, Setup, Spec, Statistics, SystemClock,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -32,11 +32,13 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             }),
             Candidate::new("tidegate/Gate", rule, |rule| OfGate(Gate::new(policy(rule)))),
             Candidate::new("tidegate/Gate, RuleStatistics", rule, |rule| {
-                OfGate(Gate::new(policy(rule)).with_observer(Arc::new(RuleStatistics::new())))
+                OfGate(Gate::new(
+                    Setup::new(policy(rule)).observer(Arc::new(RuleStatistics::new())),
+                ))
             }),
             Candidate::new("tidegate/Gate, no-op observer", rule, |rule| {
                 let nothing = |_: &Request<'_>, answer: &Answer<'_>| _ = black_box(answer.at());
-                OfGate(Gate::new(policy(rule)).with_observer(Arc::new(nothing)))
+                OfGate(Gate::new(Setup::new(policy(rule)).observer(Arc::new(nothing))))
             }),
         ],
         _ => Vec::new(),

@@ -14,6 +14,7 @@ mod tail;
 mod tests;
 mod top_keys;
 mod unmatched;
+mod watching;
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -22,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Answer, Gate, Mode, Observer, OnExcess, Policy, PolicyErrors, Request, RuleSpec,
-    RuleStatistics, SharedGate, SnapshotWritten, StoreError, StoreSettings,
+    Answer, Gate, Mode, OnExcess, Policy, PolicyErrors, Request, RuleSpec, Setup, SharedGate,
+    SnapshotWritten, StoreError, StoreSettings,
 };
 
 use crate::counts::Counts;
@@ -40,11 +41,9 @@ pub(crate) use reservations::{Done, Listed, Settled, Unreserved, Unsettled};
 pub(crate) use reserve::Reserved;
 use settlement_losses::SettlementLosses;
 pub(crate) use tail::Filter;
-use tail::Tail;
-use top_keys::TopKeys;
 pub(crate) use top_keys::{By, ONE_IN, Top};
-use unmatched::Unmatched;
 pub(crate) use unmatched::names;
+use watching::Watching;
 
 /// All limiters of the policy in force.
 ///
@@ -57,8 +56,8 @@ pub(crate) struct Limiters {
     lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
-    /// Their decisions, by rule.
-    statistics: Arc<RuleStatistics>,
+    /// What watches their decisions.
+    watching: Arc<Watching>,
     /// The counts of the listeners that ask them.
     counts: Counts,
     reservations: Reservations,
@@ -66,12 +65,6 @@ pub(crate) struct Limiters {
     lost: SettlementLosses,
     /// The reports of callers.
     reports: Reports,
-    /// Gives decisions to those who watch.
-    tail: Arc<Tail>,
-    /// Counts requests that no rule matches.
-    unmatched: Arc<Unmatched>,
-    /// The most frequent keys, if they are counted.
-    top_keys: Option<Arc<TopKeys>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,59 +92,47 @@ enum Store {
     Shared(Box<SharedGate>, Arc<Events>),
 }
 
-impl Store {
-    /// The store with one more observer; without any in a build for benchmarks, which shows what observers cost.
-    fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
-        match self {
-            _ if cfg!(unwatched) => self,
-            Self::Memory(gate) => Self::Memory(Box::new(gate.with_observer(observer))),
-            Self::Shared(gate, events) => {
-                Self::Shared(Box::new(gate.with_observer(observer)), events)
-            }
-        }
-    }
-}
-
 impl Limiters {
     /// Limiters in the store that the policy names, or else in this process.
     ///
     /// # Errors
     /// Returns an error if the rules cannot be kept in the store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
-        match policy.store().cloned() {
-            None => Ok(Self::here(Gate::new(policy))),
-            Some(store) => {
-                let lets_wait = lets_wait(&policy);
-                let events = Arc::new(Events::of(&store.url));
-                let gate = shared(policy, store, &events)?;
-                Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait))
-            }
-        }
+        let Some(store) = policy.store().cloned() else {
+            return Self::here(policy, |fresh| Ok(fresh()));
+        };
+        let lets_wait = lets_wait(&policy);
+        let watching = Watching::new();
+        let events = Arc::new(Events::of(&store.url));
+        let gate = shared(watching.watch(policy), store, &events)?;
+        Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, watching))
     }
 
-    fn over(store: Store, lets_wait: bool) -> Self {
-        let (statistics, tail) = (Arc::new(RuleStatistics::new()), Arc::new(Tail::new()));
-        let unmatched = Arc::new(Unmatched::new());
-        let store = store.with_observer(statistics.clone()).with_observer(tail.clone());
+    fn over(store: Store, lets_wait: bool, watching: Arc<Watching>) -> Self {
         Self {
-            store: store.with_observer(unmatched.clone()),
-            unmatched,
+            store,
             lets_wait: lets_wait.into(),
             stop: None,
-            statistics,
+            watching,
             counts: Counts::default(),
             reservations: Reservations::usual(),
             lost: SettlementLosses::default(),
             reports: Reports::default(),
-            tail,
-            top_keys: None,
         }
     }
 
-    /// The limiters of a gate in this process.
-    pub(crate) fn here(gate: Gate) -> Self {
-        let lets_wait = lets_wait(&gate.policy());
-        Self::over(Store::Memory(Box::new(gate)), lets_wait)
+    /// The limiters of a gate in this process: `load` makes it of a fresh gate.
+    ///
+    /// # Errors
+    /// Returns the error of `load`.
+    pub(crate) fn here(
+        policy: Policy,
+        load: impl FnOnce(&dyn Fn() -> Gate) -> Result<Gate, Failure>,
+    ) -> Result<Self, Failure> {
+        let lets_wait = lets_wait(&policy);
+        let watching = Watching::new();
+        let gate = load(&|| Gate::new(watching.watch(policy.clone())))?;
+        Ok(Self::over(Store::Memory(Box::new(gate)), lets_wait, watching))
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -160,7 +141,10 @@ impl Limiters {
         let panics = |request: &Request<'_>, _: &Answer<'_>| {
             assert_ne!(request.domain(), "panics", "a panic that the test asked for");
         };
-        Self::here(Gate::new(policy).with_observer(std::sync::Arc::new(panics)))
+        let lets_wait = lets_wait(&policy);
+        let watching = Watching::new();
+        let gate = Gate::new(watching.watch(Setup::new(policy).observer(Arc::new(panics))));
+        Self::over(Store::Memory(Box::new(gate)), lets_wait, watching)
     }
 
     /// Ends waits when `stop` refuses them.
@@ -358,12 +342,8 @@ fn lets_wait(policy: &Policy) -> bool {
     policy.rules().iter().any(|rule| waits(rule.spec()))
 }
 
-fn shared(
-    policy: Policy,
-    store: StoreSettings,
-    events: &Arc<Events>,
-) -> Result<SharedGate, Failure> {
+fn shared(setup: Setup, store: StoreSettings, events: &Arc<Events>) -> Result<SharedGate, Failure> {
     let observer = Arc::clone(events);
-    let gate = SharedGate::new(policy, store, move |event| observer.log(event));
+    let gate = SharedGate::new(setup, store, move |event| observer.log(event));
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate::{Clock, Gate, Policy, SnapshotError, SnapshotWritten, SystemClock};
+use tidegate::{Clock, Gate, SnapshotError, SnapshotWritten, SystemClock};
 
 use crate::failure::Failure;
 use crate::limiters::Limiters;
@@ -63,24 +63,24 @@ impl SnapshotFile {
         }
     }
 
-    /// A gate that goes on from the file. A file that is not there is a fresh start; one that is damaged is too, and
+    /// A gate that goes on from the file, made of a `fresh` gate. A file that is not there is a fresh start; one that is damaged is too, and
     /// is kept under another name.
     ///
     /// # Errors
     /// Returns why a file cannot be read, or a damaged one cannot be renamed.
-    pub(crate) fn load(&self, policy: Policy) -> Result<Gate, Failure> {
+    pub(crate) fn load(&self, fresh: &dyn Fn() -> Gate) -> Result<Gate, Failure> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file = self.path.display();
                 tracing::info!(%file, "no snapshot is there yet: nothing is used");
-                return Ok(Gate::new(policy));
+                return Ok(fresh());
             }
             Err(error) => {
                 return Err(unusable(&self.path, &format!("it can not be read: {error}")));
             }
         };
-        match Gate::new(policy.clone()).with_snapshot(BufReader::with_capacity(1 << 20, file)) {
+        match fresh().with_snapshot(BufReader::with_capacity(1 << 20, file)) {
             Ok((gate, loaded)) => {
                 let age = SystemClock::new().now().duration_since(loaded.written_at);
                 tracing::info!(
@@ -102,7 +102,7 @@ impl SnapshotFile {
                 }
                 Ok(gate)
             }
-            Err(error) => self.put_aside(&error).map(|()| Gate::new(policy)),
+            Err(error) => self.put_aside(&error).map(|()| fresh()),
         }
     }
 

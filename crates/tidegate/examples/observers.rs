@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tidegate::{
-    AlgorithmKind, Descriptor, Gate, ManualClock, MetricsObserver, Policy, Request, RuleSpec, Spec,
-    TracingObserver,
+    AlgorithmKind, Descriptor, Gate, ManualClock, MetricsObserver, Policy, Request, RuleSpec,
+    Setup, Spec, TracingObserver,
 };
 
 /// In a service this is an exporter, such as the exporter of the crate `metrics-exporter-prometheus`.
@@ -46,9 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let spec = Spec::new(AlgorithmKind::SlidingLog, 2, Duration::from_secs(60));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
-    let gate = Gate::with_clock(policy, ManualClock::new())
-        .with_observer(Arc::new(MetricsObserver::new()))
-        .with_observer(Arc::new(TracingObserver::new()));
+    let setup = Setup::new(policy)
+        .observer(Arc::new(MetricsObserver::new()))
+        .observer(Arc::new(TracingObserver::new()));
+    let gate = Gate::with_clock(setup, ManualClock::new());
 
     let entries = [("user", "ada")];
     let descriptors = [Descriptor::new(&entries)];

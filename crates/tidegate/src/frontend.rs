@@ -7,6 +7,7 @@ mod plans;
 mod queues;
 mod resolve;
 mod settle;
+mod setup;
 
 use crate::answer::{Answer, Reply, Rules};
 use crate::inline_list::with_space_for;
@@ -23,6 +24,7 @@ pub(crate) use settle::Settling;
 pub use settle::Taken;
 #[cfg(feature = "redis")]
 pub(crate) use settle::{again, known_by};
+pub use setup::Setup;
 
 /// The parts that gates over every store have: plans, bans by the clock `C`, and observers.
 #[derive(Debug)]
@@ -30,12 +32,6 @@ pub(crate) struct Frontend<C> {
     pub(crate) plans: Plans,
     pub(crate) bans: Bans<C>,
     pub(crate) observers: Observers,
-}
-
-impl<C> Frontend<C> {
-    pub(crate) fn new() -> Self {
-        Self { plans: Plans::default(), bans: Bans::none(), observers: Observers::default() }
-    }
 }
 
 /// Makes the answer from the replies of the limiters that matched under `rules`. A limiter without a reply is

@@ -19,10 +19,9 @@ use tidegate_core::Timestamp;
 use crate::answer::{Answer, Rules};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
-use crate::frontend::{self, Frontend, GateQueues};
+use crate::frontend::{self, Frontend, GateQueues, Setup};
 use crate::inline_list::{InlineList, StepList};
 use crate::key::Seed;
-use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
 use crate::rules::Policy;
 use crate::step::{Ask, Done, Standing, Step, keep_limited};
@@ -57,39 +56,44 @@ pub struct Gate<C = SystemClock> {
 }
 
 impl Gate {
-    /// Creates a gate that reads the system's clock.
+    /// Creates a gate of a [`Policy`] or a [`Setup`], which reads the system's clock.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
-        Self::with_clock(policy, SystemClock::new())
+    pub fn new(setup: impl Into<Setup>) -> Self {
+        Self::build(setup.into(), SystemClock::new())
     }
 }
 
 impl<C: Clock> Gate<C> {
     /// Creates a gate that reads `clock`; a [`Timestamp`] will do if every request comes with its own time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Gate, ManualClock, Policy, RuleSpec};
+    ///
+    /// let clock = ManualClock::new();
+    /// let gate = Gate::with_clock(Policy::new(vec![RuleSpec::new("all", "1/h")])?, clock.clone());
+    /// assert!(gate.admits(&[]) && !gate.admits(&[]));
+    /// clock.advance(Duration::from_secs(3_600));
+    /// assert!(gate.admits(&[]));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
-    pub fn with_clock(policy: Policy, clock: C) -> Self {
+    pub fn with_clock(setup: impl Into<Setup<C>>, clock: C) -> Self {
+        Self::build(setup.into(), clock)
+    }
+
+    fn build(setup: Setup<C>, clock: C) -> Self {
+        let (policy, parts) = setup.apart();
         let memory = MemoryStore::new(policy, &clock);
+        let answers = parts.max_remembered_answers.map(DedupeCache::new).unwrap_or_default();
         Self {
-            front: Frontend::new(),
+            front: Frontend::of(parts, &memory, Some(clock.now())),
             memory,
             seed: Seed::random(),
             clock,
             queues: GateQueues::new(),
-            answers: DedupeCache::default(),
+            answers,
         }
-    }
-
-    /// Notifies an observer of every decision: of each [`Gate::check`], [`Gate::admits`], [`Gate::acquire`] and their
-    /// variants, when it is made. It is not notified of [`Gate::peek`], refunds, settlements and resets. A request
-    /// that waits, or is held for a delay, is reported when that is over, and never if it is dropped before. Several
-    /// observers are notified in the order in which they were added.
-    ///
-    /// With an observer, [`Gate::admits`] computes all values and costs as much as [`Gate::check`]; without one it
-    /// pays nothing.
-    #[must_use]
-    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.front.observers.add(observer);
-        self
     }
 
     /// The policy that is in force.

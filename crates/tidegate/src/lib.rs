@@ -30,7 +30,7 @@
 //! |---|---|
 //! | decide by several rules together | [`Gate`], with a [`Policy`] of [`RuleSpec`]s |
 //! | limit one thing, or every key alike | [`Limiter`], [`KeyedLimiter`] |
-//! | give each key its own limit | [`KeyedLimiter::with_plans`], [`Under`], [`Gate::with_plans`], [`Descriptor::limit`] |
+//! | give each key its own limit | [`KeyedLimiter::with_plans`], [`Under`], [`Setup::plans`], [`Descriptor::limit`] |
 //! | let requests above a limit wait in order | `acquire` and `acquire_blocking` of each of these |
 //! | pass work on at an even pace | [`Shaper`], [`ShapingQueue`] |
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
@@ -160,7 +160,7 @@ pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 #[cfg(feature = "redis")]
 pub use frontend::RecordedReservation;
-pub use frontend::{Charge, Taken};
+pub use frontend::{Charge, Setup, Taken};
 pub use gate::{Gate, GateCounts};
 pub use jitter::Jitter;
 pub use key::{Encoding, Key, canonical_text, key_bytes, key_text};

@@ -40,14 +40,14 @@ use crate::request::Request;
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
 /// use std::time::Duration;
-/// use tidegate::{AlgorithmKind, Answer, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Answer, Descriptor, Gate, Policy, Request, RuleSpec, Setup, Spec};
 ///
 /// static REFUSED: AtomicUsize = AtomicUsize::new(0);
 /// let count = |_: &Request<'_>, answer: &Answer<'_>| {
 ///     REFUSED.fetch_add(usize::from(!answer.is_allowed()), Relaxed);
 /// };
 /// let rule = RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(86_400)));
-/// let gate = Gate::new(Policy::new(vec![rule])?).with_observer(Arc::new(count));
+/// let gate = Gate::new(Setup::new(Policy::new(vec![rule])?).observer(Arc::new(count)));
 ///
 /// let descriptors = [Descriptor::new(&[]).cost(2)];
 /// assert!(!gate.check(&Request::new("default", &descriptors)).is_allowed());

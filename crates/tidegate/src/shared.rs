@@ -23,13 +23,12 @@ use tidegate_core::Timestamp;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, SystemClock};
-use crate::frontend::{Frontend, GateQueue, GateQueues};
+use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::key::Seed;
 use crate::layers::{
     AcrossSlots, DenialMemory, Handles, LayerParts, Leases, Local, Share, Tower, UntilDropped,
     tower_over,
 };
-use crate::observe::Observer;
 use crate::request::{Origin, Request};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
@@ -112,8 +111,8 @@ pub struct SharedGate<S: Store = RedisStore> {
 }
 
 impl SharedGate {
-    /// Creates a gate over the store of `settings`, and starts to connect in the background. `observer` is
-    /// notified of each outage of the store, not of each request.
+    /// Creates a gate of a [`Policy`] or a [`Setup`] over the store of `settings`, and starts to connect in the
+    /// background. `observer` is notified of each outage of the store, not of each request.
     ///
     /// # Errors
     /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
@@ -122,11 +121,12 @@ impl SharedGate {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn new(
-        policy: Policy,
+        setup: impl Into<Setup>,
         settings: StoreSettings,
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
-        Self::fits(&policy, &settings)?;
+        let setup = setup.into();
+        Self::fits(setup.policy(), &settings)?;
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         let host = client.host();
@@ -138,7 +138,7 @@ impl SharedGate {
             report: client.reporter(),
         };
         let store = |generation: &_| RedisStore::new(Arc::clone(generation), client, host.clone());
-        Ok(Self::build(policy, host.clone(), store, begin))
+        Ok(Self::build(setup, host.clone(), store, begin))
     }
 }
 
@@ -160,29 +160,31 @@ impl<S: Store> SharedGate<S> {
     /// # Errors
     /// The rules cannot be kept in this store, or no share can be made of a rule's limit.
     pub fn over(
-        policy: Policy,
+        setup: impl Into<Setup>,
         store: S,
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
+        let setup = setup.into();
         let begin = Begin {
             share: Share::of(None),
             key_prefix: String::new(),
             remembers_denials: true,
             report: Arc::new(observer),
         };
-        store.fits(&policy).map_err(SharedGateError::Policy)?;
-        begin.share.check(&policy).map_err(SharedGateError::Policy)?;
-        Ok(Self::build(policy, store.host().clone(), |generation| store.under(generation), begin))
+        store.fits(setup.policy()).map_err(SharedGateError::Policy)?;
+        begin.share.check(setup.policy()).map_err(SharedGateError::Policy)?;
+        Ok(Self::build(setup, store.host().clone(), |generation| store.under(generation), begin))
     }
 
     fn build(
-        policy: Policy,
+        setup: Setup,
         host: Host,
         store: impl FnOnce(&Arc<Generation>) -> S,
         begin: Begin,
     ) -> Self {
         let Begin { share, key_prefix, remembers_denials, report } = begin;
         let nodes = share.nodes();
+        let (policy, parts) = setup.apart();
         let local = Arc::new(Local::new(policy, share, host.clone()));
         let generation = local.memory.newest().share();
         let store = store(&generation);
@@ -203,7 +205,7 @@ impl<S: Store> SharedGate<S> {
         let nodes = on_nodes(&local, &warned, in_force.leases().nodes());
         store.attach(Hooks { units_back, nodes });
         Self {
-            front: Frontend::new(),
+            front: Frontend::of(parts, &local.memory, None),
             store,
             key_prefix,
             queues,
@@ -214,14 +216,6 @@ impl<S: Store> SharedGate<S> {
             warned,
             undecided,
         }
-    }
-
-    /// Adds an observer of every decision, including those without the store ([`Answer::is_degraded`]). See
-    /// [`Gate::with_observer`](crate::Gate::with_observer).
-    #[must_use]
-    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.front.observers.add(observer);
-        self
     }
 
     /// Returns the policy that is in force on this node.

@@ -8,7 +8,7 @@ use peak_alloc::PeakAlloc;
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limit, ManualClock, OnFull, OverrideSpec,
-    Policy, Request, Rule, RuleSpec, Spec, Timestamp, Under,
+    Policy, Request, Rule, RuleSpec, Setup, Spec, Timestamp, Under,
 };
 
 #[global_allocator]
@@ -111,10 +111,13 @@ fn what_is_remembered_of_keys_counts_in_their_memory() {
         let rule = RuleSpec::new("r", spec).key(["user"]);
         let plan = Arc::new(Mutex::new(spec));
         let (known, clock) = (Arc::clone(&plan), ManualClock::new());
-        let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock);
+        let mut setup = Setup::new(Policy::new(vec![rule]).unwrap());
         let plan_of =
             move |_: &Descriptor<'_>| Some(Arc::new(Rule::new(*known.lock().unwrap()).unwrap()));
-        let gate = if by_plan { gate.with_plans("default", "r", plan_of).unwrap() } else { gate };
+        if by_plan {
+            setup = setup.plans("default", "r", plan_of).unwrap();
+        }
+        let gate = Gate::with_clock(setup, clock);
         let counted = || gate.counts().rules().next().unwrap().1.bytes;
         let of_all = |reserves: bool| {
             for number in 0..KEYS {

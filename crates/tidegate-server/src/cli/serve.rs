@@ -242,7 +242,8 @@ fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFil
     }
     private_file::check(path, "--snapshot").map_err(guard::mistake)?;
     let file = SnapshotFile::lock(path)?;
-    Ok((Limiters::here(file.load(policy)?), Some(file)))
+    let limiters = Limiters::here(policy, |fresh| file.load(fresh))?;
+    Ok((limiters, Some(file)))
 }
 
 /// The files that are read again on SIGHUP.

@@ -13,22 +13,20 @@ use crate::counts::Counts;
 impl Limiters {
     /// Counts frequent keys, up to `capacity` at a time; none if it is 0.
     pub(crate) fn with_top_keys(self, capacity: usize) -> Self {
-        if capacity == 0 {
-            return self;
+        if capacity > 0 {
+            self.watching.top_keys.get_or_init(|| TopKeys::new(capacity));
         }
-        let top_keys = Arc::new(TopKeys::new(capacity));
-        let store = self.store.with_observer(top_keys.clone());
-        Self { store, top_keys: Some(top_keys), ..self }
+        self
     }
 
     /// The number of requests that no rule matched, by what became of them.
     pub(crate) fn unmatched(&self) -> [(&'static str, u64); 2] {
-        self.unmatched.counts()
+        self.watching.unmatched.counts()
     }
 
     /// The decisions of each rule.
     pub(crate) fn statistics(&self) -> &RuleStatistics {
-        &self.statistics
+        &self.watching.statistics
     }
 
     /// The reports of callers.
@@ -38,17 +36,17 @@ impl Limiters {
 
     /// Counts what callers report, all or nothing.
     pub(crate) fn report(&self, reports: Vec<Report>) -> Result<(), Unreported> {
-        self.reports.count(reports, &self.policy(), &self.statistics)
+        self.reports.count(reports, &self.policy(), &self.watching.statistics)
     }
 
     /// Decisions as they are taken.
-    pub(crate) const fn tail(&self) -> &Arc<Tail> {
-        &self.tail
+    pub(crate) fn tail(&self) -> &Arc<Tail> {
+        &self.watching.tail
     }
 
     /// The most frequent keys, if they are counted.
     pub(crate) fn top_keys(&self) -> Option<&TopKeys> {
-        self.top_keys.as_deref()
+        self.watching.top_keys.get()
     }
 
     /// The counts of the listeners.

@@ -192,12 +192,12 @@ impl Reader {
 mod tests {
     use super::*;
     use serde_json::Value;
-    use tidegate::{Gate, Policy, RuleSpec};
+    use tidegate::{Gate, Policy, RuleSpec, Setup};
 
     fn gate(tail: &Arc<Tail>) -> Gate {
         let user = RuleSpec::new("user", "1/d").key(["user"]);
         let card = RuleSpec::new("card", "9/d").key(["card"]).hide_keys();
-        Gate::new(Policy::new(vec![user, card]).unwrap()).with_observer(tail.clone())
+        Gate::new(Setup::new(Policy::new(vec![user, card]).unwrap()).observer(tail.clone()))
     }
 
     fn taken(watch: &mut Watch) -> Vec<Value> {

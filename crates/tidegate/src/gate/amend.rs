@@ -21,7 +21,7 @@ impl<C: Clock> Gate<C> {
     ///   the rule back gives no caller a fresh limit.
     /// - A rule that is **added** starts fresh.
     ///
-    /// Plans ([`Gate::with_plans`]), bans, queues and answers remembered under an id belong to a rule by its domain
+    /// Plans ([`Setup::plans`](crate::Setup::plans)), bans, queues and answers remembered under an id belong to a rule by its domain
     /// and name, and stay. A request that waits for a limiter of a changed or removed rule asks again immediately; a
     /// rule that was added since refuses it if its limiter has no units for it, because the request is not in that
     /// limiter's queue.
@@ -66,9 +66,10 @@ impl<C: Clock> Gate<C> {
     /// instant: no decision mixes old and new values, none is lost between them, and a request that several rules decide is charged to all of them or to
     /// none.
     ///
-    /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: its
-    /// match, its mode, its caps on keys and its `dedupe` time. Its overrides stay too, and now change the same fields
-    /// of the new spec. Limiters under an unlimited plan ([`Gate::with_plans`]) stay as they are.
+    /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: what it
+    /// matches, its mode, its caps on keys, how long it remembers answers. Its overrides stay too, and still change
+    /// the same fields of the values, now those of the new spec. Limiters
+    /// under an unlimited plan ([`Setup::plans`](crate::Setup::plans)) stay as they are.
     ///
     /// Each answer reports the values that decided ([`Matched::values`](crate::Matched::values)). A request that is
     /// repeated under its id gets the remembered answer only while the values are still the same.

@@ -2,22 +2,12 @@
 
 use super::Gate;
 use crate::clock::Clock;
-use crate::dedupe::{self, DedupeCache, IdempotencyKey};
+use crate::dedupe::{self, IdempotencyKey};
 use crate::request::Request;
 use crate::step::{Ask, Done};
 use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
-    /// Remembers at most `most` answers of requests that have an id (default one million, some 200 bytes each), for
-    /// the `dedupe` time of their rules. Expired answers count until they are dropped. At the cap, each new answer
-    /// replaces the answer under the same lock that expires first; a lock covers an arbitrary part of all answers. The
-    /// request of the replaced answer is decided again if it is repeated.
-    #[must_use]
-    pub fn with_max_remembered_answers(mut self, most: usize) -> Self {
-        self.answers = DedupeCache::new(most);
-        self
-    }
-
     /// The idempotency key of the request.
     #[inline]
     pub(super) fn once(

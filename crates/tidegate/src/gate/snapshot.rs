@@ -82,8 +82,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Goes on from a snapshot that a gate has [written](Gate::write_snapshot): the new gate decides as if the old gate had
-    /// never stopped. Call it after [`Gate::with_plans`], [`Gate::with_ban`] and
-    /// [`Gate::with_max_remembered_answers`], before the first request.
+    /// never stopped. Call it before the first request.
     ///
     /// Time passes as the clocks say: units leave while no process runs. If this gate's clock is earlier than the
     /// writer's, that counts as a step of the clock: it makes no caller wait longer than a window, and gives no caller

@@ -23,8 +23,8 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// Memory is bounded, as in [`KeyedLimiter`]. A key for which there is no room is neither counted
 /// nor banned: it would share a limiter with others, and be banned for their refusals.
 ///
-/// A `Ban` alone only counts and reports. [`Gate::with_ban`](crate::Gate::with_ban) makes a gate
-/// refuse banned keys, and `SharedGate::with_ban` does over a store.
+/// A `Ban` alone only counts and reports. [`Setup::ban`](crate::Setup::ban) makes a gate
+/// refuse banned keys.
 ///
 /// ```
 /// use std::time::Duration;

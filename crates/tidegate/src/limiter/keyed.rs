@@ -39,15 +39,16 @@ use crate::wait::Queues;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tidegate::{AlgorithmKind, Ban, Gate, Policy, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Ban, Gate, Policy, RuleSpec, Setup, Spec};
 /// use tidegate::{Answer, Descriptor, Request};
 ///
 /// let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3_600));
 /// let per_user = RuleSpec::new("per-user", Spec::new(AlgorithmKind::FixedWindow, 1, hour)).key(["user"]);
 /// let log = |_: &Request<'_>, answer: &Answer<'_>| println!("{:?}", answer.retry_after());
-/// let gate = Gate::new(Policy::new(vec![per_user])?)
-///     .with_observer(Arc::new(log))
-///     .with_ban("default", "per-user", Ban::new(10, minute, hour)?)?;
+/// let setup = Setup::new(Policy::new(vec![per_user])?)
+///     .observer(Arc::new(log))
+///     .ban("default", "per-user", Ban::new(10, minute, hour)?)?;
+/// let gate = Gate::new(setup);
 ///
 /// let entries = [("user", "alice")];
 /// let alice = [Descriptor::new(&entries)];

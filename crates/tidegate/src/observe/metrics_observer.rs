@@ -19,10 +19,10 @@ use crate::rules::PolicyRule;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tidegate::{AlgorithmKind, Descriptor, Gate, MetricsObserver, Policy, Request, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Descriptor, Gate, MetricsObserver, Policy, Request, RuleSpec, Setup, Spec};
 ///
 /// let rule = RuleSpec::new("all", Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)));
-/// let gate = Gate::new(Policy::new(vec![rule])?).with_observer(Arc::new(MetricsObserver::new()));
+/// let gate = Gate::new(Setup::new(Policy::new(vec![rule])?).observer(Arc::new(MetricsObserver::new())));
 ///
 /// let descriptors = [Descriptor::new(&[])];
 /// assert!(gate.check(&Request::new("default", &descriptors)).is_allowed());

@@ -14,11 +14,11 @@ const COUNTS: usize = OUTCOMES + 2;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{Gate, Policy, RuleOutcome, RuleSpec, RuleStatistics};
+/// use tidegate::{Gate, Policy, RuleOutcome, RuleSpec, RuleStatistics, Setup};
 ///
 /// let statistics = Arc::new(RuleStatistics::new());
 /// let policy = Policy::new(vec![RuleSpec::new("all", "2/h").near("0.5".parse()?)])?;
-/// let gate = Gate::new(policy).with_observer(statistics.clone());
+/// let gate = Gate::new(Setup::new(policy).observer(statistics.clone()));
 /// while gate.admits(&[]) {}
 ///
 /// let counts = statistics.of(gate.policy().rules())[0].counts();

@@ -26,12 +26,12 @@ use crate::stats::{Snapshot, Statistics};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{Gate, ManualClock, Policy, RuleOutcome, RuleSpec, RuleStatistics};
+/// use tidegate::{Gate, ManualClock, Policy, RuleOutcome, RuleSpec, RuleStatistics, Setup};
 ///
 /// let clock = ManualClock::new();
 /// let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
 /// let policy = Policy::new(vec![RuleSpec::new("per-user", "1/h").key(["user"])])?;
-/// let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+/// let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), clock);
 /// assert!(gate.admits(&[("user", "ada")]));
 /// assert!(!gate.admits(&[("user", "ada")]));
 ///
@@ -48,11 +48,11 @@ pub struct RuleStatistics<C = SystemClock>(ByRule<OfRule<C>>);
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{Gate, Policy, RuleSpec, RuleStatistics};
+/// use tidegate::{Gate, Policy, RuleSpec, RuleStatistics, Setup};
 ///
 /// let statistics = Arc::new(RuleStatistics::new());
 /// let policy = Policy::new(vec![RuleSpec::new("all", "10/h")])?;
-/// let gate = Gate::new(policy).with_observer(statistics.clone());
+/// let gate = Gate::new(Setup::new(policy).observer(statistics.clone()));
 /// let of_rule = &statistics.of(gate.policy().rules())[0];
 /// assert_eq!(of_rule.minute().pass, 0);
 /// assert!(gate.admits(&[]));

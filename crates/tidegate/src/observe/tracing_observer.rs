@@ -17,10 +17,10 @@ use crate::request::Request;
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, TracingObserver};
+/// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Setup, Spec, TracingObserver};
 ///
 /// let rule = RuleSpec::new("all", Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)));
-/// let gate = Gate::new(Policy::new(vec![rule])?).with_observer(Arc::new(TracingObserver::new()));
+/// let gate = Gate::new(Setup::new(Policy::new(vec![rule])?).observer(Arc::new(TracingObserver::new())));
 ///
 /// let descriptors = [Descriptor::new(&[])];
 /// assert!(gate.check(&Request::new("default", &descriptors)).is_allowed());

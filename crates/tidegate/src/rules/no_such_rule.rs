@@ -7,10 +7,11 @@ use super::rule::PolicyRule;
 /// The policy has no rule of the given name.
 ///
 /// ```
-/// use tidegate::{Descriptor, Gate, Policy, RuleSpec};
+/// use tidegate::{Policy, RuleSpec, Setup, SystemClock};
 ///
-/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?);
-/// let error = gate.with_plans("default", "per-users", |_: &Descriptor<'_>| None).unwrap_err();
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", "10/s").key(["user"])])?;
+/// let setup = Setup::<SystemClock>::new(policy);
+/// let error = setup.plans("default", "per-users", |_| None).unwrap_err();
 /// assert!(error.to_string().ends_with("such as (\"default\", \"per-user\")"), "{error}");
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```

@@ -6,48 +6,12 @@ use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::dedupe;
 use crate::frontend::{again, known_by};
-use crate::limiter::Ban;
 use crate::request::{Origin, Request};
-use crate::rules::{NoSuchRule, limit_of};
+use crate::rules::limit_of;
 use crate::step::{Decided, Done, Standing};
 use crate::store::{KeyAsk, StepArgs, Store, Verb};
 
 impl<S: Store> SharedGate<S> {
-    /// Bans each key that the named rule refuses too often, like [`Gate::with_ban`](crate::Gate::with_ban),
-    /// before the store is asked.
-    ///
-    /// This process counts refusals and keeps bans: each node bans for the refusals that it returned itself,
-    /// and [`SharedGate::reset`] lifts the bans of this node. Refusals without the store
-    /// ([`Answer::is_degraded`]) are not counted, because the store might have admitted the request. A ban that has
-    /// started holds while the store is unavailable.
-    ///
-    /// The answer to a banned request contains only the banned limiters, because only the store knows the
-    /// others. `retry_after` is the rest of the ban, or the store's last `retry_after` for the limiter if that
-    /// is longer. If a request has an id ([`Request::with_id`]) and its answer may be remembered, the store is
-    /// looked at for that answer first: any node may have admitted the request, and only the store knows. So an
-    /// id costs the store a look also while the key is banned.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tidegate::{Ban, Policy, SharedGate, StoreSettings};
-    ///
-    /// # fn example(policy: Policy, settings: StoreSettings) -> Result<(), Box<dyn std::error::Error>> {
-    /// // Ten refusals within a minute: out for an hour.
-    /// let ban = Ban::new(10, Duration::from_secs(60), Duration::from_secs(3_600))?;
-    /// let gate = SharedGate::new(policy, settings, |_| {})?.with_ban("default", "per-user", ban)?;
-    /// # let _ = gate;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The policy has no such rule.
-    pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban) -> Result<Self, NoSuchRule> {
-        let lineage = self.local.memory.keep_lineage(domain, rule)?;
-        self.front.bans.add(lineage, ban);
-        Ok(self)
-    }
-
     /// Returns whether any rule bans keys.
     pub(super) fn has_bans(&self) -> bool {
         !self.front.bans.is_empty()

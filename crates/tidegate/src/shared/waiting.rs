@@ -103,7 +103,7 @@ impl<S: Store> SharedGate<S> {
     /// That is a request that units which this node took ahead cover
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease), [`RuleSpec::split`](crate::RuleSpec::split)), and a request
     /// that the store has just denied ([`StoreSettings::denial_memory`](crate::StoreSettings::denial_memory)). If the gate
-    /// [bans](SharedGate::with_ban) keys, the result is always `None`.
+    /// [bans](crate::Setup::ban) keys, the result is always `None`.
     ///
     /// ```no_run
     /// # async fn example(gate: &tidegate::SharedGate) -> bool {

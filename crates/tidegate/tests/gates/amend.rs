@@ -8,7 +8,7 @@ use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, AmendError, Ban, Descriptor, Gate, Limit, OnFull, OverrideSpec, Policy, Request,
-    RuleSpec, Spec,
+    RuleSpec, Setup, Spec,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -277,8 +277,8 @@ fn a_ban_ends_where_its_rule_is_unlimited() {
     let spec = per_day(AlgorithmKind::FixedWindow, 1);
     let rules = vec![RuleSpec::new("each", spec).key(["user"])];
     let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
-    let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock);
-    let gate = gate.with_ban("default", "each", ban).unwrap();
+    let setup = Setup::new(Policy::new(rules).unwrap()).ban("default", "each", ban).unwrap();
+    let gate = Gate::with_clock(setup, clock);
     assert!(admits(&gate, "ada", 1) && !admits(&gate, "ada", 1));
     amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
     assert!(!admits(&gate, "ada", 1), "banned still");

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, together};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, Policy, Request,
-    RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Ban, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Setup,
+    Spec, Timestamp,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -15,10 +15,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 fn log(limit: u64, window: Duration) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, window)
-}
-
-fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {
-    Gate::with_clock(Policy::new(rules).unwrap(), clock)
 }
 
 /// Asks for `cost` units as `user`.
@@ -108,21 +104,12 @@ fn refusals_at_the_same_time_begin_one_ban_and_leave_nothing_behind() {
     assert_eq!(refused[49], Some(HOUR));
 }
 
-fn banning(limit: u64, mode: Mode) -> (Gate<ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    let rules = vec![
-        RuleSpec::new("user", log(limit, MINUTE)).key(["user"]).mode(mode),
-        RuleSpec::new("all", log(1_000, HOUR)),
-    ];
-    let gate = gate(rules, clock.clone());
-    (gate.with_ban("default", "user", ban(2, &clock)).unwrap(), clock)
-}
-
 #[test]
 fn a_ban_goes_by_the_time_that_a_request_brings() {
     let rules = vec![RuleSpec::new("user", log(1, MINUTE)).key(["user"])];
     let ban = Ban::with_clock(1, MINUTE, HOUR, Timestamp::EPOCH).unwrap();
-    let gate = gate(rules, Timestamp::EPOCH).with_ban("default", "user", ban).unwrap();
+    let setup = Setup::new(Policy::new(rules).unwrap()).ban("default", "user", ban).unwrap();
+    let gate = Gate::with_clock(setup, Timestamp::EPOCH);
     let at = |seconds: u64| Timestamp::from_micros(TODAY_US + seconds * 1_000_000);
     let asked = [0, 1, 100, 3_600, 3_601]
         .map(|seconds| ask("ada", 1, |request| gate.check_at(request, at(seconds)).is_allowed()));
@@ -131,7 +118,7 @@ fn a_ban_goes_by_the_time_that_a_request_brings() {
 
 #[test]
 fn a_ban_needs_a_rule() {
-    let (gate, clock) = banning(1, Mode::Enforce);
-    let error = gate.with_ban("default", "usr", ban(1, &clock)).unwrap_err();
+    let policy = Policy::new(vec![RuleSpec::new("user", log(1, MINUTE))]).unwrap();
+    let error = Setup::new(policy).ban("default", "usr", ban(1, &ManualClock::new())).unwrap_err();
     assert!(error.to_string().contains("\"usr\"") && error.to_string().contains("\"default\""));
 }

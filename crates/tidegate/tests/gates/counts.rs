@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy,
-    RuleOutcome, RuleSpec, RuleStatistics, Spec, Timestamp, Usage,
+    RuleOutcome, RuleSpec, RuleStatistics, Setup, Spec, Timestamp, Usage,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -26,8 +26,8 @@ fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
 
 fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<RuleStatistics>) {
     let counts = Arc::new(RuleStatistics::new());
-    let gate = Gate::with_clock(policy(rules), ManualClock::new());
-    (gate.with_observer(counts.clone()), counts)
+    let setup = Setup::new(policy(rules)).observer(counts.clone());
+    (Gate::with_clock(setup, ManualClock::new()), counts)
 }
 
 fn ask<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {

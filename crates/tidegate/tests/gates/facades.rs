@@ -10,7 +10,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tidegate::{
     AlgorithmKind, Descriptor, Gate, ManualClock, MetricsObserver, Mode, Observer, Policy, Request,
-    RuleSpec, Spec, TracingObserver,
+    RuleSpec, Setup, Spec, TracingObserver,
 };
 
 fn window(name: &str, limit: u64) -> RuleSpec {
@@ -22,7 +22,8 @@ fn window(name: &str, limit: u64) -> RuleSpec {
 fn observed(observer: impl Observer + 'static) {
     let policy =
         || Policy::new(vec![window("tight", 1), window("tried", 1).mode(Mode::Shadow)]).unwrap();
-    let gate = Gate::with_clock(policy(), ManualClock::new()).with_observer(Arc::new(observer));
+    let gate =
+        Gate::with_clock(Setup::new(policy()).observer(Arc::new(observer)), ManualClock::new());
     let entries = [("user", "a-caller")];
     let request = Request::from(Descriptor::new(&entries));
     assert!(gate.check(&request).is_allowed());

@@ -1,7 +1,9 @@
 //! The cap on answers remembered in memory.
 
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp};
+use tidegate::{
+    AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Setup, Spec, Timestamp,
+};
 
 /// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
@@ -11,8 +13,8 @@ fn gate(most: usize) -> Gate<Timestamp> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Duration::from_secs(86_400));
     let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Duration::from_secs(10));
     let policy = Policy::new(vec![rule]).unwrap();
-    let gate = Gate::with_clock(policy, Timestamp::from_micros(BEGIN_US));
-    gate.with_max_remembered_answers(most)
+    let setup = Setup::new(policy).max_remembered_answers(most);
+    Gate::with_clock(setup, Timestamp::from_micros(BEGIN_US))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::packed::{TODAY_US, TestClock};
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, Decision, Descriptor, Gate, Limit, Micros, OverrideSpec, Policy, RequestLimit,
-    Rule, RuleSpec, Spec, Usage,
+    Rule, RuleSpec, Setup, Spec, Usage,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -32,9 +32,10 @@ impl Alone {
 
     fn under(rule: RuleSpec) -> Self {
         let (clock, plan) = (TestClock::at(TODAY_US), Arc::<Mutex<Option<Arc<Rule>>>>::default());
-        let gate = Gate::with_clock(Policy::new(vec![rule.clone()]).unwrap(), clock.clone());
+        let setup = Setup::new(Policy::new(vec![rule.clone()]).unwrap());
         let known = Arc::clone(&plan);
-        let gate = gate.with_plans("default", "r", move |_| known.lock().unwrap().clone()).unwrap();
+        let setup = setup.plans("default", "r", move |_| known.lock().unwrap().clone()).unwrap();
+        let gate = Gate::with_clock(setup, clock.clone());
         Self { gate, clock, plan, rule }
     }
 

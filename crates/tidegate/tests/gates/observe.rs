@@ -7,7 +7,7 @@ use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;
 use tidegate::{
     Answer, Clock, Descriptor, Gate, ManualClock, Mode, Observer, OnExcess, Policy, Request,
-    RuleSpec, RuleStatistics, Timestamp,
+    RuleSpec, RuleStatistics, Setup, Timestamp,
 };
 
 /// The arguments of an observer: the request's domain and cost, true if it is allowed, and the number of rules that
@@ -53,8 +53,8 @@ fn waiting(limit: u64) -> RuleSpec {
 #[test]
 fn each_decision_is_reported_once_and_nothing_else_is() {
     let journal = Arc::new(Journal::default());
-    let gate = Gate::with_clock(policy(vec![waiting(10)]), ManualClock::new());
-    let gate = gate.with_observer(journal.clone());
+    let setup = Setup::new(policy(vec![waiting(10)])).observer(journal.clone());
+    let gate = Gate::with_clock(setup, ManualClock::new());
     assert!(ask(4, |request| gate.check(request).is_allowed()));
     assert!(ask(6, |request| gate.admits(request)));
     assert!(!ask(1, |request| gate.check(request).is_allowed()));
@@ -73,8 +73,8 @@ fn each_decision_is_reported_once_and_nothing_else_is() {
 #[test]
 fn a_request_that_waits_is_observed_when_it_is_decided_and_one_that_leaves_is_not() {
     let (journal, clock) = (Arc::new(Journal::default()), ManualClock::new());
-    let gate = Gate::with_clock(policy(vec![waiting(10)]), clock.clone());
-    let gate = gate.with_observer(journal.clone());
+    let setup = Setup::new(policy(vec![waiting(10)])).observer(journal.clone());
+    let gate = Gate::with_clock(setup, clock.clone());
     assert!(ask(10, |request| gate.check(request).is_allowed()));
     journal.take();
     let gate = &gate;
@@ -103,8 +103,8 @@ fn a_request_with_its_own_time_is_reported_with_it() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mine = seen.clone();
     let note = move |_: &Request<'_>, answer: &Answer<'_>| mine.lock().unwrap().push(answer.at());
-    let gate = Gate::with_clock(policy(vec![waiting(1)]), Timestamp::EPOCH);
-    let gate = gate.with_observer(Arc::new(note));
+    let setup = Setup::new(policy(vec![waiting(1)])).observer(Arc::new(note));
+    let gate = Gate::with_clock(setup, Timestamp::EPOCH);
     assert!(ask(1, |request| gate.check_at(request, at).is_allowed()));
     assert_eq!(*seen.lock().unwrap(), [at]);
 }
@@ -123,7 +123,8 @@ fn an_observer_may_ask_the_gate_itself() {
     }
     let asks = Arc::new(Asks(OnceLock::new(), Mutex::default()));
     let rules = vec![waiting(10), RuleSpec::new("other", bucket(10))];
-    let gate = Gate::with_clock(policy(rules), ManualClock::new()).with_observer(asks.clone());
+    let gate =
+        Gate::with_clock(Setup::new(policy(rules)).observer(asks.clone()), ManualClock::new());
     let gate = Arc::new(gate);
     asks.0.set(gate.clone()).unwrap();
     for _ in 0..3 {
@@ -142,8 +143,10 @@ fn observers_are_notified_in_their_order_and_a_panic_in_one_takes_nothing_back()
             assert!(answer.is_allowed(), "an observer that panics at a refusal");
         }
     };
-    let gate = Gate::with_clock(policy(vec![waiting(1)]), ManualClock::new());
-    let gate = gate.with_observer(Arc::new(note("a"))).with_observer(Arc::new(note("b")));
+    let setup = Setup::new(policy(vec![waiting(1)]))
+        .observer(Arc::new(note("a")))
+        .observer(Arc::new(note("b")));
+    let gate = Gate::with_clock(setup, ManualClock::new());
     assert!(ask(1, |request| gate.admits(request)));
     assert_eq!(*order.lock().unwrap(), ["a", "b"]);
     let refused = catch_unwind(AssertUnwindSafe(|| ask(1, |request| gate.admits(request))));
@@ -168,7 +171,7 @@ fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
         RuleSpec::new("off", bucket(1)).mode(Mode::Off),
     ]);
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let gate = Gate::with_clock(policy, clock.clone()).with_observer(statistics.clone());
+    let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), clock.clone());
     let check = |users: &[(&str, u64)]| {
         let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
         let both = entries.iter().zip(users);
@@ -200,7 +203,7 @@ fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
     ];
     let policy = policy(rules);
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+    let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), clock);
     let verdicts = [2, 1, 1, 4].map(|cost| ask(cost, |request| gate.admits(request)));
     assert_eq!(verdicts, [true, true, false, false]);
     assert_eq!(counted(&gate, &statistics), [(2, 1 + 1 + 4), (3, 1 + 4)]);
@@ -213,11 +216,12 @@ fn all_observers_of_a_rule_count_it_and_each_once() {
     let all = [(); 3].map(|()| Arc::new(RuleStatistics::with_clock(clock.clone())));
     let [first, second, other] = &all;
     let policy = policy(vec![RuleSpec::new("all", bucket(2))]);
-    let gate = Gate::with_clock(policy.clone(), clock.clone())
-        .with_observer(first.clone())
-        .with_observer(second.clone());
+    let gate = Gate::with_clock(
+        Setup::new(policy.clone()).observer(first.clone()).observer(second.clone()),
+        clock.clone(),
+    );
     // A copy of a policy has the same rules.
-    let copy = Gate::with_clock(policy, clock).with_observer(other.clone());
+    let copy = Gate::with_clock(Setup::new(policy).observer(other.clone()), clock);
     let admitted = [1, 1, 1].map(|cost| ask(cost, |request| gate.admits(request)));
     assert_eq!(admitted, [true, true, false]);
     assert!(ask(1, |request| copy.admits(request)));
@@ -230,7 +234,7 @@ fn all_observers_of_a_rule_count_it_and_each_once() {
 fn a_trace_is_counted_by_its_own_time() {
     let policy = policy(vec![RuleSpec::new("all", bucket(1)), waiting(1).in_domain("other")]);
     let statistics = Arc::new(RuleStatistics::with_clock(Timestamp::EPOCH));
-    let gate = Gate::with_clock(policy, Timestamp::EPOCH).with_observer(statistics.clone());
+    let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), Timestamp::EPOCH);
     let at = |ms: u64| Timestamp::from_micros(1_700_000_000_000_000 + ms * 1_000);
     for ms in [0, 0, 30_000] {
         let _ = ask(1, |request| gate.check_at(request, at(ms)));
@@ -248,7 +252,7 @@ fn a_clock_is_what_reads_not_what_counts() {
     let now = clock.now();
     let policy = policy(vec![waiting(1)]);
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let gate = Gate::with_clock(policy, now).with_observer(statistics.clone());
+    let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), now);
     assert!(ask(1, |request| gate.check_at(request, now).is_allowed()));
     assert_eq!(counted(&gate, &statistics), [(1, 0)]);
     clock.advance(Duration::from_secs(61));

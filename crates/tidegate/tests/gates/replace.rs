@@ -8,7 +8,7 @@ use crate::packed::{TODAY_US, TestClock};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, Rule,
-    RuleSpec, RuleStatistics, Spec,
+    RuleSpec, RuleStatistics, Setup, Spec,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -202,12 +202,13 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     let plans =
         move |one: &Descriptor<'_>| (one.value("user") == Some("ada")).then(|| Arc::clone(&plan));
     let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
-    let gate = Gate::with_clock(loaded, clock)
-        .with_observer(statistics.clone())
-        .with_plans("default", "planned", plans)
+    let setup = Setup::new(loaded)
+        .observer(statistics.clone())
+        .plans("default", "planned", plans)
         .unwrap()
-        .with_ban("default", "banned", ban)
+        .ban("default", "banned", ban)
         .unwrap();
+    let gate = Gate::with_clock(setup, clock);
     let once = |user: &str| {
         ask(user, 1, |request| gate.check(&request.with_id("an id").unwrap()).is_repeated())
     };

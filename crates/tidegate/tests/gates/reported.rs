@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Problem,
-    Request, RuleSpec, RuleStatistics, Spec, Usage,
+    Request, RuleSpec, RuleStatistics, Setup, Spec, Usage,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -103,7 +103,8 @@ fn who_reports_is_not_banned_for_it_and_a_banned_key_still_reports() {
     let clock = ManualClock::new();
     let ban = Ban::with_clock(2, HOUR, HOUR, clock.clone()).unwrap();
     let policy = Policy::new(vec![tokens(AlgorithmKind::TokenBucket, 36_000)]).unwrap();
-    let gate = Gate::with_clock(policy, clock.clone()).with_ban("default", "tokens", ban).unwrap();
+    let setup = Setup::new(policy).ban("default", "tokens", ban).unwrap();
+    let gate = Gate::with_clock(setup, clock.clone());
     for _ in 0..5 {
         let _ = ask(&gate, &[(ADA, 36_000)]);
     }
@@ -124,7 +125,7 @@ fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
     let clock = ManualClock::new();
     let policy = Policy::new(vec![tokens(AlgorithmKind::SlidingLog, 100)]).unwrap();
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+    let gate = Gate::with_clock(Setup::new(policy).observer(statistics.clone()), clock);
     for cost in [0, 60, 60, 0, 0] {
         let _ = ask(&gate, &[(ADA, cost)]);
     }

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::packed::{TODAY_US, TestClock};
-use tidegate::{AlgorithmKind, Ban, Gate, OnFull, Policy, Request, RuleSpec, SnapshotError, Spec};
+use tidegate::{
+    AlgorithmKind, Ban, Gate, OnFull, Policy, Request, RuleSpec, Setup, SnapshotError, Spec,
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const HOUR_US: u64 = 3_600_000_000;
@@ -40,7 +42,8 @@ fn a_little_of_everything(clock: &TestClock) -> Gate<TestClock> {
     rules[0].dedupe = Some(HOUR);
     rules[1].limit_from_request = true;
     let ban = Ban::with_clock(1, HOUR, HOUR, clock.clone()).unwrap();
-    gate_of(rules, clock).with_ban("default", "of-sliding_log", ban).unwrap()
+    let setup = Setup::new(Policy::new(rules).unwrap());
+    Gate::with_clock(setup.ban("default", "of-sliding_log", ban).unwrap(), clock.clone())
 }
 
 #[test]

@@ -11,7 +11,7 @@ use testkit::model::{self, Expected};
 use testkit::traffic::{self, Rng};
 use tidegate::{
     Answer, Ban, Clock, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RequestLimit, Rule,
-    RuleSpec, Timestamp, Usage,
+    RuleSpec, Setup, Timestamp, Usage,
 };
 
 const USERS: [&str; 4] = ["ada", "bob", "eve", "vip"];
@@ -53,20 +53,20 @@ impl World {
     }
 
     fn gate<C: Clock + Clone>(&self, clock: &C) -> Gate<C> {
-        let mut gate = Gate::with_clock(self.policy(), clock.clone());
+        let mut setup = Setup::new(self.policy());
         if let Some([ada, bob]) = self.plan.clone() {
             let plans = move |descriptor: &Descriptor<'_>| match descriptor.value("user") {
                 Some("ada") => Some(ada.clone()),
                 Some("bob") => Some(bob.clone()),
                 _ => None,
             };
-            gate = gate.with_plans("default", "0", plans).unwrap();
+            setup = setup.plans("default", "0", plans).unwrap();
         }
         if let Some((refusals, within, lasts)) = self.ban {
             let ban = Ban::with_clock(refusals, within, lasts, clock.clone()).unwrap();
-            gate = gate.with_ban("default", "0", ban).unwrap();
+            setup = setup.ban("default", "0", ban).unwrap();
         }
-        gate
+        Gate::with_clock(setup, clock.clone())
     }
 
     /// Changes one rule.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::packed::{TODAY_US, TestClock};
 use tidegate::{
     AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limit, OnFull, OverrideSpec, Policy,
-    Rule, RuleSpec, Spec,
+    Rule, RuleSpec, Setup, Spec,
 };
 
 const SECOND_US: u64 = 1_000_000;
@@ -88,9 +88,9 @@ fn what_a_swept_state_drained_under_a_plan_in_between_comes_back_as_nothing() {
     let plan = Arc::new(Mutex::new(Arc::clone(&slow)));
     let known = Arc::clone(&plan);
     let rule = rule(fast()).max_keys(1, OnFull::Refuse);
-    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
-    let gate = gate.with_plans("default", "r", move |_| Some(known.lock().unwrap().clone()));
-    let gate = gate.unwrap();
+    let setup = Setup::new(Policy::new(vec![rule]).unwrap());
+    let setup = setup.plans("default", "r", move |_| Some(known.lock().unwrap().clone()));
+    let gate = Gate::with_clock(setup.unwrap(), clock.clone());
     let charge = gate.hold(Descriptor::new(ADA).cost(600)).unwrap();
     *plan.lock().unwrap() = Arc::new(Rule::new(fast()).unwrap());
     assert!(gate.check(Descriptor::new(ADA)).is_allowed());

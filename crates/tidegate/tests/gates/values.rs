@@ -8,7 +8,7 @@ use crate::packed::{TODAY_US, TestClock, long, together};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Spec,
+    RequestLimit, Rule, RuleSpec, Setup, Spec,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -50,10 +50,15 @@ fn gate_of(per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
 }
 
 fn gate_by(clock: TestClock, per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
+    let (setup, plans) = setup(per_user, all);
+    (Gate::with_clock(setup, clock), plans)
+}
+
+fn setup(per_user: RuleSpec, all: u64) -> (Setup<TestClock>, Plans) {
     let plans = Plans::default();
     let rules = vec![per_user.key(["user"]), RuleSpec::new("all", log(all))];
-    let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock);
-    (gate.with_plans("default", USER, plans.looked_up()).unwrap(), plans)
+    let setup = Setup::new(Policy::new(rules).unwrap());
+    (setup.plans("default", USER, plans.looked_up()).unwrap(), plans)
 }
 
 fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
@@ -248,10 +253,10 @@ fn under_another_plan_the_same_id_is_another_request() {
 #[test]
 fn a_ban_counts_what_a_plan_refuses() {
     let clock = TestClock::at(TODAY_US);
-    let (gate, plans) = gate(9, 50);
+    let (setup, plans) = setup(RuleSpec::new(USER, log(9)), 50);
     let hour = Duration::from_secs(3_600);
-    let ban = Ban::with_clock(2, hour, hour, clock).unwrap();
-    let gate = gate.with_ban("default", USER, ban).unwrap();
+    let ban = Ban::with_clock(2, hour, hour, clock.clone()).unwrap();
+    let gate = Gate::with_clock(setup.ban("default", USER, ban).unwrap(), clock);
     plans.set("ada", log(1));
     let asked = [(); 4].map(|()| ask(&[("ada", 1)], None, |request| gate.admits(request)));
     assert_eq!(asked, [true, false, false, false]);
@@ -315,8 +320,8 @@ fn a_rule_that_there_is_not_has_no_plans() {
     let rules =
         || vec![RuleSpec::new("all", log(1)), RuleSpec::new("per-ip", log(1)).in_domain("web")];
     let message = |domain, rule| {
-        let gate = Gate::new(Policy::new(rules()).unwrap());
-        gate.with_plans(domain, rule, |_| None).unwrap_err().to_string()
+        let setup = Setup::<TestClock>::new(Policy::new(rules()).unwrap());
+        setup.plans(domain, rule, |_| None).unwrap_err().to_string()
     };
     let such_as = "expected the domain and the name of a rule of the policy, such as";
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::packed::{TODAY_US, TestClock, together};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Descriptor, Gate, Limit, OnFull, Policy, Request, RequestLimit, Rule, RuleSpec,
-    Spec,
+    Setup, Spec,
 };
 
 const EACH: &str = "each";
@@ -24,11 +24,11 @@ fn gate(each: RuleSpec, plan: u64, all: u64) -> Gate<TestClock> {
         RuleSpec::new("behind", log(all)),
     ];
     let plan = Arc::new(Rule::new(log(plan)).unwrap());
-    Gate::with_clock(Policy::new(rules).unwrap(), TestClock::at(TODAY_US))
-        .with_plans("default", EACH, move |descriptor| {
-            (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
-        })
-        .unwrap()
+    let setup = Setup::new(Policy::new(rules).unwrap());
+    let setup = setup.plans("default", EACH, move |descriptor| {
+        (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
+    });
+    Gate::with_clock(setup.unwrap(), TestClock::at(TODAY_US))
 }
 
 fn usual(limit: u64) -> RuleSpec {

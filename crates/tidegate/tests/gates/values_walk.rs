@@ -10,8 +10,8 @@ use crate::packed::{TODAY_US, TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Spec,
-    Timestamp, Usage,
+    Answer, Clock, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Setup,
+    Spec, Timestamp, Usage,
 };
 
 const WALKS: u64 = 250;
@@ -111,14 +111,12 @@ impl Walk {
         let clock = TestClock::at(TODAY_US);
         let plans: Arc<Mutex<HashMap<String, Arc<Rule>>>> = Arc::default();
         let looked_up = Arc::clone(&plans);
-        let gate = Gate::with_clock(
-            Policy::new((0..3).map(rule).collect()).unwrap(),
-            Decades(clock.clone()),
-        );
-        let gate = gate.with_plans("default", "planned", move |descriptor: &Descriptor<'_>| {
+        let setup = Setup::new(Policy::new((0..3).map(rule).collect()).unwrap());
+        let setup = setup.plans("default", "planned", move |descriptor: &Descriptor<'_>| {
             looked_up.lock().unwrap().get(descriptor.value("user")?).cloned()
         });
-        let (gate, known) = (gate.unwrap(), USERS.map(|user| (user, Plan::Own)).into());
+        let gate = Gate::with_clock(setup.unwrap(), Decades(clock.clone()));
+        let known = USERS.map(|user| (user, Plan::Own)).into();
         Self { gate, clock, plans, known, own, modes, usages, models: HashMap::new() }
     }
 

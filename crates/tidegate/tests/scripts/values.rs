@@ -15,7 +15,7 @@ use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Limiter, Step, Surplus};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Mode, Policy, Request, RequestLimit,
-    Rule, RuleSpec, Spec, Timestamp, Usage,
+    Rule, RuleSpec, Setup, Spec, Timestamp, Usage,
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
@@ -97,10 +97,10 @@ impl<'c> Walk<'c> {
         let looked_up = Arc::clone(&plan);
         let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
         let policy = Policy::new((0..3).map(rule).collect()).unwrap();
-        let gate = Gate::with_clock(policy, clock.clone());
-        let gate =
-            gate.with_plans("default", "planned", move |_| looked_up.lock().unwrap().clone());
-        Self { client, number, pool, own, modes, usages, plan, gate: gate.unwrap(), clock }
+        let setup = Setup::new(policy);
+        let setup = setup.plans("default", "planned", move |_| looked_up.lock().unwrap().clone());
+        let gate = Gate::with_clock(setup.unwrap(), clock.clone());
+        Self { client, number, pool, own, modes, usages, plan, gate, clock }
     }
 
     fn pass(&self, rng: &mut Rng) {

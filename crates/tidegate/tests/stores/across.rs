@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::cluster::Cluster;
 use std::time::Duration;
 
-use crate::server::{gate_over, gate_with, settings};
+use crate::server::{gate_of, gate_over, gate_with, settings, setup};
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, OnStoreError, Request, Rule, RuleSpec, SharedGate, Spec,
 };
@@ -252,13 +252,14 @@ async fn under_admission_passes() {
 async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
     let cluster = Cluster::start();
     let unlimited = Arc::new(AtomicBool::new(false));
-    let (mut gate, _) = gate_over(&cluster.url(), vec![per_user(10), payments(20)]).await;
+    let mut setup = setup(vec![per_user(10), payments(20)]);
     for rule in ["per-user", "payments"] {
         let none = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
         let unlimited = Arc::clone(&unlimited);
         let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| Arc::clone(&none));
-        gate = gate.with_plans("default", rule, plan).unwrap();
+        setup = setup.plans("default", rule, plan).unwrap();
     }
+    let (gate, _) = gate_of(settings(&cluster.url()), setup).await;
     let request = Request::from(Descriptor::new(PAYS).cost(5));
     assert!(gate.check(&request).await.is_allowed());
     unlimited.store(true, Relaxed);

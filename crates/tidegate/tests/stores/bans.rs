@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::server::{Server, check, gate_over, rule, until_lost};
+use crate::server::{Server, check, gate_of, gate_over, rule, settings, setup, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Answer, Ban, Descriptor, OnStoreError, Request, RuleSpec, Setup, SharedGate,
+    Spec,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -21,9 +22,12 @@ fn log(limit: u64) -> RuleSpec {
     rule(AlgorithmKind::SlidingLog, limit)
 }
 
+fn banned(refusals: u64, rules: Vec<RuleSpec>) -> Setup {
+    setup(rules).ban("default", "sliding_log", ban(refusals)).unwrap()
+}
+
 async fn banning(server: &Server, refusals: u64, rules: Vec<RuleSpec>) -> SharedGate {
-    let (gate, _) = gate_over(&server.url(), rules).await;
-    gate.with_ban("default", "sliding_log", ban(refusals)).unwrap()
+    gate_of(settings(&server.url()), banned(refusals, rules)).await.0
 }
 
 fn is_banned(answer: &Answer<'_>) -> bool {
@@ -80,9 +84,8 @@ async fn each_process_bans_for_the_refusals_that_it_gave() {
 async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
     for on_store_error in [OnStoreError::Closed, OnStoreError::Local, OnStoreError::Open] {
         let mut server = Server::start(&[]);
-        let (gate, events) =
-            gate_over(&server.url(), vec![log(1).on_store_error(on_store_error)]).await;
-        let gate = gate.with_ban("default", "sliding_log", ban(2)).unwrap();
+        let banned = banned(2, vec![log(1).on_store_error(on_store_error)]);
+        let (gate, events) = gate_of(settings(&server.url()), banned).await;
         for _ in 0..3 {
             _ = check(&gate, "ada", 1).await;
         }
@@ -104,16 +107,16 @@ async fn a_ban_needs_a_rule_and_observers_learn_of_the_denied() {
     let server = Server::start(&[]);
     let reported = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&reported);
-    let gate = banning(&server, 1, vec![log(1)]).await.with_observer(Arc::new(
-        move |_: &Request<'_>, answer: &Answer<'_>| {
-            count.fetch_add(usize::from(is_banned(answer)), Relaxed);
-        },
-    ));
+    let observed = move |_: &Request<'_>, answer: &Answer<'_>| {
+        count.fetch_add(usize::from(is_banned(answer)), Relaxed);
+    };
+    let setup = banned(1, vec![log(1)]).observer(Arc::new(observed));
+    let (gate, _) = gate_of(settings(&server.url()), setup).await;
     for _ in 0..4 {
         _ = check(&gate, "ada", 1).await;
     }
     assert_eq!(reported.load(Relaxed), 2);
-    assert!(gate.with_ban("default", "none", ban(1)).is_err());
+    assert!(banned(1, vec![log(1)]).ban("default", "none", ban(1)).is_err());
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tidegate::{
 };
 use tokio::task::{JoinHandle, yield_now};
 
-use crate::server::{Server, check, gate_over, rule};
+use crate::server::{Server, check, gate_of, gate_over, rule, settings, setup};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -285,8 +285,8 @@ async fn an_observer_learns_of_every_decision_and_which_were_degraded() {
     };
     let mut own = rule(AlgorithmKind::TokenBucket, 5).on_excess(patient(1, 1));
     own.spec.limit = Limit::Units(5);
-    let (gate, _) = gate_over(&server.url(), vec![own]).await;
-    let gate = gate.with_observer(Arc::new(observer));
+    let setup = setup(vec![own]).observer(Arc::new(observer));
+    let (gate, _) = gate_of(settings(&server.url()), setup).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")]));
     let counted = || (decided.load(SeqCst), degraded.load(SeqCst));
     let _ = gate.check(&request).await;

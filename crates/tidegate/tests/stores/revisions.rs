@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::server::{Server, check, settings};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Limit, OnExcess, Policy, Request, Rule, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Descriptor, Limit, OnExcess, Policy, Request, Rule, RuleSpec, Setup, SharedGate,
+    Spec,
 };
 use tokio::task::yield_now;
 
@@ -27,12 +28,19 @@ fn log(limit: u64) -> RuleSpec {
 
 /// Makes a node that has just loaded a policy of this revision; 0 means none.
 async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGate {
+    node_of(server, Setup::new(of_revision(revision, rules))).await
+}
+
+fn of_revision(revision: u32, rules: Vec<RuleSpec>) -> Policy {
     let policy = Policy::new(rules).unwrap();
-    let policy = match NonZeroU32::new(revision) {
+    match NonZeroU32::new(revision) {
         Some(revision) => policy.with_revision(revision),
         None => policy,
-    };
-    let gate = SharedGate::new(policy, settings(&server.url()), |_| {}).unwrap();
+    }
+}
+
+async fn node_of(server: &Server, setup: Setup) -> SharedGate {
+    let gate = SharedGate::new(setup, settings(&server.url()), |_| {}).unwrap();
     gate.store().connected().await.unwrap();
     gate
 }
@@ -189,15 +197,15 @@ async fn an_id_is_answered_the_same_by_an_old_node_and_a_new_one() {
 #[tokio::test]
 async fn plans_come_in_force_as_requests_bring_them_and_a_rules_own_values_by_revision() {
     let server = Server::start(&[]);
-    let planned = |gate: SharedGate, limit| {
+    let planned = |policy, limit| {
         let plan = Arc::new(Rule::new(log(limit).spec).unwrap());
         let of = move |descriptor: &Descriptor<'_>| {
             (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
         };
-        gate.with_plans("default", "per-user", of).unwrap()
+        Setup::new(policy).plans("default", "per-user", of).unwrap()
     };
-    let old = planned(node(&server, 1, vec![log(10)]).await, 30);
-    let new = planned(node(&server, 2, vec![log(5)]).await, 20);
+    let old = node_of(&server, planned(of_revision(1, vec![log(10)]), 30)).await;
+    let new = node_of(&server, planned(of_revision(2, vec![log(5)]), 20)).await;
     for _ in 0..2 {
         assert_eq!(asked(&new, "ada", 1).await, by(true, 20));
         assert_eq!(

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use crate::server::{Server, gate_over, gate_with, long, rule, settings, until_lost};
+use crate::server::{Server, gate_of, gate_over, long, rule, settings, setup, until_lost};
 use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, OnExcess, OnStoreError, Policy, Request,
-    RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, OnExcess, OnStoreError, Request, RequestLimit,
+    Rule, RuleSpec, SharedGate, Spec, StoreError,
 };
 use tokio::task::yield_now;
 
@@ -80,10 +80,9 @@ async fn walk(brings: bool) {
         };
         let own = AlgorithmKind::ALL[rng.below(7) as usize];
         let plans = Plans::default();
-        let (shared, _) = gate_over(&server.url(), rules(own)).await;
-        let shared = shared.with_plans("default", "per-user", plans.looked_up()).unwrap();
-        let here = Gate::new(Policy::new(rules(own)).unwrap());
-        let here = here.with_plans("default", "per-user", plans.looked_up()).unwrap();
+        let planned = || setup(rules(own)).plans("default", "per-user", plans.looked_up()).unwrap();
+        let (shared, _) = gate_of(settings(&server.url()), planned()).await;
+        let here = Gate::new(planned());
         for step in 0..40 {
             if rng.chance(if brings { 5 } else { 30 }) {
                 plans.set(rng.pick(USERS), any(rng));
@@ -143,9 +142,10 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
     let mut halved = settings(&server.url());
     halved.nodes = Some(2);
     let local = rule(AlgorithmKind::TokenBucket, 4).on_store_error(OnStoreError::Local);
-    let (gate, events) = gate_with(halved, vec![local.limit_from_request()]).await;
     let plans = Plans::default();
-    let gate = gate.with_plans("default", "token_bucket", plans.looked_up()).unwrap();
+    let setup = setup(vec![local.limit_from_request()]);
+    let setup = setup.plans("default", "token_bucket", plans.looked_up()).unwrap();
+    let (gate, events) = gate_of(halved, setup).await;
     server.kill();
     until_lost(&gate, &events).await;
     plans.set("ada", values(AlgorithmKind::TokenBucket, 10));
@@ -188,9 +188,9 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
 async fn under_another_plan_the_same_id_is_another_request() {
     let server = Server::start(&[]);
     let rules = vec![rule(AlgorithmKind::SlidingLog, 5).dedupe(Duration::from_secs(600))];
-    let (gate, _) = gate_over(&server.url(), rules).await;
     let plans = Plans::default();
-    let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
+    let setup = setup(rules).plans("default", "sliding_log", plans.looked_up()).unwrap();
+    let (gate, _) = gate_of(settings(&server.url()), setup).await;
     let mut answers = Vec::new();
     for limit in [10, 20] {
         plans.set("ada", values(AlgorithmKind::SlidingLog, limit));

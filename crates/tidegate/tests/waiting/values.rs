@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::tasks::{Task, bucket, ms, run, settle};
 use tidegate::{
     AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Spec,
+    RequestLimit, Rule, RuleSpec, Setup, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -29,9 +29,9 @@ impl Planned {
         let user = RuleSpec::new("user", bucket(1)).key(["user"]).limit_from_request();
         let rules = vec![user.on_excess(WAIT), RuleSpec::new("all", bucket(1_000)).on_excess(WAIT)];
         let known = Arc::clone(&plan);
-        let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
-        let gate = gate.with_plans("default", "user", move |_| Some(known.lock().unwrap().clone()));
-        Self { gate: gate.unwrap(), plan, clock }
+        let setup = Setup::new(Policy::new(rules).unwrap());
+        let setup = setup.plans("default", "user", move |_| Some(known.lock().unwrap().clone()));
+        Self { gate: Gate::with_clock(setup.unwrap(), clock.clone()), plan, clock }
     }
 
     fn change(&self, spec: Spec) {

@@ -1,7 +1,7 @@
 //! The memory of reservations: the table's count against the allocator's, and refusals when it is full.
 
 use futures_util::FutureExt;
-use tidegate::{Descriptor, Gate, ManualClock, config};
+use tidegate::{Descriptor, Gate, ManualClock, Setup, config};
 
 use super::tests::{RULE, asked};
 use super::*;
@@ -44,8 +44,8 @@ fn gate(shape: &Shape) -> Gate<ManualClock> {
         )
     });
     let rules: String = rules.collect();
-    let gate = Gate::with_clock(config::parse("test", &rules).unwrap(), ManualClock::new());
-    gate.with_max_remembered_answers(1)
+    let setup = Setup::new(config::parse("test", &rules).unwrap()).max_remembered_answers(1);
+    Gate::with_clock(setup, ManualClock::new())
 }
 
 /// Reserves until there is no more room, or for the given number of times; returns the ids.

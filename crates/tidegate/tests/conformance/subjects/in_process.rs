@@ -1,7 +1,7 @@
 //! Gates in this process, packed and sharded.
 
 use tidegate::{
-    Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Spec, Taken, Timer,
+    Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Setup, Spec, Taken, Timer,
     Timestamp,
 };
 
@@ -74,10 +74,12 @@ impl ByTime for Gate<Timestamp> {
 }
 
 fn gate<C: Timer + Clone>(rules: Vec<RuleSpec>, ban: Option<Banning>, clock: C) -> Gate<C> {
-    let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
-    let Some(Banning { rule, refusals }) = ban else { return gate };
-    let ban = Ban::with_clock(refusals, DAY, Banning::WEEK, clock).unwrap();
-    gate.with_ban(Request::DEFAULT_DOMAIN, rule, ban).unwrap()
+    let mut setup = Setup::new(Policy::new(rules).unwrap());
+    if let Some(Banning { rule, refusals }) = ban {
+        let ban = Ban::with_clock(refusals, DAY, Banning::WEEK, clock.clone()).unwrap();
+        setup = setup.ban(Request::DEFAULT_DOMAIN, rule, ban).unwrap();
+    }
+    Gate::with_clock(setup, clock)
 }
 
 impl Capped for InProcess {

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use tidegate::{
-    AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, SharedGate, SharedReplay, Spec,
-    StoreError, StoreSettings, Taken, Timestamp,
+    AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, Setup, SharedGate, SharedReplay,
+    Spec, StoreError, StoreSettings, Taken, Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -51,12 +51,14 @@ impl Nodes {
         // Among several nodes a denial may be repeated after another node gave units back.
         settings.denial_memory = count == 1;
         let gate = |_| {
-            let policy = Policy::new(rules.clone()).unwrap();
-            let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
+            let mut setup = Setup::new(Policy::new(rules.clone()).unwrap());
+            if let Some(ban) = ban {
+                let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
+                setup = setup.ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap();
+            }
+            let gate = SharedGate::new(setup, settings.clone(), |_| {}).unwrap();
             RUNTIME.block_on(gate.store().connected()).unwrap();
-            let Some(ban) = ban else { return gate };
-            let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
-            gate.with_ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
+            gate
         };
         let _inside = RUNTIME.enter();
         let gates = (0..count).map(gate).collect();

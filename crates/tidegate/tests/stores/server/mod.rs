@@ -16,8 +16,8 @@ use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use testkit::store;
 pub use testkit::store::Folder;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreEvent,
-    StoreSettings,
+    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, Setup, SharedGate, Spec,
+    StoreEvent, StoreSettings,
 };
 
 /// A server that ends with the test, and what it is asked.
@@ -151,9 +151,17 @@ pub async fn gate_over(url: &str, rules: Vec<RuleSpec>) -> (SharedGate, Events) 
 }
 
 pub async fn gate_with(settings: StoreSettings, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+    gate_of(settings, setup(rules)).await
+}
+
+/// The rules of a gate, to which its test adds.
+pub fn setup(rules: Vec<RuleSpec>) -> Setup {
+    Setup::new(Policy::new(rules).unwrap())
+}
+
+pub async fn gate_of(settings: StoreSettings, setup: Setup) -> (SharedGate, Events) {
     let events = Events::default();
-    let policy = Policy::new(rules).unwrap();
-    let gate = SharedGate::new(policy, settings, events.observer()).unwrap();
+    let gate = SharedGate::new(setup, settings, events.observer()).unwrap();
     gate.store().connected().await.unwrap();
     (gate, events)
 }

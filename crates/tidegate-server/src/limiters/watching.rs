@@ -1,0 +1,56 @@
+//! What watches the decisions of all limiters.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tidegate::{Answer, Observer, Request, RuleStatistics, Setup};
+
+use super::tail::Tail;
+use super::top_keys::TopKeys;
+use super::unmatched::Unmatched;
+
+/// Counts decisions, and shows them to those who watch.
+pub(super) struct Watching {
+    /// Decisions, by rule.
+    pub(super) statistics: RuleStatistics,
+    /// Gives decisions to those who watch.
+    pub(super) tail: Arc<Tail>,
+    /// Counts requests that no rule matches.
+    pub(super) unmatched: Unmatched,
+    /// The most frequent keys, if they are counted.
+    pub(super) top_keys: OnceLock<TopKeys>,
+}
+
+impl Watching {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            statistics: RuleStatistics::new(),
+            tail: Arc::new(Tail::new()),
+            unmatched: Unmatched::new(),
+            top_keys: OnceLock::new(),
+        })
+    }
+
+    /// Watches the gate that is made of `setup`; no gate in a build for benchmarks, which shows what watching costs.
+    pub(super) fn watch(self: &Arc<Self>, setup: impl Into<Setup>) -> Setup {
+        let setup = setup.into();
+        if cfg!(unwatched) { setup } else { setup.observer(Arc::<Self>::clone(self)) }
+    }
+}
+
+impl Observer for Watching {
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        self.statistics.decided(request, answer);
+        self.tail.decided(request, answer);
+        self.unmatched.decided(request, answer);
+        if let Some(top_keys) = self.top_keys.get() {
+            top_keys.decided(request, answer);
+        }
+    }
+}
+
+impl fmt::Debug for Watching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watching")
+    }
+}
