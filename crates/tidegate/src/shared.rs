@@ -126,7 +126,7 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         let setup = setup.into();
-        Self::fits(setup.policy(), &settings)?;
+        settings.fits(setup.policy())?;
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         let host = client.host();

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use tidegate::SharedGate;
 
 use super::guard::file;
 use super::serve;
@@ -90,7 +89,7 @@ fn checked(file: &Path) -> Result<Sound, Wrong> {
     let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
     serve::check(file, &server).map_err(Wrong::Whole)?;
     if let Some(store) = policy.store() {
-        let fits = SharedGate::fits(&policy, store);
+        let fits = store.fits(&policy);
         fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
     let mut warnings = policy::warnings(&policy);

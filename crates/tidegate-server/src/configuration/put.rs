@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::PoisonError;
 
-use tidegate::SharedGate;
 use tidegate_lab::diff::PolicyDiff;
 
 use super::rewrite::Rewrite;
@@ -102,7 +101,7 @@ impl Configuration {
         };
         let candidate = (self.read)(NAME, &text).map_err(Refused::Wrong)?;
         if let Some(store) = self.limiters.policy().store() {
-            let fits = SharedGate::fits(&candidate.policy, store);
+            let fits = store.fits(&candidate.policy);
             fits.map_err(|error| Refused::Wrong(Wrong::Whole(Failure::configuration(error))))?;
         }
         let diff = self.diff(&candidate);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::store::RecordReply;
-use tidegate::{Answer, FoundReservation, Request, SharedGate, StoreError, Taken};
+use tidegate::{
+    Answer, FoundReservation, Request, ReservationRecord, SharedGate, StoreError, Taken,
+};
 use tokio::time::sleep;
 
 use super::reservations::{
@@ -44,7 +46,7 @@ impl Limiters {
             && let Some((id, life)) = space.to_record(&answer)
         {
             let taken = Taken::from(&answer);
-            let record = gate.record(&id);
+            let record = ReservationRecord::of(gate, &id);
             space.note_record(&Box::pin(record.write(request, &taken, life)).await);
         }
         let reservation = space.keep(&answer);
@@ -143,7 +145,10 @@ impl Limiters {
     async fn know(&self, id: &str) -> Result<(), Unsettled> {
         let Some(gate) = self.shared() else { return Ok(()) };
         let Some(name) = self.reservations.to_read(id)? else { return Ok(()) };
-        match Box::pin(gate.record(&name).read()).await.map_err(Unsettled::Undone)? {
+        match Box::pin(ReservationRecord::of(gate, &name).read())
+            .await
+            .map_err(Unsettled::Undone)?
+        {
             FoundReservation::Open(recorded, left) => self.reservations.add(name, &recorded, left),
             FoundReservation::Claimed => Err(Unsettled::Elsewhere),
             FoundReservation::Unknown => Ok(()),
@@ -156,7 +161,11 @@ impl Limiters {
     /// It was settled elsewhere or has ended, or the store did not reply; the claim may be repeated then.
     async fn claim(&self, gate: &SharedGate, id: &str) -> Result<(), Unsettled> {
         let Some((name, number, _)) = self.reservations.recorded(id) else { return Ok(()) };
-        let why = match gate.record(&name).claim(number).await.map_err(Unsettled::Undone)? {
+        let why = match ReservationRecord::of(gate, &name)
+            .claim(number)
+            .await
+            .map_err(Unsettled::Undone)?
+        {
             RecordReply::Claimed => Unsettled::Elsewhere,
             RecordReply::Unknown => Unsettled::Unknown,
             _ => return Ok(()),
@@ -180,7 +189,7 @@ impl Limiters {
             && let Some(gate) = self.shared()
             && let Some((name, _, life)) = self.reservations.recorded(id)
         {
-            let extended = Box::pin(gate.record(&name).extend(life)).await;
+            let extended = Box::pin(ReservationRecord::of(gate, &name).extend(life)).await;
             extended.map_err(Unsettled::Unrenewed)?;
         }
         Ok(are_out)

@@ -7,14 +7,38 @@ use crate::frontend::{RecordedReservation, Taken};
 use crate::request::Request;
 use crate::store::{RecordReply, RecordVerb, Store, StoreError};
 
-/// The record of a reservation in the store ([`SharedGate::record`]).
+/// The record of a reservation in the store, by which any node can settle it.
 ///
 /// A node that reserves units writes it, and a node that settles them claims it first: of all claims one succeeds. The
 /// record ends by itself after its life, and its units then stay taken.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tidegate::store::RecordReply;
+/// use tidegate::{FoundReservation, Request, ReservationRecord, SharedGate, StoreError, Taken};
+///
+/// /// Reserves units; returns whether any node can settle them by this id.
+/// async fn reserve(gate: &SharedGate, id: &[u8], request: &Request<'_>) -> Result<bool, StoreError> {
+///     let taken = Taken::from(&gate.check(request.reserving()).await);
+///     ReservationRecord::of(gate, id).write(request, &taken, Duration::from_secs(60)).await
+/// }
+///
+/// /// Settles a reservation of any node; returns whether this call did. `mine` is a random number.
+/// async fn settle(gate: &SharedGate, id: &[u8], actual: u64, mine: u64) -> Result<bool, StoreError> {
+///     let record = ReservationRecord::of(gate, id);
+///     let FoundReservation::Open(reserved, _) = record.read().await? else { return Ok(false) };
+///     if record.claim(mine).await? != RecordReply::Done {
+///         return Ok(false);
+///     }
+///     let taken = reserved.taken();
+///     reserved.ask(async |request| gate.settle(request, taken, &[actual]).await).await?;
+///     Ok(true)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ReservationRecord<'g, S: Store> {
-    pub(super) gate: &'g SharedGate<S>,
-    pub(super) id: &'g [u8],
+    gate: &'g SharedGate<S>,
+    id: &'g [u8],
 }
 
 /// A record that was looked for ([`ReservationRecord::read`]).
@@ -28,9 +52,16 @@ pub enum FoundReservation {
     Open(RecordedReservation, Duration),
 }
 
-impl<S: Store> ReservationRecord<'_, S> {
-    /// Writes the units that a request took, for `life`. Returns false, and writes nothing, if it took none, or if they
-    /// were taken without the store: then only this node can settle it.
+impl<'g, S: Store> ReservationRecord<'g, S> {
+    /// Returns the record of the reservation with this id. Any caller that knows the id can settle the reservation, so
+    /// it must be one that no caller guesses, and is given once. The store sees only its digest.
+    #[must_use]
+    pub const fn of(gate: &'g SharedGate<S>, id: &'g [u8]) -> Self {
+        Self { gate, id }
+    }
+
+    /// Writes what a request took, for `life`. Returns false, and writes nothing, if that is nothing, or if it was taken
+    /// without the store: then only this node can settle it.
     ///
     /// # Errors
     /// The store did not reply, or keeps no records. The record may have been written, so its id must not be given to a

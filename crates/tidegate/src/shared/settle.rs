@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{InForce, ReservationRecord, SharedGate};
+use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{Settling, Taken};
 use crate::request::{Origin, Request};
@@ -90,37 +90,6 @@ impl<S: Store> SharedGate<S> {
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
         self.settle_request(&request.into(), taken.into(), actual).await
-    }
-
-    /// Returns the record of the reservation with this id, in the store. Any caller that knows the id can settle the
-    /// reservation, so it must be one that no caller guesses, and is given once. The store sees only its digest.
-    ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use tidegate::store::RecordReply;
-    /// use tidegate::{FoundReservation, Request, SharedGate, StoreError, Taken};
-    ///
-    /// /// Reserves units; returns whether any node can settle them by this id.
-    /// async fn reserve(gate: &SharedGate, id: &[u8], request: &Request<'_>) -> Result<bool, StoreError> {
-    ///     let taken = Taken::from(&gate.check(request.reserving()).await);
-    ///     gate.record(id).write(request, &taken, Duration::from_secs(60)).await
-    /// }
-    ///
-    /// /// Settles a reservation of any node; returns whether this call did. `mine` is a random number.
-    /// async fn settle(gate: &SharedGate, id: &[u8], actual: u64, mine: u64) -> Result<bool, StoreError> {
-    ///     let record = gate.record(id);
-    ///     let FoundReservation::Open(reserved, _) = record.read().await? else { return Ok(false) };
-    ///     if record.claim(mine).await? != RecordReply::Done {
-    ///         return Ok(false);
-    ///     }
-    ///     let taken = reserved.taken();
-    ///     reserved.ask(async |request| gate.settle(request, taken, &[actual]).await).await?;
-    ///     Ok(true)
-    /// }
-    /// ```
-    #[must_use]
-    pub const fn record<'g>(&'g self, id: &'g [u8]) -> ReservationRecord<'g, S> {
-        ReservationRecord { gate: self, id }
     }
 
     /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:

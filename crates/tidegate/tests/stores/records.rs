@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidegate::store::{RecordReply, Store};
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, FoundReservation, Request, RuleSpec, SharedGate, Spec, Taken,
+    AlgorithmKind, Answer, Descriptor, FoundReservation, Request, ReservationRecord, RuleSpec,
+    SharedGate, Spec, Taken,
 };
 
 use crate::cluster::Cluster;
@@ -25,14 +26,14 @@ async fn with_request<T>(user: &str, cost: u64, to: impl AsyncFnOnce(&Request<'_
 async fn reserve(gate: &SharedGate, id: &[u8], cost: u64, life: Duration) -> bool {
     with_request("ada", cost, async |request| {
         let taken = Taken::from(&gate.check(request).await);
-        gate.record(id).write(request, &taken, life).await.unwrap()
+        ReservationRecord::of(gate, id).write(request, &taken, life).await.unwrap()
     })
     .await
 }
 
 /// Settles by the record, if there is one that this call claims.
 async fn settle<'g>(gate: &'g SharedGate, id: &[u8], actual: u64) -> Option<Answer<'g>> {
-    let record = gate.record(id);
+    let record = ReservationRecord::of(gate, id);
     let FoundReservation::Open(reserved, left) = record.read().await.unwrap() else { return None };
     assert!(left <= LIFE && !left.is_zero());
     // The address of a local value is as good as a random number here.
@@ -65,7 +66,10 @@ async fn a_reservation_of_one_node_is_settled_at_another_and_once() {
         assert!(settle(&other, b"a", 5).await.is_some());
         for gate in [&one, &other] {
             assert!(settle(gate, b"a", 5).await.is_none(), "it was settled");
-            assert!(matches!(gate.record(b"a").read().await.unwrap(), FoundReservation::Claimed));
+            assert!(matches!(
+                ReservationRecord::of(gate, b"a").read().await.unwrap(),
+                FoundReservation::Claimed
+            ));
         }
         let is_permit = *algorithm == AlgorithmKind::Concurrency;
         let rest = if is_permit { 20 } else { 25 };
@@ -82,7 +86,7 @@ async fn of_claims_at_once_one_succeeds_and_may_be_repeated() {
     for number in 0..50_u64 {
         let id = number.to_le_bytes();
         assert!(reserve(&one, &id, 1, LIFE).await);
-        let [mine, its] = [&one, &other].map(|gate| gate.record(&id));
+        let [mine, its] = [&one, &other].map(|gate| ReservationRecord::of(gate, &id));
         let (mine_now, its_now) = tokio::join!(mine.claim(1), its.claim(2));
         let both = [mine_now.unwrap(), its_now.unwrap()];
         assert!(both.contains(&RecordReply::Done) && both.contains(&RecordReply::Claimed));
@@ -97,20 +101,31 @@ async fn a_record_ends_after_its_life_and_its_units_stay_taken() {
     let server = Server::start(&[]);
     let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
     assert!(reserve(&gate, b"short", 7, Duration::from_millis(1)).await);
-    while !matches!(gate.record(b"short").read().await.unwrap(), FoundReservation::Unknown) {}
-    for reply in [gate.record(b"short").claim(1), gate.record(b"no such").claim(1)] {
+    while !matches!(
+        ReservationRecord::of(&gate, b"short").read().await.unwrap(),
+        FoundReservation::Unknown
+    ) {}
+    for reply in [
+        ReservationRecord::of(&gate, b"short").claim(1),
+        ReservationRecord::of(&gate, b"no such").claim(1),
+    ] {
         assert_eq!(reply.await.unwrap(), RecordReply::Unknown);
     }
     assert!(settle(&gate, b"short", 0).await.is_none());
     assert_eq!(used(&gate).await, [7]);
     assert!(reserve(&gate, b"longer", 7, Duration::from_secs(5)).await);
-    assert_eq!(gate.record(b"longer").extend(LIFE).await.unwrap(), RecordReply::Done);
-    let FoundReservation::Open(_, left) = gate.record(b"longer").read().await.unwrap() else {
+    assert_eq!(
+        ReservationRecord::of(&gate, b"longer").extend(LIFE).await.unwrap(),
+        RecordReply::Done
+    );
+    let FoundReservation::Open(_, left) =
+        ReservationRecord::of(&gate, b"longer").read().await.unwrap()
+    else {
         panic!()
     };
     assert!(left > Duration::from_secs(6), "{left:?}");
-    // A claim remembers its owner until the record would have ended, and no longer.
-    assert_eq!(gate.record(b"longer").claim(1).await.unwrap(), RecordReply::Done);
+    // A claim remembers who has it until the record would have ended, and no longer.
+    assert_eq!(ReservationRecord::of(&gate, b"longer").claim(1).await.unwrap(), RecordReply::Done);
     let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}?reserved"]);
     assert_eq!(keys.len(), 1);
     assert!(!keys[0].contains("longer"), "{keys:?}");
@@ -124,7 +139,10 @@ async fn a_store_that_lost_its_data_knows_no_reservation() {
     let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
     assert!(reserve(&gate, b"a", 7, LIFE).await);
     server.run::<()>(&["FLUSHALL"]);
-    assert!(matches!(gate.record(b"a").read().await.unwrap(), FoundReservation::Unknown));
+    assert!(matches!(
+        ReservationRecord::of(&gate, b"a").read().await.unwrap(),
+        FoundReservation::Unknown
+    ));
     assert!(settle(&gate, b"a", 0).await.is_none());
 }
 

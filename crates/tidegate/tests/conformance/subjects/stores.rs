@@ -169,7 +169,7 @@ impl ByTime for SharedReplay {
 
 fn by_time(url: &str, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime>> {
     let (policy, settings) = (Policy::new(rules).unwrap(), settings_of_ones_own(url));
-    SharedGate::fits(&policy, &settings).ok()?;
+    settings.fits(&policy).ok()?;
     let _inside = RUNTIME.enter();
     let replay = SharedReplay::new(policy, settings).unwrap();
     RUNTIME.block_on(replay.gate().store().connected()).unwrap();
