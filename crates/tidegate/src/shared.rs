@@ -3,41 +3,39 @@
 mod amend;
 mod answers;
 mod bans;
+mod build;
 mod counts;
 mod error;
-mod hold;
-mod look;
 mod nodes;
-mod plans;
 mod record;
 mod replay;
 mod settle;
 mod validate;
 mod waiting;
 
-use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::Timestamp;
 
 use crate::answer::Answer;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::SystemClock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::key::Seed;
-use crate::layers::{
-    AcrossSlots, DenialMemory, Handles, LayerParts, Leases, Local, Share, Tower, UntilDropped,
-    tower_over,
-};
-use crate::request::{Origin, Request};
-use crate::rules::Policy;
+use crate::inline_list::InlineList;
+use crate::layers::{AcrossSlots, Leases, Local, Share, Tower, UntilDropped};
+use crate::request::{Descriptor, Origin, Request};
+use crate::rules::{Policy, PolicyRule};
 use crate::settings::StoreSettings;
 use crate::store::memory::{Generation, Newest};
-use crate::store::redis::{Client, RedisStore};
-use crate::store::{Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, StepArgs, Store, StoreEvent, Verb};
+use crate::step::keep_limited;
+use crate::store::redis::{Client, RedisStore, key_of};
+use crate::store::{
+    GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb,
+};
+use build::Begin;
 use counts::Undecided;
 pub use error::SharedGateError;
-use nodes::{Warned, on_nodes};
+use nodes::Warned;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 
@@ -138,16 +136,8 @@ impl SharedGate {
             report: client.reporter(),
         };
         let store = |generation: &_| RedisStore::new(Arc::clone(generation), client, host.clone());
-        Ok(Self::build(setup, host.clone(), store, begin))
+        Ok(begin.gate(setup, host.clone(), store))
     }
-}
-
-/// The choices of a gate over a store.
-struct Begin {
-    share: Share,
-    key_prefix: String,
-    remembers_denials: bool,
-    report: OnEvent,
 }
 
 impl<S: Store> SharedGate<S> {
@@ -173,49 +163,7 @@ impl<S: Store> SharedGate<S> {
         };
         store.fits(setup.policy()).map_err(SharedGateError::Policy)?;
         begin.share.check(setup.policy()).map_err(SharedGateError::Policy)?;
-        Ok(Self::build(setup, store.host().clone(), |generation| store.under(generation), begin))
-    }
-
-    fn build(
-        setup: Setup,
-        host: Host,
-        store: impl FnOnce(&Arc<Generation>) -> S,
-        begin: Begin,
-    ) -> Self {
-        let Begin { share, key_prefix, remembers_denials, report } = begin;
-        let nodes = share.nodes();
-        let (policy, parts) = setup.apart();
-        let local = Arc::new(Local::new(policy, share, host.clone()));
-        let generation = local.memory.newest().share();
-        let store = store(&generation);
-        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
-        let denials = remembers_denials.then(|| Arc::new(DenialMemory::new()));
-        let units_back = on_units_back(&queues, &seed, denials.as_ref(), host);
-        let undecided = Arc::<Undecided>::default();
-        let counts = Arc::clone(&undecided);
-        let on_denied = Arc::new(move || {
-            counts.denied_again.fetch_add(1, Relaxed);
-        });
-        let warned = Arc::new(Warned::new(Arc::clone(&report)));
-        let handles = Handles { on_units_back: Arc::clone(&units_back), report };
-        let parts = LayerParts { local: Arc::clone(&local), denials, on_denied, nodes, handles };
-        let tower = tower_over(store.clone(), &generation, parts);
-        let in_force = InForce { generation, tower };
-        warned.warn(&local);
-        let nodes = on_nodes(&local, &warned, in_force.leases().nodes());
-        store.attach(Hooks { units_back, nodes });
-        Self {
-            front: Frontend::of(parts, &local.memory, None),
-            store,
-            key_prefix,
-            queues,
-            seed,
-            _until_dropped: in_force.leases().until_dropped(),
-            newest: Newest::new(in_force),
-            local,
-            warned,
-            undecided,
-        }
+        Ok(begin.gate(setup, store.host().clone(), |generation| store.under(generation)))
     }
 
     /// Returns the policy that is in force on this node.
@@ -265,11 +213,56 @@ impl<S: Store> SharedGate<S> {
     async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
         let (asks, origin) = (self.asks(&in_force, request), request.origin());
-        let answer = match self.banned(&in_force, &asks, origin).await {
+        let answer = match bans::banned(self, &in_force, &asks, origin).await {
             Some(answer) => answer,
             None => self.decide_now(&in_force, &asks, origin).await,
         };
         self.conclude(request, answer)
+    }
+
+    /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing. While the store is
+    /// unavailable a rule that is open limits nothing.
+    ///
+    /// ```no_run
+    /// use tidegate::SharedGate;
+    ///
+    /// /// How many requests of one unit would be admitted now; `None` if no rule limits them.
+    /// async fn left(gate: &SharedGate, user: &str) -> Option<u64> {
+    ///     gate.peek(&[("user", user)]).await.remaining()
+    /// }
+    /// ```
+    #[must_use]
+    pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
+        self.peek_request(&request.into()).await
+    }
+
+    /// Looks; compiled once, for any form of a request.
+    async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
+        let in_force = self.newest();
+        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let answer = match bans::banned(self, &in_force, &asks, origin).await {
+            Some(answer) => answer,
+            None => {
+                let look = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
+                self.answer(&in_force, &asks, in_force.tower.step(&asks, look).await)
+            }
+        };
+        answer.refused_without_rule(request)
+    }
+
+    /// Returns the counts of requests to the store, by outcome, and of the nodes that share it.
+    ///
+    /// ```no_run
+    /// # fn example(gate: &tidegate::SharedGate) {
+    /// let counts = gate.counts();
+    /// println!("{} nodes, {} decisions without the store", counts.nodes, counts.degraded());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn counts(&self) -> StoreCounts {
+        let in_force = self.newest();
+        let counts = self.undecided.read(in_force.leases(), self.store.counts());
+        StoreCounts { nodes: self.local.share().nodes(), ..counts }
     }
 
     /// Returns the store in force without its layers, and the limiters of a request.
@@ -291,6 +284,56 @@ impl<S: Store> SharedGate<S> {
     #[cfg(feature = "tower")]
     pub(crate) fn host(&self) -> &Host {
         self.store.host()
+    }
+
+    /// Returns the limiters of a request, in the order of the rules, each once.
+    fn asks(&self, in_force: &InForce<S>, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let mut asks = self.all_asks(in_force, request);
+        keep_limited(&mut asks);
+        asks
+    }
+
+    /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
+    fn all_asks(&self, in_force: &InForce<S>, request: &Request<'_>) -> InlineList<KeyAsk> {
+        let may_have_others = |number: usize| {
+            let rule = in_force.generation.policy.rules().get(number);
+            let lineage = in_force.generation.lineage(number);
+            rule.is_some_and(|rule| self.front.plans.has_any(lineage, rule))
+        };
+        self.resolve(in_force, request, may_have_others)
+    }
+
+    /// Resolves a request; an unlimited rule is left out unless it `may_have_others` than its own values.
+    fn resolve(
+        &self,
+        in_force: &InForce<S>,
+        request: &Request<'_>,
+        may_have_others: impl Fn(usize) -> bool,
+    ) -> InlineList<KeyAsk> {
+        let (policy, prefix) = (&in_force.generation.policy, &self.key_prefix);
+        let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
+        let lineage = |number| in_force.generation.lineage(number);
+        let mut asks = InlineList::new();
+        self.front.resolve(policy, lineage, request, key, may_have_others, &mut asks);
+        asks
+    }
+
+    /// Makes the answer to a request, and counts it if it was decided without the store.
+    fn answer(
+        &self,
+        in_force: &InForce<S>,
+        asks: &[KeyAsk],
+        replied: Result<StepReply, GaveUp>,
+    ) -> Answer<'_> {
+        let reply = replied
+            .unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()));
+        self.counted(in_force.answer(asks, reply))
+    }
+
+    /// Counts an answer if it was decided without the store.
+    fn counted<'g>(&self, answer: Answer<'g>) -> Answer<'g> {
+        self.undecided.count(&answer);
+        answer
     }
 
     /// Decides and takes. A request that `is_queued` is decided by the store alone, or without it.
@@ -319,28 +362,8 @@ impl<S: Store> SharedGate<S> {
     /// Counts the refusals of a decision and notifies the observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         let answer = answer.refused_without_rule(request);
-        self.count_refusals(request, &answer);
+        bans::count_refusals(self, request, &answer);
         self.front.observers.notify(request, &answer);
         answer
     }
-}
-
-/// Returns the callback for limiters that got units back. It forgets the store's denials of them, and wakes the first
-/// waiter of each.
-fn on_units_back(
-    queues: &Arc<GateQueues>,
-    seed: &Seed,
-    denials: Option<&Arc<DenialMemory>>,
-    clock: Host,
-) -> OnUnitsBack {
-    let (queues, seed) = (Arc::clone(queues), seed.clone());
-    let denials = denials.map(Arc::clone);
-    Arc::new(move |asks: &[KeyAsk]| {
-        for ask in asks {
-            if let Some(denials) = &denials {
-                denials.forget(from_ref(ask), clock.now());
-            }
-            queues.wake(&GateQueue::new(ask.lineage, seed.of(&ask.fingerprint)));
-        }
-    })
 }

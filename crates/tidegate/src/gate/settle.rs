@@ -1,14 +1,62 @@
-//! Verbs after a decision: units come back or are taken later, permits last longer, limiters are reset.
+//! A cost that is settled after the decision: units come back or are taken later, permits last longer, limiters are reset.
+
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal is an answer as any other, and needs no memory"
+)]
 
 use super::{Gate, Stepped};
 use crate::answer::Answer;
 use crate::clock::Clock;
-use crate::frontend::{Settling, Taken};
+use crate::frontend::{Charge, Settling, Taken};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::Step;
 
 impl<C: Clock> Gate<C> {
+    /// Decides a request like [`Gate::check`], and holds its cost until it is known whether it counts.
+    ///
+    /// The cost is taken before the work starts, so that no more work can run at the same time than the limit still
+    /// admits.
+    ///
+    /// A request that may wait is held by [`Charge::of`], with the answer of [`Gate::acquire`].
+    ///
+    /// For a limiter by itself use [`Limiter::reserve`](crate::Limiter::reserve), and settle it with 0 if nothing is
+    /// to count.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Gate, Policy, RuleSpec, Spec};
+    ///
+    /// // Only failed logins count.
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(900));
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("logins", spec).key(["user"])])?);
+    /// let login = |is_right: bool| match gate.hold(&[("user", "ada")]) {
+    ///     Ok(charge) if is_right => {
+    ///         charge.release();
+    ///         "welcome"
+    ///     }
+    ///     Ok(charge) => {
+    ///         charge.keep();
+    ///         "wrong password"
+    ///     }
+    ///     Err(_) => "too many failed logins",
+    /// };
+    /// let told = [true, true, false, true].map(login);
+    /// assert_eq!(told, ["welcome", "welcome", "wrong password", "too many failed logins"]);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the answer that refuses; nothing is taken.
+    pub fn hold<'a>(
+        &'a self,
+        request: impl Into<Request<'a>>,
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
+        let request = request.into().reserving();
+        Charge::of(self, request, self.check(request))
+    }
+
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
     /// limiters' values after that.
     pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
@@ -126,5 +174,23 @@ impl<C: Clock> Gate<C> {
         });
         self.wake(&asks);
         asks.len()
+    }
+}
+
+impl<C: Clock> Charge<'_, Gate<C>> {
+    /// Gives the whole cost back, in one atomic step, down to nothing used at most.
+    pub fn release(self) {
+        self.settle(0);
+    }
+
+    /// Makes the permits of the charge last their lives from now: see [`Gate::renew`].
+    #[must_use]
+    pub fn renew(&self) -> bool {
+        self.gate.renew(self.request, &Taken::from(&self.answer))
+    }
+
+    /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].
+    pub fn settle(self, actual: u64) {
+        let _ = self.gate.settle(self.request, &Taken::from(&self.answer), &[actual]);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 
 use self::renewed::Last;
-use super::{Gate, Stepped};
+use super::{Gate, Stepped, early};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
@@ -26,6 +26,12 @@ impl<C: Clock> Gate<C> {
         let asks = self.all_asks(&self.memory.newest(), request);
         let queues = asks.iter().map(queue_of);
         queues.map(|queue| self.queues.len(&queue)).sum()
+    }
+
+    /// Wakes the requests that wait for a limiter of this request, because its plan has changed. Without this call
+    /// they ask again only when their current wait is over. Other requests need no call.
+    pub fn plan_changed<'r>(&self, request: impl Into<Request<'r>>) {
+        self.wake(&self.all_asks(&self.memory.newest(), &request.into()));
     }
 
     /// Decides a request as [`Gate::acquire`] does if that needs no waiting in a queue. Returns `None`, and takes and
@@ -66,7 +72,7 @@ impl<C: Clock> Gate<C> {
         let (generation, (asks, once, early)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
             let once = self.once_for(generation, request, &asks, step);
-            let early = self.without_asking(generation, &asks, once, clock)?;
+            let early = early::without_asking(self, generation, &asks, once, clock)?;
             Ok((asks, once, early))
         });
         if let Some(done) = early {
@@ -106,8 +112,8 @@ impl<C: Clock> Gate<C> {
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
         let (generation, (asks, once, early)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
-            let once = self.once(generation, request, &asks);
-            let mut early = self.without_asking(generation, &asks, once, &self.clock)?;
+            let once = early::once(self, generation, request, &asks);
+            let mut early = early::without_asking(self, generation, &asks, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
             if early.is_none() && asks.iter().any(|ask| ask.report) {
                 early = Some(self.step_at(generation, &asks, once, &self.clock, Step::Ask)?);
@@ -235,7 +241,7 @@ impl<C: Clock> ToGate<'_, C> {
             }
             let asks = self.gate.asks(generation, &self.request);
             // The idempotency key depends on the values too.
-            let once = self.gate.once(generation, &self.request, &asks);
+            let once = early::once(self.gate, generation, &self.request, &asks);
             let early = ask(generation, &asks, once)?;
             Ok((asks, early))
         });

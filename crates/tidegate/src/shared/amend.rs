@@ -1,8 +1,8 @@
-//! Changes the policy of a gate while it decides in a store.
+//! Changes of a gate over a store while it decides: of its policy, and of the nodes.
 
 use super::{InForce, SharedGate};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
-use crate::store::{Layer, Store};
+use crate::store::{Layer, Store, StoreError};
 
 impl<S: Store> SharedGate<S> {
     /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
@@ -78,6 +78,18 @@ impl<S: Store> SharedGate<S> {
         values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
         self.change(|policy| policy.with_values((domain, rule), values.into()))
+    }
+
+    /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
+    /// leases, and removes this node from the list of those that share the store, so that the others' shares of each
+    /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
+    /// is about to end: the gate goes on deciding, and is never listed again.
+    ///
+    /// # Errors
+    /// The store did not reply.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        self.newest().tower.end().await;
+        self.store.leave().await
     }
 
     /// Puts in force the policy that `next` makes of the current one.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{InForce, SharedGate};
+use super::InForce;
 use crate::answer::{Answer, Rules};
 use crate::frontend;
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::Kept;
-use crate::store::{GaveUp, KeyAsk, Layer, StepReply, Store};
+use crate::store::{KeyAsk, Layer, StepReply, Store};
 
 impl<S: Store> InForce<S> {
     /// Makes the answer from the reply to a step.
@@ -39,19 +39,5 @@ impl<S: Store> InForce<S> {
     ) -> Answer<'g> {
         let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
         frontend::answer(rules, asks, done, standing)
-    }
-}
-
-impl<S: Store> SharedGate<S> {
-    /// Makes the answer to a request, and counts it if it was decided without the store.
-    pub(super) fn answer(
-        &self,
-        in_force: &InForce<S>,
-        asks: &[KeyAsk],
-        replied: Result<StepReply, GaveUp>,
-    ) -> Answer<'_> {
-        let reply = replied
-            .unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()));
-        self.counted(in_force.answer(asks, reply))
     }
 }

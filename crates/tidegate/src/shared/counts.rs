@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::SharedGate;
 use crate::answer::Answer;
-use crate::layers::Lost;
+use crate::layers::{Leases, Lost};
 use crate::store::{Store, StoreCounts};
 
 /// Requests that were not decided by a step in the store.
@@ -20,23 +19,24 @@ pub(super) struct Undecided {
     shed: AtomicU64,
 }
 
-impl<S: Store> SharedGate<S> {
-    /// Returns the counts of requests to the store, by outcome, and of the nodes that share it.
-    ///
-    /// ```no_run
-    /// # fn example(gate: &tidegate::SharedGate) {
-    /// let counts = gate.counts();
-    /// println!("{} nodes, {} decisions without the store", counts.nodes, counts.degraded());
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn counts(&self) -> StoreCounts {
-        let undecided = &self.undecided;
-        let in_force = self.newest();
-        let leases = in_force.leases();
+impl Undecided {
+    /// Counts an answer if it was decided without the store.
+    pub(super) fn count(&self, answer: &Answer<'_>) {
+        if !answer.is_degraded() {
+            return;
+        }
+        let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
+            (false, _) => &self.unavailable,
+            (true, false) => &self.local,
+            (true, true) => &self.shed,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// Adds these counts and those of leases to the counts of the store.
+    pub(super) fn read<S: Store>(&self, leases: &Leases<S>, of_store: StoreCounts) -> StoreCounts {
         let (leased, asked) = (leases.counts(), leases.calls());
         StoreCounts {
-            nodes: self.local.share().nodes(),
             leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,
             leased_returned: asked.returned.load(Relaxed),
@@ -50,30 +50,11 @@ impl<S: Store> SharedGate<S> {
             leases_late: asked.late.load(Relaxed),
             leases_unanswered: asked.unanswered.load(Relaxed),
             shares_renewed: asked.renewed.load(Relaxed),
-            denied_again: undecided.denied_again.load(Relaxed),
-            unavailable: undecided.unavailable.load(Relaxed),
-            local: undecided.local.load(Relaxed),
-            shed: undecided.shed.load(Relaxed),
-            ..self.store.counts()
+            denied_again: self.denied_again.load(Relaxed),
+            unavailable: self.unavailable.load(Relaxed),
+            local: self.local.load(Relaxed),
+            shed: self.shed.load(Relaxed),
+            ..of_store
         }
-    }
-
-    /// Counts an answer of the store if a rule was open because the store has no memory.
-    pub(super) fn counted<'g>(&self, answer: Answer<'g>) -> Answer<'g> {
-        if answer.is_degraded() {
-            self.count_degraded(&answer);
-        }
-        answer
-    }
-
-    /// Counts an answer that was decided without the store.
-    pub(super) fn count_degraded(&self, answer: &Answer<'_>) {
-        let Undecided { unavailable, local, shed, .. } = &*self.undecided;
-        let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
-            (false, _) => unavailable,
-            (true, false) => local,
-            (true, true) => shed,
-        };
-        counter.fetch_add(1, Relaxed);
     }
 }

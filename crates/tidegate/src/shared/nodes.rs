@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::SharedGate;
 use crate::layers::{Local, Share};
 use crate::step::Lineage;
-use crate::store::{Layer, OnEvent, Store, StoreError, StoreEvent};
+use crate::store::{OnEvent, StoreEvent};
 
 /// The rules for which it was reported already that some node has no share of a limit.
 pub(super) struct Warned {
@@ -59,18 +58,4 @@ pub(super) fn on_nodes(
         }
         warned.warn(&local);
     })
-}
-
-impl<S: Store> SharedGate<S> {
-    /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
-    /// leases, and removes this node from the list of those that share the store, so that the others' shares of each
-    /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
-    /// is about to end: the gate goes on deciding, and is never listed again.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub async fn leave(&self) -> Result<(), StoreError> {
-        self.newest().tower.end().await;
-        self.store.leave().await
-    }
 }

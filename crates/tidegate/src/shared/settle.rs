@@ -1,10 +1,11 @@
-//! Gives back, settles and resets over a store.
+//! A cost that is settled after the decision over a store: units come back or are taken later, permits last longer,
+//! limiters are reset.
 
 use tokio::time::Instant;
 
 use super::{InForce, SharedGate};
 use crate::answer::Answer;
-use crate::frontend::{Settling, Taken};
+use crate::frontend::{Charge, Settling, Taken};
 use crate::request::{Origin, Request};
 use crate::step::Values;
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb};
@@ -46,6 +47,35 @@ impl<S: Store> InForce<S> {
 }
 
 impl<S: Store> SharedGate<S> {
+    /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts,
+    /// like [`Gate::hold`](crate::Gate::hold). While the store is unavailable each rule decides by its own
+    /// [`OnStoreError`](crate::OnStoreError).
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate, StoreError};
+    ///
+    /// async fn log_in(gate: &SharedGate, request: &Request<'_>) -> Result<&'static str, StoreError> {
+    ///     let Ok(charge) = gate.hold(request).await else { return Ok("too many failed logins") };
+    ///     # let is_right = true;
+    ///     if is_right {
+    ///         charge.release().await?;
+    ///         return Ok("welcome");
+    ///     }
+    ///     charge.keep();
+    ///     Ok("wrong password")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub async fn hold<'a>(
+        &'a self,
+        request: impl Into<Request<'a>>,
+    ) -> Result<Charge<'a, Self>, Answer<'a>> {
+        let request = request.into().reserving();
+        Charge::of(self, request, self.check(request).await)
+    }
+
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
     /// values after that. In a cluster each slot is a step of its own. A rule with leases
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on the taken units and
@@ -165,10 +195,41 @@ impl<S: Store> SharedGate<S> {
     async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let in_force = self.newest();
         let asks = self.all_asks(&in_force, request);
-        self.lift_bans(&asks);
+        self.front.bans.lift(&asks, |ask| self.local.fingerprint(ask));
         let reset = StepArgs::new(Verb::Reset, Origin::default(), in_force.tower.host().deadline());
         in_force.tower.step(&asks, reset).await.map_err(|gave_up| gave_up.error)?;
         self.wake(&asks);
         Ok(asks.len())
+    }
+}
+
+impl<S: Store> Charge<'_, SharedGate<S>> {
+    /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each
+    /// slot.
+    ///
+    /// # Errors
+    /// The store did not reply. Whether anything was given back is known only if nothing was sent.
+    pub async fn release(self) -> Result<(), StoreError> {
+        self.settle(0).await
+    }
+
+    /// Makes the permits of the charge last their lives from now: see [`SharedGate::renew`].
+    ///
+    /// # Errors
+    /// The store did not reply; the permits may end when they would have.
+    pub async fn renew(&self) -> Result<bool, StoreError> {
+        self.gate.renew(self.request, &Taken::from(&self.answer)).await
+    }
+
+    /// Ends the charge with the actual cost of the work, for each descriptor: see [`SharedGate::settle`].
+    ///
+    /// # Errors
+    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
+        if self.answer.is_repeated() {
+            return Ok(());
+        }
+        let Self { gate, request, answer } = self;
+        gate.settle(request, &Taken::from(&answer), &[actual]).await.map(drop)
     }
 }

@@ -16,7 +16,7 @@ use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::{InForce, SharedGate};
+use super::{InForce, SharedGate, bans};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
@@ -116,7 +116,7 @@ impl<S: Store> SharedGate<S> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let (request, in_force) = (&request.into(), self.newest());
-        if !in_force.tower.decides_now() || self.has_bans() {
+        if !in_force.tower.decides_now() || !self.front.bans.is_empty() {
             return None;
         }
         let asks = self.asks(&in_force, request);
@@ -132,7 +132,7 @@ impl<S: Store> SharedGate<S> {
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
         let (asks, origin) = (self.asks(&in_force, request), request.origin());
-        if let Some(answer) = self.banned(&in_force, &asks, origin).await {
+        if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
             return answer;
         }
         let longest = request.longest_wait().into();

@@ -1,0 +1,88 @@
+//! Making a gate over a store: the layers, and what they are told.
+
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::counts::Undecided;
+use super::nodes::{Warned, on_nodes};
+use super::{InForce, SharedGate};
+use crate::clock::Clock;
+use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
+use crate::key::Seed;
+use crate::layers::{DenialMemory, Handles, LayerParts, Local, Share, tower_over};
+use crate::store::memory::{Generation, Newest};
+use crate::store::{Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, Store};
+
+/// The choices of a gate over a store.
+pub(super) struct Begin {
+    pub(super) share: Share,
+    pub(super) key_prefix: String,
+    pub(super) remembers_denials: bool,
+    pub(super) report: OnEvent,
+}
+
+impl Begin {
+    /// Makes the gate of a setup over a store.
+    pub(super) fn gate<S: Store>(
+        self,
+        setup: Setup,
+        host: Host,
+        store: impl FnOnce(&Arc<Generation>) -> S,
+    ) -> SharedGate<S> {
+        let Self { share, key_prefix, remembers_denials, report } = self;
+        let nodes = share.nodes();
+        let (policy, parts) = setup.apart();
+        let local = Arc::new(Local::new(policy, share, host.clone()));
+        let generation = local.memory.newest().share();
+        let store = store(&generation);
+        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
+        let denials = remembers_denials.then(|| Arc::new(DenialMemory::new()));
+        let units_back = on_units_back(&queues, &seed, denials.as_ref(), host);
+        let undecided = Arc::<Undecided>::default();
+        let counts = Arc::clone(&undecided);
+        let on_denied = Arc::new(move || {
+            counts.denied_again.fetch_add(1, Relaxed);
+        });
+        let warned = Arc::new(Warned::new(Arc::clone(&report)));
+        let handles = Handles { on_units_back: Arc::clone(&units_back), report };
+        let layers = LayerParts { local: Arc::clone(&local), denials, on_denied, nodes, handles };
+        let tower = tower_over(store.clone(), &generation, layers);
+        let in_force = InForce { generation, tower };
+        warned.warn(&local);
+        let nodes = on_nodes(&local, &warned, in_force.leases().nodes());
+        store.attach(Hooks { units_back, nodes });
+        SharedGate {
+            front: Frontend::of(parts, &local.memory, None),
+            store,
+            key_prefix,
+            queues,
+            seed,
+            _until_dropped: in_force.leases().until_dropped(),
+            newest: Newest::new(in_force),
+            local,
+            warned,
+            undecided,
+        }
+    }
+}
+
+/// Returns what is called with limiters that got units back: the store's denials of them are forgotten, and the first
+/// waiter of each is woken.
+fn on_units_back(
+    queues: &Arc<GateQueues>,
+    seed: &Seed,
+    denials: Option<&Arc<DenialMemory>>,
+    clock: Host,
+) -> OnUnitsBack {
+    let (queues, seed) = (Arc::clone(queues), seed.clone());
+    let denials = denials.map(Arc::clone);
+    Arc::new(move |asks: &[KeyAsk]| {
+        for ask in asks {
+            if let Some(denials) = &denials {
+                denials.forget(from_ref(ask), clock.now());
+            }
+            queues.wake(&GateQueue::new(ask.lineage, seed.of(&ask.fingerprint)));
+        }
+    })
+}
