@@ -53,6 +53,14 @@ pub struct Gate<C = SystemClock> {
 
 impl Gate {
     /// Creates a gate of a [`Policy`] or a [`Setup`], which reads the system's clock.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", "100/s")])?);
+    /// assert!(gate.admits(&[]));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
     pub fn new(setup: impl Into<Setup>) -> Self {
         Self::build(setup.into(), SystemClock::new())
@@ -93,12 +101,32 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The policy that is in force.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// assert_eq!(gate.policy().rules()[0].name(), "per-user");
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.memory.newest().policy)
     }
 
     /// Decides a request and, when every rule admits it, takes its cost from all of them.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert_eq!(gate.check(ada).remaining(), Some(1));
+    /// assert!(gate.check(ada).is_allowed());
+    /// let refused = gate.check(ada);
+    /// assert!(refused.retry_after().is_some_and(|wait| wait.as_secs() <= 1_800));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
@@ -106,6 +134,15 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Decides and takes like [`Gate::check`], but returns only whether the request is allowed, without values.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert_eq!([(); 3].map(|()| gate.admits(ada)), [true, true, false]);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     pub fn admits<'r>(&self, request: impl Into<Request<'r>>) -> bool {
         let request = &request.into();
@@ -440,6 +477,18 @@ fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.
 impl Gate<Timestamp> {
     /// Decides like [`Gate::check`] a request that came at `at`, as in a recorded trace.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Gate, Policy, RuleSpec, Timestamp};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("all", "1/s")])?;
+    /// let gate = Gate::with_clock(policy, Timestamp::EPOCH);
+    /// let recorded = [0, 1, 1_000].map(|ms| Timestamp::EPOCH.plus(Duration::from_millis(ms)));
+    /// let admitted = recorded.map(|at| gate.check_at(&[], at).is_allowed());
+    /// assert_eq!(admitted, [true, false, true]);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check_at<'r>(&self, request: impl Into<Request<'r>>, at: Timestamp) -> Answer<'_> {
         let request = &request.into();

@@ -54,6 +54,16 @@ pub struct Limiter<C = SystemClock> {
 impl Limiter {
     /// Creates a limiter that uses the system's clock, of a [`Spec`] or of a rate such as `"50/s"`.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
+    ///
+    /// let uploads = Limiter::new("50/s")?;
+    /// let exact = Limiter::new(Spec::new(AlgorithmKind::SlidingLog, 50, Duration::from_secs(1)))?;
+    /// assert!(uploads.admits(50) && exact.admits(50));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the error of a text that is no rate, or every invalid field of the spec.
     pub fn new(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
@@ -63,6 +73,18 @@ impl Limiter {
 
 impl<C: Clock> Limiter<C> {
     /// Creates a limiter that uses `clock`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Limiter, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::with_clock("1/s", clock.clone())?;
+    /// assert!(limiter.admits(1) && !limiter.admits(1));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(limiter.admits(1));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     ///
     /// # Errors
     /// Returns the error of a text that is no rate, or every invalid field of the spec.
@@ -80,6 +102,12 @@ impl<C: Clock> Limiter<C> {
 
     /// Takes `cost` units if they fit now. Faster than [`Limiter::check`], because it computes no
     /// other value of a decision.
+    ///
+    /// ```
+    /// let limiter = tidegate::Limiter::new("2/h")?;
+    /// assert_eq!([(); 3].map(|()| limiter.admits(1)), [true, true, false]);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
@@ -118,12 +146,27 @@ impl<C: Clock> Limiter<C> {
 
     /// Gives `units` back, at most as many as are used; returns the state of the limiter afterwards
     /// as a decision.
+    ///
+    /// ```
+    /// let limiter = tidegate::Limiter::new("2/h")?;
+    /// assert!(limiter.admits(2));
+    /// assert_eq!(limiter.refund(1).remaining, 1);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn refund(&self, units: u64) -> Decision {
         self.call(units).step(Step::Refund).decision
     }
 
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens
     /// ([`Spec::initial`](crate::Spec::initial)) is full.
+    ///
+    /// ```
+    /// let limiter = tidegate::Limiter::new("2/h")?;
+    /// assert!(limiter.admits(2) && !limiter.admits(1));
+    /// limiter.reset();
+    /// assert!(limiter.admits(2));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn reset(&self) {
         self.cell.step(0, Step::Reset { remembers: true }, self.reading());
         self.queues.wake(&());

@@ -20,14 +20,14 @@ use tidegate_core::Timestamp;
 use crate::answer::Answer;
 use crate::clock::SystemClock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
-use crate::key::Seed;
 use crate::inline_list::InlineList;
+use crate::key::Seed;
 use crate::layers::{AcrossSlots, Leases, Local, Share, Tower, UntilDropped};
 use crate::request::{Descriptor, Origin, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::settings::StoreSettings;
-use crate::store::memory::{Generation, Newest};
 use crate::step::keep_limited;
+use crate::store::memory::{Generation, Newest};
 use crate::store::redis::{Client, RedisStore, key_of};
 use crate::store::{
     GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb,
@@ -112,6 +112,17 @@ impl SharedGate {
     /// Creates a gate of a [`Policy`] or a [`Setup`] over the store of `settings`, and starts to connect in the
     /// background. `observer` is notified of each outage of the store, not of each request.
     ///
+    /// ```no_run
+    /// use tidegate::{Policy, RuleSpec, SharedGate, StoreSettings};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "100/s").key(["user"])])?;
+    /// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
+    /// let gate = SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
     /// certificates cannot be read.
@@ -147,6 +158,15 @@ impl<S: Store> SharedGate<S> {
     /// Each limiter's key in the store is made of the domain, the name and the key of its rule. The gate is the only
     /// node until the store says [how many](crate::store::Hooks::nodes) there are.
     ///
+    /// ```no_run
+    /// use tidegate::store::Store;
+    /// use tidegate::{Policy, SharedGate, SharedGateError};
+    ///
+    /// fn gate<S: Store>(policy: Policy, store: S) -> Result<SharedGate<S>, SharedGateError> {
+    ///     SharedGate::over(policy, store, |event| eprintln!("{event}"))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// The rules cannot be kept in this store, or no share can be made of a rule's limit.
     pub fn over(
@@ -167,6 +187,12 @@ impl<S: Store> SharedGate<S> {
     }
 
     /// Returns the policy that is in force on this node.
+    ///
+    /// ```no_run
+    /// # fn example(gate: &tidegate::SharedGate) {
+    /// gate.policy().rules().iter().for_each(|rule| println!("{}", rule.name()));
+    /// # }
+    /// ```
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.newest.read().generation.policy)

@@ -59,6 +59,17 @@ impl<C: Clock> Gate<C> {
 
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
     /// limiters' values after that.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert!(gate.admits(ada) && gate.admits(ada));
+    /// assert_eq!(gate.refund(ada).remaining(), Some(1));
+    /// assert!(gate.admits(ada));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         self.give_back(&request.into()).answer()
     }
@@ -160,6 +171,17 @@ impl<C: Clock> Gate<C> {
     /// Resets every limiter of the request, in one atomic step, and lifts the bans of their keys; returns the number
     /// of limiters. Nothing counts as used then: a bucket that begins with fewer tokens
     /// ([`Spec::initial`](crate::Spec::initial)) is full.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert!(gate.admits(ada) && gate.admits(ada) && !gate.admits(ada));
+    /// assert_eq!(gate.reset(ada), 1);
+    /// assert_eq!(gate.peek(ada).remaining(), Some(2));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         self.forget(&request.into())
     }

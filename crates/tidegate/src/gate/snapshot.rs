@@ -92,6 +92,17 @@ impl<C: Clock> Gate<C> {
     /// its key is treated like any other key without room. Answers to requests with an id are remembered as long as the
     /// values of their rules are the same and the program is of the same version.
     ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("all", "100/h")])?;
+    /// let mut file = Vec::new();
+    /// Gate::new(policy.clone()).write_snapshot(&mut file)?;
+    /// let (gate, loaded) = Gate::new(policy).with_snapshot(&file[..])?;
+    /// assert!(gate.admits(&[]) && loaded.limiters == 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns an error if the snapshot is damaged, incomplete or of another version, and if this gate has limiters
     /// already. Even for damaged bytes, memory is taken only as far as there are bytes. The gate is dropped on an

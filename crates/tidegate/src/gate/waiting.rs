@@ -20,6 +20,15 @@ use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
     /// The number of waiters that would be admitted before this request.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert_eq!(gate.waiting(ada), 0);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         let request = &request.into();
@@ -30,6 +39,16 @@ impl<C: Clock> Gate<C> {
 
     /// Wakes the requests that wait for a limiter of this request, because its plan has changed. Without this call
     /// they ask again only when their current wait is over. Other requests need no call.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", "2/h").key(["user"])])?);
+    /// let ada = ("default", &[("user", "ada")]);
+    /// // After the function of `Setup::plans` returns another plan for ada:
+    /// gate.plan_changed(ada);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     pub fn plan_changed<'r>(&self, request: impl Into<Request<'r>>) {
         self.wake(&self.all_asks(&self.memory.newest(), &request.into()));
     }

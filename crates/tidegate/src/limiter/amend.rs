@@ -54,6 +54,16 @@ impl<C: Clock> KeyedLimiter<C> {
     /// If keys have plans ([`KeyedLimiter::with_plans`]), this changes the rule of keys without a
     /// plan, each when it is used next; the bounds on memory stay.
     ///
+    /// ```
+    /// use tidegate::{KeyedLimiter, Spec};
+    ///
+    /// let limiter = KeyedLimiter::new(Spec::per_hour(10))?;
+    /// assert!(limiter.admits("ada", 8));
+    /// limiter.amend(Spec::per_hour(20))?;
+    /// assert_eq!(limiter.peek("ada", 1).remaining, 12);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns every invalid field of the spec, or a `max_memory` that is too small for the
     /// existing limiters; the old rule stays in force, and nothing is lost.

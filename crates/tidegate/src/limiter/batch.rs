@@ -15,6 +15,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// This is faster than separate calls if the limiters are not in the processor's caches: the
     /// memory of up to 16 keys is prefetched, and then they are decided. A limiter with plans decides its keys one by
     /// one, without prefetching.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// let admitted = limiter.check_many(&["ada", "ada", "bob", "ada"]);
+    /// assert_eq!(admitted, [true, true, true, false]);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use = "the result says which requests were refused"]
     pub fn check_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         if self.plans.is_some() {

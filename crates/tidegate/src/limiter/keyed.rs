@@ -78,6 +78,12 @@ impl KeyedLimiter {
     /// Creates limiters that use the system's clock, of a [`Spec`] or of a rate such as `"50/s"`; at most a million, more
     /// keys share one limiter.
     ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// assert!(limiter.admits("ada", 2) && limiter.admits(42, 2));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the error of a text that is no rate, or every invalid field of the spec.
     pub fn new(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
@@ -87,6 +93,18 @@ impl KeyedLimiter {
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Creates limiters that use `clock`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{KeyedLimiter, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = KeyedLimiter::with_clock("1/s", clock.clone())?;
+    /// assert!(limiter.admits("ada", 1) && !limiter.admits("ada", 1));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(limiter.admits("ada", 1));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     ///
     /// # Errors
     /// Returns the error of a text that is no rate, or every invalid field of the spec.
@@ -112,6 +130,15 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Sets another cap and drops all limiters. Values outside 1 to 10^9 are clamped.
+    ///
+    /// ```
+    /// use tidegate::{KeyedLimiter, OnFull};
+    ///
+    /// let limiter = KeyedLimiter::new("2/h")?.with_max_keys(1, OnFull::Refuse);
+    /// assert!(limiter.admits("ada", 1));
+    /// assert!(!limiter.admits("bob", 1), "there is no room for another key");
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn with_max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
         self.caps = self.caps.max_keys(max_keys, on_full);
@@ -127,6 +154,13 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Takes `cost` units of the key's limiter if they fit now. Faster than
     /// [`KeyedLimiter::check`], because it computes no other value of a decision.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// let admitted = ["ada", "ada", "ada", "bob"].map(|user| limiter.admits(user, 1));
+    /// assert_eq!(admitted, [true, true, false, true]);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the result is looked at"]
     #[inline]
     pub fn admits<'r>(&self, key: impl ByKey<'r>, cost: u64) -> bool {
@@ -136,6 +170,13 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Takes `cost` units of the key's limiter if they fit now and no caller waits for them, and
     /// returns the decision. An unlimited key returns the largest possible values.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// assert_eq!(limiter.check("ada", 1).remaining, 1);
+    /// assert!(limiter.check("ada", 2).retry_after().is_some());
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
         self.one(&key, cost, Step::Ask).decision
@@ -155,6 +196,13 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Gives `units` back to the key's limiter, at most as many as are used.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// assert!(limiter.admits("ada", 2));
+    /// assert_eq!(limiter.refund("ada", 1).remaining, 1);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn refund<'r>(&self, key: impl ByKey<'r>, units: u64) -> Decision {
         self.one(&key, units, Step::Refund).decision
     }
@@ -187,6 +235,13 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// The number of limiters.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// assert!(limiter.admits("ada", 1) && limiter.admits("bob", 1));
+    /// assert_eq!(limiter.keys(), 2);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn keys(&self) -> usize {
         self.limiters.keys()

@@ -175,6 +175,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Wakes the waiters of the key after its plan has changed. Without this call they try again
     /// only at the time that was computed under the old plan. Callers that do not wait need no call
     /// of it.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// // After the function of `with_plans` returns another plan for ada:
+    /// limiter.plan_changed("ada");
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn plan_changed(&self, key: impl Key) {
         self.queues.wake(&self.seed.of(&key));
     }

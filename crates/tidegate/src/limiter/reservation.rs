@@ -96,8 +96,16 @@ impl<C: Clock> Limiter<C> {
     /// Ends a reservation with the actual cost: gives surplus units back, as far as they still count, or takes missing
     /// ones, even into debt. Returns the state of the limiter afterwards as a decision.
     ///
-    /// Units that were taken in a window that has passed do not come back to the window of today. A bucket gives back
-    /// the units that cannot have drained since, and as many as it held all the time.
+    /// Units that were taken in a window that has passed do not come back to the window of today. A bucket gives back what
+    /// can not have drained since, and as much as it held all the time.
+    ///
+    /// ```
+    /// let tokens = tidegate::Limiter::new("1000/h")?;
+    /// if let Ok(reservation) = tokens.reserve(300) {
+    ///     assert_eq!(tokens.settle(reservation, 450).remaining, 550);
+    /// }
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
         self.call(reservation.units).step(reservation.end(actual)).decision
     }
@@ -135,6 +143,15 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Takes `units` of the key's limiter for work whose cost is known only afterwards: see
     /// [`Limiter::reserve`].
     ///
+    /// ```
+    /// let tokens = tidegate::KeyedLimiter::new("1000/h")?;
+    /// if let Ok(reservation) = tokens.reserve("ada", 300) {
+    ///     tokens.settle("ada", reservation, 120);
+    /// }
+    /// assert_eq!(tokens.peek("ada", 1).remaining, 880);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns the decision that refuses, with its `retry_after`; nothing is taken.
     pub fn reserve<'r>(&self, key: impl ByKey<'r>, units: u64) -> Result<Reservation, Decision> {
@@ -143,6 +160,14 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Ends a reservation of the same key with the actual cost: see [`Limiter::settle`]. Units of
     /// the overflow limiter are settled there.
+    ///
+    /// ```
+    /// let tokens = tidegate::KeyedLimiter::new("1000/h")?;
+    /// if let Ok(reservation) = tokens.reserve("ada", 300) {
+    ///     assert_eq!(tokens.settle("ada", reservation, 450).remaining, 550);
+    /// }
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn settle<'r>(
         &self,
         key: impl ByKey<'r>,
@@ -158,6 +183,19 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Makes the permit of a reservation of the same key last W from now: see [`Limiter::renew`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Spec};
+    ///
+    /// let life = Duration::from_secs(30);
+    /// let exports = KeyedLimiter::new(Spec::new(AlgorithmKind::Concurrency, 5, life))?;
+    /// if let Ok(permit) = exports.reserve("acme", 1) {
+    ///     assert!(exports.renew("acme", &permit));
+    ///     exports.settle("acme", permit, 0);
+    /// }
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn renew<'r>(&self, key: impl ByKey<'r>, reservation: &Reservation) -> bool {
         let renew = Step::Renew { token: reservation.token };

@@ -13,6 +13,12 @@ use crate::rules::OnExcess;
 
 impl<C: Clock> Limiter<C> {
     /// The number of waiters.
+    ///
+    /// ```
+    /// let limiter = tidegate::Limiter::new("2/h")?;
+    /// assert_eq!(limiter.waiting(), 0);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues.len(&())
@@ -21,6 +27,12 @@ impl<C: Clock> Limiter<C> {
 
 impl<C: Clock> KeyedLimiter<C> {
     /// The number of waiters for the key's limiter.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// assert_eq!(limiter.waiting("ada"), 0);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     #[must_use]
     pub fn waiting(&self, key: impl Key) -> usize {
         self.queues.len(&self.seed.of(&key))
@@ -111,6 +123,18 @@ impl<C: Timer> KeyedLimiter<C> {
     /// The plan is looked up again for each attempt; see [`KeyedLimiter::plan_changed`]. A rule
     /// that the call supplies holds for the whole wait.
     ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tidegate::{KeyedLimiter, OnExcess, Timer};
+    ///
+    /// async fn work(limiter: &KeyedLimiter<impl Timer>) {
+    ///     let wait = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 10 };
+    ///     if limiter.acquire("ada", 1, wait).await.is_allowed() {
+    ///         // The work goes here.
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Panics
     /// Panics as [`Limiter::acquire`] does.
     pub async fn acquire<'a>(
@@ -128,6 +152,16 @@ impl<C: Timer> KeyedLimiter<C> {
 
 impl<C: Park> KeyedLimiter<C> {
     /// Does what [`KeyedLimiter::acquire`] does, but blocks the thread.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::KeyedLimiter;
+    ///
+    /// let limiter = KeyedLimiter::new("1000/s")?;
+    /// assert!(limiter.acquire_blocking("ada", 1_000, Duration::ZERO).is_allowed());
+    /// assert!(limiter.acquire_blocking("ada", 1, Duration::from_secs(1)).is_allowed());
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
     pub fn acquire_blocking<'a>(
         &'a self,
         key: impl ByKey<'a>,

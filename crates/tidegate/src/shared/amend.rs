@@ -85,6 +85,13 @@ impl<S: Store> SharedGate<S> {
     /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
     /// is about to end: the gate goes on deciding, and is never listed again.
     ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> Result<(), tidegate::StoreError> {
+    /// // The process is about to end.
+    /// gate.leave().await
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The store did not reply.
     pub async fn leave(&self) -> Result<(), StoreError> {

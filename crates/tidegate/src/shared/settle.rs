@@ -81,6 +81,14 @@ impl<S: Store> SharedGate<S> {
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on the taken units and
     /// nothing says when they were taken: it is [late](crate::Settled::Late).
     ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> Result<(), tidegate::StoreError> {
+    /// let answer = gate.refund(&[("user", "ada")]).await?;
+    /// println!("{:?} units are left", answer.remaining());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The store did not reply. The units may have been given back, unless nothing was sent.
     pub async fn refund<'r>(
@@ -124,6 +132,15 @@ impl<S: Store> SharedGate<S> {
 
     /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:
     /// see [`Gate::renew`](crate::Gate::renew). In a cluster each slot is a step of its own.
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate, StoreError, Taken};
+    ///
+    /// /// Returns whether the work may go on.
+    /// async fn go_on(gate: &SharedGate, request: &Request<'_>, taken: &Taken) -> Result<bool, StoreError> {
+    ///     gate.renew(request, taken).await
+    /// }
+    /// ```
     ///
     /// # Errors
     /// The store did not reply; the permits may end when they would have.
@@ -184,6 +201,14 @@ impl<S: Store> SharedGate<S> {
     /// Resets every limiter of the request, in one atomic step, or in a cluster one for each slot, and returns
     /// their number. Nothing counts as used then: a bucket that begins with fewer tokens is full. Bans of their keys
     /// in this process are lifted first. Remembered answers stay: see [`Request::with_id`].
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> Result<(), tidegate::StoreError> {
+    /// let limiters = gate.reset(&[("user", "ada")]).await?;
+    /// println!("{limiters} limiters are fresh");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The store did not reply. The limiters may have been reset, unless nothing was sent.

@@ -35,7 +35,13 @@ impl Wake for Bell {
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Returns how many requests in this process wait in front of it.
+    /// Returns how many requests in this process wait in front of this one.
+    ///
+    /// ```no_run
+    /// # fn example(gate: &tidegate::SharedGate) {
+    /// println!("{} requests wait", gate.waiting(&[("user", "ada")]));
+    /// # }
+    /// ```
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
         let (request, in_force) = (&request.into(), self.newest());
