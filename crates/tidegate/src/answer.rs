@@ -117,8 +117,8 @@ impl<'a> Matched<'a> {
         self.reply.variant
     }
 
-    /// The values that decided: those that the request supplied ([`RequestLimit`](crate::RequestLimit)), else the plan of the
-    /// key ([`Setup::plans`](crate::Setup::plans)), else the rule's own for the key
+    /// The values that decided: the values that the request supplied ([`RequestLimit`](crate::RequestLimit)), else the
+    /// plan of the key ([`Setup::plans`](crate::Setup::plans)), else the rule's own for the key
     /// ([`PolicyRule::variant`]), as last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
     pub fn values(&self) -> &'a Rule {

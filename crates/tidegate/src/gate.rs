@@ -153,7 +153,7 @@ impl<C: Clock> Gate<C> {
         self.decide(request, &self.clock, step).is_allowed()
     }
 
-    /// Returns what [`Gate::check`] would answer, and takes nothing.
+    /// Returns the answer that [`Gate::check`] would give, and takes nothing.
     ///
     /// ```
     /// use tidegate::{Gate, Policy, RuleSpec};
@@ -199,17 +199,17 @@ impl<C: Clock> Gate<C> {
     /// Replaces the policy at one instant: no decision mixes both policies, none is lost between them, and a request
     /// that several rules decide is charged to all of them or to none.
     ///
-    /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
+    /// Rules are matched by domain and name. Usage carries over, so no change is a credit or a reset:
     ///
     /// - A rule that is **unchanged** keeps its limiters.
-    /// - A rule with **other values** (its [`Spec`](crate::Spec), its overrides) first settles time under the old ones; then
-    ///   a higher limit adds the difference, and a lower one may leave debt: see
+    /// - A rule with **other values** (its [`Spec`](crate::Spec), its overrides) first settles time under the old
+    ///   values; then a higher limit adds the difference, and a lower one may leave debt: see
     ///   [`Limiter::amend`](crate::Limiter::amend). If overrides are added, removed or reordered, each limiter of the rule
     ///   gets its new values when it is next asked, and stores them next to its state from then on.
-    /// - Other fields (the mode, caps, what matches, whether a request may wait) apply from now on. A rule with
-    ///   another **key** has other limiters, which start fresh, and forgets the answers remembered for the old ones.
+    /// - Other fields (mode, caps, matching, waiting) apply from now on. A rule with another **key** gets new limiters,
+    ///   which start fresh, and forgets the answers remembered for its old limiters.
     /// - A rule that is **removed** stops deciding. Its limiters are kept until all of them are idle, so that adding
-    ///   the rule back gives nobody a fresh limit.
+    ///   the rule back gives no caller a fresh limit.
     /// - A rule that is **added** starts fresh.
     ///
     /// Plans ([`Setup::plans`](crate::Setup::plans)), bans, queues and answers remembered under an id belong to a rule by its domain
@@ -217,8 +217,8 @@ impl<C: Clock> Gate<C> {
     /// rule that was added since refuses it if its limiter has no units for it, because the request is not in that
     /// limiter's queue.
     ///
-    /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this call,
-    /// which returns when all are moved: its duration grows with the number of limiters of changed rules. Changes
+    /// The gate keeps deciding during the change. Limiters are moved one at a time, when they are next asked or by this
+    /// call, which returns when all are moved: its duration grows with the number of limiters of changed rules. Changes
     /// from several threads are applied one after another. They count at the time of the gate's clock, so a gate that
     /// decides at the times of a trace has a [`ManualClock`](crate::ManualClock) that is set to them.
     ///
@@ -257,10 +257,9 @@ impl<C: Clock> Gate<C> {
     /// instant: no decision mixes old and new values, none is lost between them, and a request that several rules decide is charged to all of them or to
     /// none.
     ///
-    /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: what it
-    /// matches, its mode, its caps on keys, how long it remembers answers. Its overrides stay too, and still change
-    /// the same fields of the values, now those of the new spec. Limiters
-    /// under an unlimited plan ([`Setup::plans`](crate::Setup::plans)) stay as they are.
+    /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: its
+    /// match, its mode, its caps on keys and its `dedupe` time. Its overrides stay too, and now change the same fields
+    /// of the new spec. Limiters under an unlimited plan ([`Setup::plans`](crate::Setup::plans)) stay as they are.
     ///
     /// Each answer reports the values that decided ([`Matched::values`](crate::Matched::values)). A request that is
     /// repeated under its id gets the remembered answer only while the values are still the same.

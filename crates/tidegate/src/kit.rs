@@ -134,7 +134,7 @@ pub async fn resets<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     assert_eq!(
         gate.peek(ADA).await.remaining(),
         Some(1),
-        "what was taken before a reset does not come back"
+        "units taken before a reset do not come back"
     );
 }
 

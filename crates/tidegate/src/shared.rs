@@ -246,7 +246,7 @@ impl<S: Store> SharedGate<S> {
         self.conclude(request, answer)
     }
 
-    /// Returns the answer of [`SharedGate::check`] as if nobody waited, and takes nothing. While the store is
+    /// Returns the answer of [`SharedGate::check`] as if no request waited, and takes nothing. While the store is
     /// unavailable a rule that is open limits nothing.
     ///
     /// ```no_run

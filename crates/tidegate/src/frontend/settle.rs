@@ -94,8 +94,8 @@ impl Taken {
         self.limiters.iter().any(|one| !one.is_elsewhere)
     }
 
-    /// Of `all` limiters of the request, with their actual costs, keeps those that took their cost and can settle
-    /// the difference. The overflow limiter gives nothing back.
+    /// Keeps the limiters of `all`, with their actual costs, that took their cost and can settle the difference. The
+    /// overflow limiter gives nothing back.
     fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
         let both = again(all, |(ask, _)| ask, &self.limiters, |one| one.known_by);
         let can_settle = |((ask, actual), one): &((Ask<K>, u64), &FromLimiter)| {

@@ -65,21 +65,21 @@ impl<C> Setup<C> {
     }
 
     /// Looks up the values of the named rule for each key with `plans`: the plan of the caller that a descriptor is
-    /// about, with any algorithm. `None` stands for the rule's own values, or those of its override. Under an
-    /// unlimited plan the rule does not decide, and what was used stays used.
+    /// about, with any algorithm. `None` stands for the rule's own values, or for the values of its override. Under an
+    /// unlimited plan the rule does not decide, and its limiters keep their usage.
     ///
     /// A second call replaces the lookup. The request is decided with its other rules in one atomic step, and every
-    /// verb uses the plan. A key whose plan changes keeps what it has used: the request that finds the change settles
-    /// time under the old values, and puts the new ones in force even if it is refused. A peek, or a cost of 0,
-    /// reports the decision under the new values and puts nothing in force. Values that a request supplies
-    /// ([`RequestLimit`](crate::RequestLimit)) go before those of the plan.
+    /// verb uses the plan. A key whose plan changes keeps its usage: the request that finds the change settles time
+    /// under the old values and puts the new values in force, even if it is refused. A peek, or a cost of 0, reports
+    /// the decision under the new values and puts nothing in force. Values that a request supplies
+    /// ([`RequestLimit`](crate::RequestLimit)) take precedence over the plan.
     ///
     /// `plans` is called for each request, once for each limiter of the rule; for a waiting request it is called
     /// again whenever its turn may have come. It should return the same plan for all descriptors with the same key.
     /// It must be quick and must not ask this gate: while requests wait, it runs with all queues locked.
     ///
     /// Over a store all nodes should look up the same values. If they differ, each call puts the values of its node in
-    /// force, and what was used stays used: a plan has no [revision](Policy::with_revision), unlike the values of the
+    /// force, and usage carries over: a plan has no [revision](Policy::with_revision), unlike the values of the
     /// rule itself. A request that waits keeps its plan until another policy is put in force. Values that no store can
     /// hold, such as a log whose string could exceed 512 MB, are refused as by a rule that is closed while the store is
     /// unavailable ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store is unavailable, a rule that
@@ -173,8 +173,8 @@ impl<C> Setup<C> {
 
     /// Remembers at most `most` answers of requests that have an id, in a gate in memory (default one million, some 200
     /// bytes each), for the `dedupe` time of their rules. Expired answers count until they are dropped. At the cap, each
-    /// new answer replaces one of those under the same lock, which are an arbitrary part of all: the one that expires
-    /// first. The request of the replaced answer is decided again if it is repeated.
+    /// new answer replaces the answer under the same lock that expires first; a lock covers an arbitrary part of all
+    /// answers. The request of the replaced answer is decided again if it is repeated.
     pub const fn max_remembered_answers(mut self, most: usize) -> Self {
         self.parts.max_remembered_answers = Some(most);
         self

@@ -1,5 +1,5 @@
-//! Answers that need no limiter: one that is remembered under the request's id, or the denial of a key that a rule has
-//! refused too often.
+//! Answers that need no limiter: the answer that is remembered under the request's id, or the denial of a key that a rule
+//! has refused too often.
 
 use tidegate_core::{Micros, Timestamp};
 

@@ -86,11 +86,11 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Settles an admitted request whose cost turned out to be `actual`, for each of its descriptors in their order; the
-    /// last number also holds for the rest. In one atomic step, every limiter of the request gets back what was too
-    /// much, down to nothing used at most, or loses what was too little, even into debt. The answer reports the
-    /// limiters' values after that.
+    /// last number also holds for the rest. In one atomic step, every limiter of the request gets the surplus back, down to
+    /// nothing used at most, or is charged the shortfall, even into debt. The answer reports the limiters' values after
+    /// that.
     ///
-    /// [`Taken`] says which limiters took the cost, and when: only these are settled, also if the rules have changed
+    /// [`Taken`] says which limiters took the cost, and when: only these are settled, even if the rules have changed
     /// since. A limiter of a rule that was added, or that the request matches no more, is left alone. With `None` it is
     /// all limiters that the request matches now.
     ///
@@ -211,7 +211,7 @@ impl<C: Clock> Charge<'_, Gate<C>> {
         self.gate.renew(self.request, &Taken::from(&self.answer))
     }
 
-    /// Settles the charge for what the work did cost, for each descriptor: see [`Gate::settle`].
+    /// Settles the charge for the actual cost of the work, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
         let _ = self.gate.settle(self.request, &Taken::from(&self.answer), &[actual]);
     }

@@ -96,8 +96,8 @@ impl<C: Clock> Limiter<C> {
     /// Ends a reservation with the actual cost: gives surplus units back, as far as they still count, or takes missing
     /// ones, even into debt. Returns the state of the limiter afterwards as a decision.
     ///
-    /// Units that were taken in a window that has passed do not come back to the window of today. A bucket gives back what
-    /// can not have drained since, and as much as it held all the time.
+    /// Units that were taken in a window that has passed do not come back to the window of today. A bucket gives back
+    /// the units that cannot have drained since, and as many as it held all the time.
     ///
     /// ```
     /// let tokens = tidegate::Limiter::new("1000/h")?;

@@ -14,9 +14,9 @@ use crate::inline_list::InlineList;
 /// ([`Policy::own_limit`](crate::Policy::own_limit)).
 ///
 /// The values come in force when units are taken or given back under them, and units used before
-/// stay used; a refused request, and a look, keep the limiter's present values. They precede those
-/// of a plan ([`Setup::plans`](crate::Setup::plans)). If several descriptors of a request
-/// match one limiter, the first with values for it decides.
+/// stay used; a refused request, and a look, keep the limiter's present values. They take precedence over a plan
+/// ([`Setup::plans`](crate::Setup::plans)). If several descriptors of a request match one limiter, the first with values
+/// for it decides.
 ///
 /// ```
 /// use std::time::Duration;

@@ -80,8 +80,8 @@ impl<S: Store> SharedGate<S> {
         self.change(|policy| policy.with_values((domain, rule), values.into()))
     }
 
-    /// Gives back what this node leased and did not spend ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
-    /// leases, and removes this node from the list of those that share the store, so that the others' shares of each
+    /// Gives back the unspent leased units of this node ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
+    /// leases, and removes this node from the list of nodes that share the store, so that the others' shares of each
     /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
     /// is about to end: the gate goes on deciding, and is never listed again.
     ///

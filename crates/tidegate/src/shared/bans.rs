@@ -37,7 +37,7 @@ pub(super) async fn banned<'g, S: Store>(
     Some(in_force.answer_with::<Option<Decided>>(asks, done, Standing::Exact))
 }
 
-/// Returns the remembered answer to a request: that of the store or, without it, of this process.
+/// Returns the remembered answer to a request, from the store or, without the store, from this process.
 async fn remembered<'g, S: Store>(
     gate: &'g SharedGate<S>,
     in_force: &InForce<S>,
@@ -78,7 +78,7 @@ pub(super) fn count_refusals<S: Store>(
     }
     let all = gate.asks(&gate.newest(), request);
     for (ask, matched) in again(all, |ask| ask, answer.all(), known_by) {
-        // The overflow limiter refuses because of what other keys took.
+        // The overflow limiter refuses because of the units that other keys took.
         if !matched.decision().is_allowed() && !matched.is_elsewhere() {
             gate.front.bans.count(&ask, |ask| gate.local.fingerprint(ask), gate.now());
         }

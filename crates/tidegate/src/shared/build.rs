@@ -67,8 +67,8 @@ impl Begin {
     }
 }
 
-/// Returns what is called with limiters that got units back: the store's denials of them are forgotten, and the first
-/// waiter of each is woken.
+/// Returns the callback for limiters that got units back. It forgets the store's denials of them, and wakes the first
+/// waiter of each.
 fn on_units_back(
     queues: &Arc<GateQueues>,
     seed: &Seed,

@@ -60,8 +60,8 @@ impl<'g, S: Store> ReservationRecord<'g, S> {
         Self { gate, id }
     }
 
-    /// Writes what a request took, for `life`. Returns false, and writes nothing, if that is nothing, or if it was taken
-    /// without the store: then only this node can settle it.
+    /// Writes the units that a request took, for `life`. Returns false, and writes nothing, if it took none, or if they
+    /// were taken without the store: then only this node can settle it.
     ///
     /// # Errors
     /// The store did not reply, or keeps no records. The record may have been written, so its id must not be given to a

@@ -120,7 +120,7 @@ impl<S: Store> SharedGate<S> {
     /// ```
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent.
     pub async fn settle<'r, 't>(
         &self,
         request: impl Into<Request<'r>>,
@@ -233,7 +233,7 @@ impl<S: Store> Charge<'_, SharedGate<S>> {
     /// slot.
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was given back is known only if nothing was sent.
+    /// The store did not reply. The units may have been given back, unless nothing was sent.
     pub async fn release(self) -> Result<(), StoreError> {
         self.settle(0).await
     }
@@ -249,7 +249,7 @@ impl<S: Store> Charge<'_, SharedGate<S>> {
     /// Ends the charge with the actual cost of the work, for each descriptor: see [`SharedGate::settle`].
     ///
     /// # Errors
-    /// The store did not reply. Whether anything was settled is known only if nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent.
     pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
         if self.answer.is_repeated() {
             return Ok(());

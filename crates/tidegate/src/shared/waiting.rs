@@ -35,7 +35,7 @@ impl Wake for Bell {
 }
 
 impl<S: Store> SharedGate<S> {
-    /// Returns how many requests in this process wait in front of this one.
+    /// Returns how many requests in this process wait in front of it.
     ///
     /// ```no_run
     /// # fn example(gate: &tidegate::SharedGate) {

@@ -201,9 +201,9 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
         assert_eq!(gate.counts().keys, 60, "{algorithm}");
     }
     assert_eq!((how_many("two", 0..80), gate.counts().keys), (40, 100));
-    assert_eq!(how_many("one", 100..200), 0, "no room, whatever tables there were");
+    assert_eq!(how_many("one", 100..200), 0, "no room, with any former tables");
     amend(&gate, "one", Spec::unlimited(AlgorithmKind::TokenBucket));
-    assert_eq!((gate.counts().keys, how_many("two", 80..100)), (100, 0), "what was used is known");
+    assert_eq!((gate.counts().keys, how_many("two", 80..100)), (100, 0), "usage is known");
     amend(&gate, "one", per_day(AlgorithmKind::SlidingLog, 5));
     assert_eq!((how_many("one", 0..80), gate.counts().keys), (60, 100));
 }

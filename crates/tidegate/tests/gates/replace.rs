@@ -68,7 +68,11 @@ fn a_removed_rule_is_forgotten_when_it_is_idle() {
     assert_eq!(gate.counts().keys, 2);
     clock.set(TODAY_US + Micros::from(DAY).as_micros());
     gate.replace(policy([each("b", 10)])).unwrap();
-    assert_eq!(gate.counts().keys, 1, "that of the rule in force is dropped when it is met");
+    assert_eq!(
+        gate.counts().keys,
+        1,
+        "the limiter of the rule in force is dropped when it is found"
+    );
 }
 
 #[test]

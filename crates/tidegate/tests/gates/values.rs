@@ -174,7 +174,7 @@ fn values_that_are_new_with_each_request_cost_no_memory() {
         assert!(ask(&users, Some(&supplied).filter(|_| number % 2 == 0), |r| gate.admits(r)));
     }
     assert_eq!(gate.counts().keys, 3);
-    assert_eq!(left(&gate, "ada"), [980_000, 960_000], "what was used stays used");
+    assert_eq!(left(&gate, "ada"), [980_000, 960_000], "usage carries over");
 }
 
 /// Eight threads ask for two users in either order, under a plan, request-supplied values, and the rule's own values.

@@ -156,7 +156,7 @@ async fn a_server_that_still_reads_its_data_is_waited_for() {
     assert_eq!(late.store().connected().await, Err(StoreError::Loading));
     server.run::<()>(&["CONFIG", "SET", "key-load-delay", "0"]);
     late.store().fit().await;
-    assert_eq!(remaining(&late).await, 8, "what was saved is what counts");
+    assert_eq!(remaining(&late).await, 8, "the saved units count");
 }
 
 #[tokio::test]

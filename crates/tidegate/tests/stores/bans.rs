@@ -49,11 +49,11 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     let denied = gate.check(&request).await;
     assert!(is_banned(&denied) && !denied.is_degraded());
     let answers: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
-    assert_eq!(answers, ["sliding_log"], "how the others stand, only the store knows");
+    assert_eq!(answers, ["sliding_log"], "only the store knows the state of the others");
     assert!(is_banned(&gate.peek(&request).await) && !gate.check(&request).await.is_allowed());
     assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
     assert_eq!(gate.peek(&request).await.remaining(), Some(0));
-    assert!(check(&gate, "ada", 5).await.is_never(), "what can never fit is told so");
+    assert!(check(&gate, "ada", 5).await.is_never(), "a cost that can never fit gets `never`");
     let asked: String = server.run(&["INFO", "commandstats"]);
     assert!(!asked.contains("evalsha"), "{asked}");
 

@@ -196,7 +196,7 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
         Err(StoreError::Timeout),
         "answered, but never in time"
     );
-    assert!(!check(&gate, "ada", 1).await.is_degraded(), "who can wait is answered");
+    assert!(!check(&gate, "ada", 1).await.is_degraded(), "a request that can wait is answered");
     assert_eq!(events.seen(), Vec::<String>::new());
 }
 

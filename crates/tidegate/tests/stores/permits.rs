@@ -128,7 +128,7 @@ async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_reported
     assert!(!gone.renew(ada(), &late).await.unwrap());
     assert!(next.tokens().min() > late.tokens().max(), "the resource refuses the earlier one");
     let _ = gone.settle(ada(), &late, &[0]).await.unwrap();
-    assert!(gate.renew(ada(), &next).await.unwrap(), "it is not the one returned late");
+    assert!(gate.renew(ada(), &next).await.unwrap(), "it is not the permit returned late");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
     primary.kill();
     until_lost(&gate, &events).await;
     gate.store().fit().await;
-    assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old one was");
+    assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old primary was");
     let message: String = replica.run(&["INFO", "replication"]);
     assert!(message.contains("role:master"), "{message}");
 }

@@ -124,7 +124,7 @@ async fn a_record_ends_after_its_life_and_its_units_stay_taken() {
         panic!()
     };
     assert!(left > Duration::from_secs(6), "{left:?}");
-    // A claim remembers who has it until the record would have ended, and no longer.
+    // A claim remembers its owner until the record would have ended, and no longer.
     assert_eq!(ReservationRecord::of(&gate, b"longer").claim(1).await.unwrap(), RecordReply::Done);
     let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}?reserved"]);
     assert_eq!(keys.len(), 1);

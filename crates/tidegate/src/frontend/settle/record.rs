@@ -19,7 +19,7 @@ const TOKEN: u8 = 8;
 const SINCE: u8 = 16;
 const UNDER: u8 = 32;
 
-/// A request and what it took, as a record in the store has them: see [`ReservationRecord`](crate::ReservationRecord).
+/// A request and the units it took, as in a record in the store: see [`ReservationRecord`](crate::ReservationRecord).
 #[derive(Clone, Debug)]
 pub struct RecordedReservation {
     life: Duration,

@@ -55,13 +55,13 @@ pub struct StoreCounts {
     pub shed: u64,
     /// Requests whose answer came too late.
     pub late: u64,
-    /// Late requests of which units were given back.
+    /// Late requests whose units were given back.
     pub undone: u64,
     /// Units that a limiter got back because a reply was late, or because another slot refused the request. Units
     /// are counted for each limiter that they were taken from, here and in the next fields.
     pub undone_units: u64,
-    /// Units of such requests that could not be given back, and that no caller got: the connection that brought the
-    /// reply was gone, its server did not take them back, the rule had changed, or a queue had assigned later slots.
+    /// Units of such requests that could not be given back, and that no caller got: the connection of the reply was
+    /// gone, its server did not take them back, the rule had changed, or a queue had assigned later slots.
     pub not_undone_units: u64,
     /// Units of late replies to requests that had been admitted without the store by then.
     pub late_units_admitted: u64,
@@ -81,10 +81,10 @@ impl StoreCounts {
         self.unavailable + self.local + self.shed
     }
 
-    /// Returns the units that the store counts and of which no caller was told, with the names of their causes:
+    /// Returns the units that the store counts but that no caller was told of, with the names of their causes:
     ///
     /// - `late_reply`: a late reply took them, and they could not be given back;
-    /// - `unanswered`: no reply says what became of them, so these are the most that may be lost;
+    /// - `unanswered`: no reply came, so this is the maximum that may be lost;
     /// - `too_late`: their window, bucket or tick had ended when they were given back;
     /// - `changed`: their rule counted in another way by then;
     /// - `no_record`: the store did not count them any more when they were given back.

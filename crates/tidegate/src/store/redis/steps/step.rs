@@ -81,12 +81,12 @@ impl RedisStore {
     }
 
     /// Decides for one key under `rule`, and takes `cost` if the rule admits it. The keys of a `namespace` are
-    /// separate from those of other namespaces and of the policy's rules.
+    /// separate from the keys of other namespaces and of the policy's rules.
     ///
-    /// A key that was asked under another rule before moves to this one when something is taken: what was used
-    /// stays used. A denied call leaves the key as it is; its `retry_after` is when the other rule has freed
-    /// enough, at the earliest. Time that passes under a faster rule drains at its rate. An unlimited rule
-    /// admits everything and does not ask the store.
+    /// A key that was asked under another rule before moves to this rule with its usage when something is taken. A
+    /// denied call leaves the key as it is; its `retry_after` is at the earliest when the other rule has freed enough.
+    /// Time that passes under a faster rule drains at its rate. An unlimited rule admits everything and does not ask
+    /// the store.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -101,8 +101,8 @@ impl RedisStore {
     /// ```
     ///
     /// # Errors
-    /// The store did not reply; no rule of the policy says how to decide then. Whether anything was taken is
-    /// known only if nothing was sent.
+    /// The store did not reply, and no rule of the policy says how to decide without it. The units may have been taken,
+    /// unless nothing was sent.
     pub async fn check_under(
         &self,
         namespace: &str,
