@@ -10,7 +10,7 @@ use super::installed::Tool;
 use crate::context::Context;
 use crate::process::run_as_step;
 use crate::step::Outcome;
-use crate::tree;
+use crate::tree::{self, SourceFile};
 
 const MDBOOK: Tool = Tool {
     name: "mdbook",
@@ -47,6 +47,9 @@ const LINKED: [&str; 11] = [
     "LICENSE-MIT",
 ];
 
+/// Folders whose pages are not part of the book: the site has them as text.
+const LABORATORY: [&str; 2] = ["bench", "fuzz"];
+
 /// Builds the site in `target/book/html`. The pages keep their paths below the root, so that their links hold.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let tool = MDBOOK.path(context)?;
@@ -55,8 +58,13 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         fs::remove_dir_all(&book).with_context(|| format!("removing {}", book.display()))?;
     }
     let source = book.join("src");
-    for page in tree::read(context.root())?.iter().filter(|file| file.is("md")) {
-        write(&source.join(&page.path), &for_site(&page.text))?;
+    let files = tree::read(context.root())?;
+    let texts: Vec<_> = files.iter().filter(|file| is_text(file)).collect();
+    for text in &texts {
+        write(&source.join(text.path.with_extension("txt")), &text.text)?;
+    }
+    for page in files.iter().filter(|file| file.is("md") && !is_text(file)) {
+        write(&source.join(&page.path), &for_site(&page.text, &texts))?;
         if page.path == Path::new("docs/SUMMARY.md") {
             write(&source.join("SUMMARY.md"), &contents(&page.text))?;
         }
@@ -72,6 +80,11 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     dead_links(&book.join("html"), &mut dead)?;
     dead.iter().for_each(|link| println!("{link}"));
     Ok(if dead.is_empty() { built } else { Outcome::Failed(format!("dead links: {}", dead.len())) })
+}
+
+/// Returns whether the site has this page as text.
+fn is_text(file: &SourceFile) -> bool {
+    file.is("md") && LABORATORY.iter().any(|folder| file.path.starts_with(folder))
 }
 
 /// The links of the pages in a folder that lead to no file of the site.
@@ -107,14 +120,21 @@ fn contents(text: &str) -> String {
 }
 
 /// A page with links as the site has them: mdBook makes `index.html` of a README, and a list of its own of the contents.
-fn for_site(text: &str) -> String {
+/// Pages of the laboratory are text.
+fn for_site(text: &str, texts: &[&SourceFile]) -> String {
+    let text = texts.iter().fold(text.to_owned(), |text, file| {
+        let page = file.path.display().to_string();
+        let as_text = file.path.with_extension("txt").display().to_string();
+        text.replace(&format!("{page})"), &format!("{as_text})"))
+            .replace(&format!("{page}#"), &format!("{as_text}#"))
+    });
     let links = [
         ("(README.md", "(index.md"),
         ("/README.md)", "/index.md)"),
         ("/README.md#", "/index.md#"),
         ("(docs/SUMMARY.md", "(toc.html"),
     ];
-    links.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    links.iter().fold(text, |text, (from, to)| text.replace(from, to))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -157,8 +177,16 @@ mod tests {
 
     #[test]
     fn links_to_readmes_lead_to_the_pages_made_of_them() {
-        let text = "[a](README.md#b) [b/README.md](../bench/README.md) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
-        let expected = "[a](index.md#b) [b/README.md](../bench/index.md) [c](toc.html) [d](../README.zh-CN.md)";
-        assert_eq!(for_site(text), expected);
+        let text = "[a](README.md#b) [b/README.md](../packaging/README.md) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
+        let expected = "[a](index.md#b) [b/README.md](../packaging/index.md) [c](toc.html) [d](../README.zh-CN.md)";
+        assert_eq!(for_site(text, &[]), expected);
+    }
+
+    #[test]
+    fn links_to_pages_of_the_laboratory_lead_to_their_text() {
+        let page = tree::file("bench/README.md", "");
+        let text = "[bench/README.md](../bench/README.md#a) [b](../bench/README.md)";
+        let expected = "[bench/README.md](../bench/README.txt#a) [b](../bench/README.txt)";
+        assert_eq!(for_site(text, &[&page]), expected);
     }
 }

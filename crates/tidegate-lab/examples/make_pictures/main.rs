@@ -15,7 +15,7 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let values = fs::read_to_string(root.join("docs/PERFORMANCE.md"))?;
+    let values = fs::read_to_string(root.join("bench/results/performance.md"))?;
     let pictures = [
         ("minute-edge", edge::picture()?),
         ("architecture", boxes::architecture()),

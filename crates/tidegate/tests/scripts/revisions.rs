@@ -1,6 +1,6 @@
 //! Two sets of values at once, by scripts: nodes of an old and of a new configuration ask about one key, and the
 //! newest revision that has taken from it decides. A random walk compares it with a naive model; this command prints
-//! the table of docs/faults.md, for each algorithm in both orders:
+//! the table of bench/results/faults.md, for each algorithm in both orders:
 //!
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
 

@@ -1,7 +1,7 @@
 //! Faults of one server and of the network while 64 tasks ask: counts the units admitted over a limit.
 //!
 //! Each test causes one fault and prints a row of values; times are printed and never asserted. With
-//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `docs/faults.md`; with `TIDEGATE_MODE=leased` or
+//! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `bench/results/faults.md`; with `TIDEGATE_MODE=leased` or
 //! `split` nodes take units ahead.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A frozen primary of a cluster: its own keys are decided without the store, and the others by the store. A store that
 //! is frozen when a gate starts.
 //!
-//! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are the rows of `docs/faults.md`. By default
+//! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are the rows of `bench/results/faults.md`. By default
 //! the deadline is so long that no machine misses it, so no request for a healthy primary may be late.
 
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ struct Quote {
     places: usize,
 }
 
-const PERFORMANCE: &str = "docs/PERFORMANCE.md";
+const PERFORMANCE: &str = "bench/results/performance.md";
 const TEXT_KEYS: &str = "| 1,000,000 keys, text / `governor/String` |";
 const BYTES: &str = "| bytes per key, `token_bucket`,";
 const RESP: &str = "| RESP, 16 in a pipeline |";
