@@ -1,6 +1,6 @@
 //! The command line: its subcommands, and their exit codes.
 //!
-//! A subcommand is one file with `Args` and `run`, and one line in [`Command`] and in [`run`].
+//! A subcommand is one file with its arguments and `run`, and one line in [`Command`] and in [`run`].
 
 mod address;
 mod bounds;
@@ -63,22 +63,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(Box<serve::Args>),
-    Init(init::Args),
-    Check(check::Args),
-    Diff(diff::Args),
-    Replay(replay::Args),
-    Compare(compare::Args),
-    Script(script::Args),
-    Rules(rules::Args),
-    Peek(peek::Args),
-    Reset(reset::Args),
-    Reservations(reservations::Args),
-    Top(top::Args),
-    Stats(stats::Args),
-    Tail(tail::Args),
-    Completions(completions::Args),
-    Man(man::Args),
+    Serve(Box<serve::ServeArgs>),
+    Init(init::InitArgs),
+    Check(check::CheckArgs),
+    Diff(diff::DiffArgs),
+    Replay(replay::ReplayArgs),
+    Compare(compare::CompareArgs),
+    Script(script::ScriptArgs),
+    Rules(rules::RulesArgs),
+    Peek(peek::PeekArgs),
+    Reset(reset::ResetArgs),
+    Reservations(reservations::ReservationsArgs),
+    Top(top::TopArgs),
+    Stats(stats::StatsArgs),
+    Tail(tail::TailArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Runs the command line. Wrong usage is exit code 2.

@@ -21,7 +21,7 @@ const MEMORY: RangeInclusive<u64> = 64 << 10..=1 << 40;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Bounds")]
 #[group(skip)]
-pub(super) struct Args {
+pub(super) struct BoundsArgs {
     /// Open connections of each listener, 1 to 1000000, by default 10000; fewer if the process may not open as many
     /// files. More wait in the queue of the system
     #[arg(long, value_name = "N", env = "TIDEGATE_MAX_CONNECTIONS", allow_negative_numbers = true, value_parser = connections, hide_short_help = true)]
@@ -52,7 +52,7 @@ pub(super) struct Args {
     top_keys: u32,
 }
 
-impl Args {
+impl BoundsArgs {
     /// The most bytes of reservations.
     pub(super) const fn reservation_bytes(&self) -> usize {
         self.reservation_memory

@@ -22,7 +22,7 @@ use crate::stdout;
 Example:
   tidegate check rules.toml && systemctl reload tidegate"
 )]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     /// The configuration (TOML)
     #[arg(required_unless_present = "config", value_parser = file())]
     file: Option<PathBuf>,
@@ -32,11 +32,11 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 
     /// Output: text, or one JSON object on standard output
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    format: CheckFormat,
 }
 
-impl Args {
+impl CheckArgs {
     /// The file, named once; the bare argument goes before the variable.
     fn file(&self) -> Result<&Path, Failure> {
         let variable = env::var_os("TIDEGATE_CONFIG").map(PathBuf::from);
@@ -56,7 +56,7 @@ impl Args {
 
 /// The output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum CheckFormat {
     /// One line, or the errors on standard error with the lines where they are
     Text,
     /// One JSON object, also of the errors
@@ -64,9 +64,9 @@ enum Format {
 }
 
 /// Reads the file as `serve` would, without a store, and prints how many rules it has.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let file = args.file()?;
-    if args.format == Format::Json {
+    if args.format == CheckFormat::Json {
         return json::print(file, &checked(file));
     }
     let sound = checked(file).map_err(Wrong::failure)?;
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn of(file: &Path) -> Args {
-        Args { file: Some(file.to_owned()), config: None, format: Format::Text }
+    fn of(file: &Path) -> CheckArgs {
+        CheckArgs { file: Some(file.to_owned()), config: None, format: CheckFormat::Text }
     }
 
     #[test]

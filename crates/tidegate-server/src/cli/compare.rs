@@ -25,7 +25,7 @@ Examples:
   tidegate compare --rate 200/60s --plot edge.svg
   tidegate compare --rate 20/10s --key ip --trace access.log.gz --plot compare.svg"
 )]
-pub(crate) struct Args {
+pub(crate) struct CompareArgs {
     /// The limit and the window, such as 200/60s, 100/s or 7/250ms
     #[arg(long, value_parser = rate, required_unless_present = "explain_line")]
     rate: Option<(u64, Duration)>,
@@ -36,15 +36,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ENTRY")]
     key: Vec<String>,
     /// Output: a table, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    format: CompareFormat,
     /// Also draw requests admitted and refused over time as SVG, one lane per algorithm
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum CompareFormat {
     /// A line for each algorithm
     Table,
     /// One JSON object
@@ -56,7 +56,7 @@ fn rate(text: &str) -> Result<(u64, Duration), String> {
 }
 
 /// Decides the whole trace by every algorithm.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(line) = args.trace.explain_line {
         return lab::explain(&args.trace, line);
     }
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )));
     }
     match args.format {
-        Format::Table => stdout::print(&comparison.table(stdout::width()))?,
-        Format::Json => lab::print_json(comparison.json())?,
+        CompareFormat::Table => stdout::print(&comparison.table(stdout::width()))?,
+        CompareFormat::Json => lab::print_json(comparison.json())?,
     }
     if let Some(file) = &picture {
         lab::draw(&comparison.timeline(), file)?;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(lab::ended(&faults))
 }
 
-fn begin(args: &Args, bins: Bins) -> Result<Comparison, Failure> {
+fn begin(args: &CompareArgs, bins: Bins) -> Result<Comparison, Failure> {
     let (limit, window) = args.rate.unwrap_or_default();
     Comparison::new(limit, window, &args.key, bins).map_err(Failure::configuration)
 }

@@ -14,13 +14,13 @@ use crate::stdout;
   tidegate completions bash > /etc/bash_completion.d/tidegate
   tidegate completions zsh > ~/.zfunc/_tidegate
   tidegate completions fish > ~/.config/fish/completions/tidegate.fish")]
-pub(crate) struct Args {
+pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
 /// Prints the completions of `command`.
-pub(crate) fn run(args: &Args, mut command: Command) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "tidegate", &mut text);
     stdout::write(&text)?;

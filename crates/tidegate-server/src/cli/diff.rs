@@ -26,7 +26,7 @@ const TROUBLE: u8 = 2;
 
 Example:  tidegate diff /etc/tidegate/rules.toml rules.toml"
 )]
-pub(crate) struct Args {
+pub(crate) struct DiffArgs {
     /// The configuration before (TOML)
     #[arg(value_parser = file())]
     old: PathBuf,
@@ -36,12 +36,12 @@ pub(crate) struct Args {
     new: PathBuf,
 
     /// Output: text, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    format: DiffFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum DiffFormat {
     /// A line for each change
     Text,
     /// One JSON object
@@ -56,7 +56,7 @@ struct Outcome<'a> {
 }
 
 /// Compares two files.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let (old, old_server) = load(&args.old)?;
     let (new, new_server) = load(&args.new)?;
     let diff = PolicyDiff::between(&old, &new).with_section(
@@ -66,8 +66,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     );
     let is_same = diff.is_empty();
     let printed = match args.format {
-        Format::Text => stdout::print(&format!("{diff}\n")),
-        Format::Json => lab::print_json(serde_json::to_string(&Outcome { is_same, diff: &diff })),
+        DiffFormat::Text => stdout::print(&format!("{diff}\n")),
+        DiffFormat::Json => {
+            lab::print_json(serde_json::to_string(&Outcome { is_same, diff: &diff }))
+        }
     };
     printed.map_err(|failure| failure.with_code(TROUBLE))?;
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -46,7 +46,7 @@ pub(super) const SECRETS: [sources::Secret; 3] = [
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Access")]
 #[group(skip)]
-pub(super) struct Args {
+pub(super) struct GuardArgs {
     /// Encrypt every listener with this certificate
     ///
     /// PEM, with the server's own certificate first and the certificates of its issuers after it
@@ -181,7 +181,7 @@ impl TokenFile {
     }
 }
 
-impl Args {
+impl GuardArgs {
     /// Reads the files; every listener has these bounds, and all clients may use `verbs`.
     ///
     /// # Errors

@@ -14,14 +14,14 @@ const TEXT: &str = include_str!("../init.toml");
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidegate init && tidegate check rules.toml && tidegate serve -c rules.toml")]
-pub(crate) struct Args {
+pub(crate) struct InitArgs {
     /// The file to write, which must not exist; - prints the text
     #[arg(default_value = "rules.toml")]
     file: PathBuf,
 }
 
 /// Writes the file, unless it exists.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
     if args.file == Path::new("-") {
         stdout::print(TEXT)?;
         return Ok(ExitCode::SUCCESS);

@@ -16,13 +16,13 @@ use crate::stdout;
 #[command(after_help = "Examples:
   tidegate man | man -l -
   tidegate man /usr/local/share/man/man1")]
-pub(crate) struct Args {
+pub(crate) struct ManArgs {
     /// A folder for the pages of all commands, made if it is not there
     dir: Option<PathBuf>,
 }
 
 /// Prints or writes the pages of `command`.
-pub(crate) fn run(args: &Args, command: Command) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure> {
     // A page has room for the flags that the short help leaves out.
     let command = command.mut_subcommands(|one| one.mut_args(|arg| arg.hide_short_help(false)));
     let failed = |error| Failure::new(format!("can not write the manual: {error}"));

@@ -67,7 +67,7 @@ impl Admin {
 
 /// The output of a command that asks a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     /// For people
     Text,
     /// The JSON of the server as it is

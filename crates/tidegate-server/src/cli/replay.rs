@@ -39,7 +39,7 @@ Examples:
   tidegate replay --config rules.toml --trace access.log --plot refused.svg
   zcat trace.ndjson.gz | tidegate replay --config rules.toml --trace - --format ndjson"
 )]
-pub(crate) struct Args {
+pub(crate) struct ReplayArgs {
     /// The configuration (TOML)
     #[arg(
         short,
@@ -53,8 +53,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     trace: TraceFlags,
     /// Output: a report, one decision per line, or one JSON object
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ReplayFormat::Table)]
+    format: ReplayFormat,
     /// Decide in this store, with keys of this run's own
     ///
     /// redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is
@@ -73,7 +73,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ReplayFormat {
     /// Requests, refusals, the keys refused most, and the fullest window next to the bound
     Table,
     /// One decision per line as JSON, in order of time
@@ -83,7 +83,7 @@ enum Format {
 }
 
 /// Decides the whole trace in order of time.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(line) = args.trace.explain_line {
         return lab::explain(&args.trace, line);
     }
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     decided.and(ended)?;
     lines.end()?;
     match args.format {
-        Format::Table => stdout::print(&report::table(&report, stdout::width()))?,
-        Format::Json => lab::print_json(report::json(&report))?,
-        Format::Ndjson => {}
+        ReplayFormat::Table => stdout::print(&report::table(&report, stdout::width()))?,
+        ReplayFormat::Json => lab::print_json(report::json(&report))?,
+        ReplayFormat::Ndjson => {}
     }
     if let Some(file) = &picture {
         let title = format!("{} over {}", named(config), all_named(&args.trace.traces));
@@ -152,8 +152,9 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(format: Format) -> Self {
-        let out = (format == Format::Ndjson).then(|| BufWriter::new(std::io::stdout().lock()));
+    fn new(format: ReplayFormat) -> Self {
+        let out =
+            (format == ReplayFormat::Ndjson).then(|| BufWriter::new(std::io::stdout().lock()));
         Self { out, line: Vec::new() }
     }
 

@@ -22,7 +22,7 @@ Examples:
   tidegate script token_bucket
   tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada"
 )]
-pub(crate) struct Args {
+pub(crate) struct ScriptArgs {
     /// The algorithm, such as token_bucket
     #[arg(value_parser = algorithm)]
     name: AlgorithmKind,
@@ -49,7 +49,7 @@ fn rate(text: &str) -> Result<(u64, Duration), String> {
 }
 
 /// Prints the script.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ScriptArgs) -> Result<ExitCode, Failure> {
     let (limit, window) = args.rate;
     let rule =
         Rule::new(Spec::new(args.name, limit, window)).map_err(|errors| Failure::new(&errors))?;

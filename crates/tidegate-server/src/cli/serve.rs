@@ -3,7 +3,7 @@
 mod flags;
 mod settings;
 
-pub(crate) use flags::Args;
+pub(crate) use flags::ServeArgs;
 pub(super) use settings::{check, load};
 
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ const PROBES: u32 = 16;
 /// Serves until a signal comes and the requests under way are done. `args` are parsed from `given`, the words from
 /// `serve` on. Settings that neither they nor the environment give come from `[server]` of the file.
 pub(super) fn run(
-    args: &Args,
+    args: &ServeArgs,
     given: &[OsString],
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
@@ -57,7 +57,7 @@ pub(super) fn run(
 }
 
 fn run_with(
-    args: &Args,
+    args: &ServeArgs,
     policy: Policy,
     origin: Origin,
     surroundings: &Surroundings,
@@ -69,7 +69,7 @@ fn run_with(
 }
 
 fn run_logged(
-    args: &Args,
+    args: &ServeArgs,
     policy: Policy,
     origin: Origin,
     surroundings: &Surroundings,
@@ -90,7 +90,7 @@ fn run_logged(
 
 /// The runtimes of gRPC calls. They keep more threads busy than checks at the other listeners,
 /// which they would only disturb, and are fastest on threads of their own.
-fn runtimes_of_grpc(args: &Args) -> Result<Vec<Runtime>, Failure> {
+fn runtimes_of_grpc(args: &ServeArgs) -> Result<Vec<Runtime>, Failure> {
     if let Where::At(_) = args.grpc {
         let threads = 0..args.bounds.grpc_threads();
         return threads.map(|_| runtime("--grpc-threads", 1)).collect();
@@ -117,7 +117,7 @@ struct Open {
 }
 
 impl Open {
-    fn of(args: &Args) -> Result<Self, Failure> {
+    fn of(args: &ServeArgs) -> Result<Self, Failure> {
         let mut passed = Passed::take(&args.listeners())?;
         let mut open = |address, option| bind(address, option, &mut passed);
         Ok(Self {
@@ -168,7 +168,7 @@ impl Open {
 }
 
 async fn serve(
-    args: &Args,
+    args: &ServeArgs,
     policy: Policy,
     origin: Origin,
     surroundings: &Surroundings,
@@ -234,7 +234,7 @@ async fn serve(
 }
 
 /// The limiters: in the store, or in this process as their file says, if there is one.
-fn limiters(args: &Args, policy: Policy) -> Result<(Limiters, Option<SnapshotFile>), Failure> {
+fn limiters(args: &ServeArgs, policy: Policy) -> Result<(Limiters, Option<SnapshotFile>), Failure> {
     let Some(path) = &args.snapshot else { return Ok((Limiters::of(policy)?, None)) };
     if let Some(warning) = policy::warning_of_snapshot(&policy) {
         tracing::warn!("{warning}");
@@ -261,7 +261,7 @@ fn read_again(configuration: &Arc<Configuration>, options: &ListenerOptions) -> 
 
 /// Prints and logs the addresses of the listeners and their services.
 fn announce(
-    args: &Args,
+    args: &ServeArgs,
     open: &Open,
     options: &ListenerOptions,
     policy: &Policy,
@@ -299,7 +299,7 @@ fn announce(
 /// Answers at every open listener until `stop`; returns how many connections had to be cut at the
 /// end.
 async fn answer(
-    args: &Args,
+    args: &ServeArgs,
     open: Open,
     options: ListenerOptions,
     (limiters, configuration): (Arc<Limiters>, Arc<Configuration>),
@@ -358,7 +358,7 @@ mod tests {
     #[derive(Parser)]
     struct Cli {
         #[command(flatten)]
-        serve: Args,
+        serve: ServeArgs,
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::connection::Connection;
 use super::entries::{self, Entry};
 use super::server_url::{self, ServerUrl};
-use super::{Format, Listener, run as run_client, seconds, token};
+use super::{Listener, OutputFormat, run as run_client, seconds, token};
 use crate::cli::guard::{CLIENT_TOKEN, file};
 use crate::failure::Failure;
 use crate::stdout;
@@ -25,7 +25,7 @@ Examples:
   tidegate peek ip=203.0.113.7 path=/login --domain web --cost 3
   tidegate peek user=ada --format json | jq .retry_after_us"
 )]
-pub(crate) struct Args {
+pub(crate) struct PeekArgs {
     /// The entries of the descriptor, as NAME=VALUE
     #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
     entries: Vec<Entry>,
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     cost: u64,
 
     /// Output: text, or the JSON of the server
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     /// The listener for clients over HTTP
     #[arg(long, value_name = "URL", env = "TIDEGATE_URL", default_value = "http://127.0.0.1:8080", value_parser = server_url::parse)]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 }
 
 /// Prints the answer of `POST /v1/peek`.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
     let listener = Listener {
         connection: Connection::new(&args.url, args.tls_roots.as_deref())?,
         token: token(args.token_file.as_deref(), CLIENT_TOKEN)?,
@@ -67,8 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let body = entries::body(&args.domain, &args.entries, Some(args.cost));
     let answer = run_client(listener.ask(Method::POST, "/v1/peek", &body))?;
     match args.format {
-        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
-        Format::Text => stdout::print(&text(&answer.json))?,
+        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
+        OutputFormat::Text => stdout::print(&text(&answer.json))?,
     }
     Ok(ExitCode::SUCCESS)
 }

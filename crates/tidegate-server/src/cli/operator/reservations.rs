@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Admin, Answer, Format, Listener, run as run_client, seconds, tables};
+use super::{Admin, Answer, Listener, OutputFormat, run as run_client, seconds, tables};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -21,7 +21,7 @@ Examples:
   tidegate reservations settle 8f0e4c1d2b3a49586776859493a2b1c0 120
   tidegate reservations drop 8f0e4c1d2b3a49586776859493a2b1c0"
 )]
-pub(crate) struct Args {
+pub(crate) struct ReservationsArgs {
     #[command(subcommand)]
     action: Option<Action>,
 
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     number: u32,
 
     /// Output: text, or the JSON of the server
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
@@ -63,7 +63,7 @@ const COLUMNS: tables::Columns<'_> = tables::Columns {
 };
 
 /// Asks the server, and prints its answer.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
         match &args.action {
@@ -82,7 +82,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn settle(args: &Args, listener: &Listener, id: &str, actual: &[u64]) -> Result<(), Failure> {
+async fn settle(
+    args: &ReservationsArgs,
+    listener: &Listener,
+    id: &str,
+    actual: &[u64],
+) -> Result<(), Failure> {
     let actual = match actual {
         [one] => json!(one),
         each => json!(each),
@@ -96,7 +101,7 @@ async fn settle(args: &Args, listener: &Listener, id: &str, actual: &[u64]) -> R
     print(args, &answer, &text)
 }
 
-async fn list(args: &Args, listener: &Listener) -> Result<(), Failure> {
+async fn list(args: &ReservationsArgs, listener: &Listener) -> Result<(), Failure> {
     let path = format!("/v1/reservations?n={}", args.number);
     let answer = listener.ask(Method::GET, &path, "").await?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -135,9 +140,9 @@ fn keys(reservation: &Value) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn print(args: &Args, answer: &Answer, text: &str) -> Result<(), Failure> {
+fn print(args: &ReservationsArgs, answer: &Answer, text: &str) -> Result<(), Failure> {
     match args.format {
-        Format::Json => stdout::print(&format!("{}\n", answer.text)),
-        Format::Text => stdout::print(text),
+        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text)),
+        OutputFormat::Text => stdout::print(text),
     }
 }

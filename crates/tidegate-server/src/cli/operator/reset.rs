@@ -8,7 +8,7 @@ use serde_json::Value;
 use tidegate::printable;
 
 use super::entries::{self, Entry};
-use super::{Admin, Format, run as run_client};
+use super::{Admin, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -23,7 +23,7 @@ Examples:
   tidegate reset user=ada
   tidegate reset ip=203.0.113.7 path=/login --domain web --yes"
 )]
-pub(crate) struct Args {
+pub(crate) struct ResetArgs {
     /// The entries of the descriptor, as NAME=VALUE
     #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
     entries: Vec<Entry>,
@@ -37,15 +37,15 @@ pub(crate) struct Args {
     yes: bool,
 
     /// Output: text, or the JSON of the server
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
 }
 
 /// Sends `POST /v1/reset`, if the person agrees.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     if !args.yes && !agrees(args)? {
         return Err(Failure::new("nothing was reset"));
@@ -53,8 +53,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let body = entries::body(&args.domain, &args.entries, None);
     let answer = run_client(listener.ask(Method::POST, "/v1/reset", &body))?;
     match args.format {
-        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
-        Format::Text => {
+        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
+        OutputFormat::Text => {
             let reset = answer.json.get("reset").and_then(Value::as_u64).unwrap_or_default();
             let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
             stdout::print(&format!("{reset} {limiters} reset\n"))?;
@@ -64,14 +64,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Asks the person at the terminal.
-fn agrees(args: &Args) -> Result<bool, Failure> {
+fn agrees(args: &ResetArgs) -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::configuration(
             "tidegate: can not ask for confirmation without a terminal: expected a terminal, or --yes",
         ));
     }
-    let (entries, Args { domain, admin, .. }) = (entries::shown(&args.entries), args);
+    let (entries, ResetArgs { domain, admin, .. }) = (entries::shown(&args.entries), args);
     let question = format!(
         "Reset all limiters of {entries} in domain {domain} at {}, also those that others share? [y/N] ",
         admin.admin

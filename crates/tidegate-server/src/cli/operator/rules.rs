@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::Value;
 
-use super::{Admin, Format, in_force, run as run_client};
+use super::{Admin, OutputFormat, in_force, run as run_client};
 use crate::failure::Failure;
 use crate::{banner, policy, stdout};
 
@@ -19,22 +19,22 @@ Examples:
   tidegate rules
   tidegate rules --format json | jq .rules"
 )]
-pub(crate) struct Args {
+pub(crate) struct RulesArgs {
     /// Output: a table, or the JSON of the server
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
 }
 
 /// Prints the answer of `GET /v1/rules`.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     let answer = run_client(listener.ask(Method::GET, "/v1/rules", ""))?;
     match args.format {
-        Format::Json => stdout::print(&format!("{}\n", answer.text))?,
-        Format::Text => {
+        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
+        OutputFormat::Text => {
             let in_force = in_force::policy(&answer.json)?;
             let count = policy::count(&in_force);
             let (table, reloads) =

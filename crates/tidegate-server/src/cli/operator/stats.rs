@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::screen::Screen;
 use super::tables::{Columns, table};
 use super::top::rule;
-use super::{Admin, Format, Listener, run as run_client};
+use super::{Admin, Listener, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -24,7 +24,7 @@ Examples:
   tidegate stats --rule login --watch
   tidegate stats --watch --format json | jq -c '.rules[].minute'"
 )]
-pub(crate) struct Args {
+pub(crate) struct StatsArgs {
     /// Only this rule
     #[arg(long, value_name = "NAME", value_parser = rule)]
     rule: Option<String>,
@@ -38,15 +38,15 @@ pub(crate) struct Args {
     watch: bool,
 
     /// Output: tables, or the JSON of GET /v1/stats
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
 }
 
 /// Prints the answer of `GET /v1/stats`, or its events.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
         match args.watch {
@@ -61,9 +61,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn watch(args: &Args, listener: &Listener) -> Result<(), Failure> {
+async fn watch(args: &StatsArgs, listener: &Listener) -> Result<(), Failure> {
     let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
-    let screen = if args.format == Format::Text { Screen::begin()? } else { None };
+    let screen = if args.format == OutputFormat::Text { Screen::begin()? } else { None };
     let Some(screen) = screen else {
         loop {
             let event = events.next().await?;
@@ -82,7 +82,7 @@ async fn watch(args: &Args, listener: &Listener) -> Result<(), Failure> {
     screen.until_quit(shows).await
 }
 
-fn path(args: &Args, path: &str) -> String {
+fn path(args: &StatsArgs, path: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in [("rule", &args.rule), ("resource", &args.resource)] {
         if let Some(value) = value {
@@ -92,10 +92,10 @@ fn path(args: &Args, path: &str) -> String {
     format!("{path}?{}", query.finish())
 }
 
-fn shown(args: &Args, text: &str, json: &Value) -> String {
+fn shown(args: &StatsArgs, text: &str, json: &Value) -> String {
     match args.format {
-        Format::Json => format!("{text}\n"),
-        Format::Text => tables(json, stdout::width()),
+        OutputFormat::Json => format!("{text}\n"),
+        OutputFormat::Text => tables(json, stdout::width()),
     }
 }
 

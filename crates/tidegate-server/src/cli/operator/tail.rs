@@ -8,7 +8,7 @@ use tidegate::printable;
 use super::entries::{self, Entry};
 use super::tables::key;
 use super::top::rule;
-use super::{Admin, Format, run as run_client, seconds};
+use super::{Admin, OutputFormat, run as run_client, seconds};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -24,7 +24,7 @@ Examples:
   tidegate tail --rule login --outcome refused,never --key user=ada
   tidegate tail --format json | jq -r .key.user"
 )]
-pub(crate) struct Args {
+pub(crate) struct TailArgs {
     /// Only this rule
     #[arg(long, value_name = "NAME", value_parser = rule)]
     rule: Option<String>,
@@ -42,23 +42,23 @@ pub(crate) struct Args {
     per_second: u16,
 
     /// Output: text, or the JSON of the server, one line for each decision
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
 }
 
 /// Prints the events of `GET /v1/decisions`.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
         let mut events = listener.events(&path(args)).await?;
         loop {
             let event = events.next().await?;
             let line = match args.format {
-                Format::Json => event.text,
-                Format::Text => line(&event.json),
+                OutputFormat::Json => event.text,
+                OutputFormat::Text => line(&event.json),
             };
             if !stdout::goes_on(&format!("{line}\n"))? {
                 return Ok(());
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn path(args: &Args) -> String {
+fn path(args: &TailArgs) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let key = args.key.as_ref().map(|key| entries::shown(std::slice::from_ref(key)));
     for (name, value) in [("rule", &args.rule), ("outcome", &args.outcome), ("key", &key)] {

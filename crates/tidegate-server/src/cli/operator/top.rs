@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::rates::{self, Decisions, Rate};
 use super::screen::Screen;
 use super::tables::{Columns, key, table};
-use super::{Admin, Format, Listener, run as run_client};
+use super::{Admin, Listener, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -32,7 +32,7 @@ Examples:
   tidegate top --rule login -n 5 | cat
   tidegate top --format json | jq .keys"
 )]
-pub(crate) struct Args {
+pub(crate) struct TopArgs {
     /// Only the keys of this rule
     #[arg(long, value_name = "NAME", value_parser = rule)]
     rule: Option<String>,
@@ -42,8 +42,8 @@ pub(crate) struct Args {
     number: u16,
 
     /// Output: tables, or the JSON of GET /v1/top, once
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
 
     #[command(flatten)]
     admin: Admin,
@@ -59,10 +59,10 @@ pub(super) fn rule(text: &str) -> Result<String, String> {
 }
 
 /// Shows the view until the person ends it, or prints it once.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
-        if args.format == Format::Json {
+        if args.format == OutputFormat::Json {
             let answer = listener.ask(Method::GET, &path(args, "refused"), "").await?;
             return stdout::print(&format!("{}\n", answer.text));
         }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 async fn live(
-    args: &Args,
+    args: &TopArgs,
     listener: &Listener,
     mut reading: Reading,
     screen: &Screen,
@@ -124,7 +124,11 @@ impl Reading {
 }
 
 /// Reads again, and returns the tables; `before` becomes the new reading.
-async fn view(args: &Args, listener: &Listener, before: &mut Reading) -> Result<String, Failure> {
+async fn view(
+    args: &TopArgs,
+    listener: &Listener,
+    before: &mut Reading,
+) -> Result<String, Failure> {
     let after = Reading::of(listener).await?;
     let us = after.at.as_micros().saturating_sub(before.at.as_micros());
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
@@ -143,7 +147,7 @@ async fn view(args: &Args, listener: &Listener, before: &mut Reading) -> Result<
     Ok(text)
 }
 
-fn path(args: &Args, by: &str) -> String {
+fn path(args: &TopArgs, by: &str) -> String {
     let rule = args.rule.as_ref().map(|rule| format!("&rule={rule}")).unwrap_or_default();
     format!("/v1/top?by={by}&n={}{rule}", args.number)
 }

@@ -43,7 +43,7 @@ is then 1. SIGHUP reads the configuration, tokens and certificates again.";
 /// Decide over HTTP, gRPC and RESP, in memory or in a shared store
 #[derive(Debug, clap::Args)]
 #[command(after_help = BRIEFLY, after_long_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// The configuration (TOML); without it a few rules
     #[arg(short, long, value_name = "FILE", env = "TIDEGATE_CONFIG", value_parser = file())]
     pub(super) config: Option<PathBuf>,
@@ -158,10 +158,10 @@ pub(crate) struct Args {
     pub(super) otlp: Option<Endpoint>,
 
     #[command(flatten)]
-    pub(super) bounds: bounds::Args,
+    pub(super) bounds: bounds::BoundsArgs,
 
     #[command(flatten)]
-    pub(super) guard: guard::Args,
+    pub(super) guard: guard::GuardArgs,
 }
 
 /// The shortest and the longest time between two snapshots.
@@ -183,10 +183,10 @@ fn switch(text: &str) -> Result<bool, &'static str> {
 
 /// The flags as a command by itself.
 pub(super) fn command() -> Command {
-    Args::augment_args(Command::new("serve").bin_name("tidegate serve"))
+    ServeArgs::augment_args(Command::new("serve").bin_name("tidegate serve"))
 }
 
-impl Args {
+impl ServeArgs {
     /// The address of each listener with its option; the last two are for operators and probes.
     pub(in super::super) const fn listeners(&self) -> [(&'static str, Where); 5] {
         [

@@ -8,7 +8,7 @@ use tidegate::Policy;
 use tidegate::config::{self, ConfigErrors, SectionValues};
 
 use super::super::{guard, listeners, sources};
-use super::flags::{Args, command};
+use super::flags::{ServeArgs, command};
 use crate::configuration::{Candidate, Origin};
 use crate::failure::Failure;
 use crate::policy::{self, Wrong};
@@ -40,10 +40,10 @@ fn settled(
     given: &[OsString],
     file: &Path,
     values: &SectionValues,
-) -> Result<Args, Failure> {
+) -> Result<ServeArgs, Failure> {
     let words = sources::complete(command, given, values, &guard::SECRETS);
     let matches = words.and_then(|words| command.clone().try_get_matches_from(words));
-    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    let args = matches.and_then(|matches| ServeArgs::from_arg_matches(&matches));
     args.map_err(|error| Failure::configuration(sources::without_secrets(error)).of(file))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn read_file(
     file: &Path,
     text: String,
     given: Vec<OsString>,
-) -> Result<(Policy, Args, Origin), Failure> {
+) -> Result<(Policy, ServeArgs, Origin), Failure> {
     let name = file.display().to_string();
     let (policy, server, args) = read(&name, &text, &given).map_err(Wrong::failure)?;
     let read = move |name: &str, text: &str| {
@@ -90,7 +90,7 @@ fn read(
     name: &str,
     text: &str,
     given: &[OsString],
-) -> Result<(Policy, SectionValues, Args), Wrong> {
+) -> Result<(Policy, SectionValues, ServeArgs), Wrong> {
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
     let splits = if args.store.is_none() { policy::check_splits(&policy) } else { Ok(()) };
