@@ -1,6 +1,6 @@
 //! The command line: its subcommands, and their exit codes.
 //!
-//! A subcommand is one file with its arguments and `run`, and one line in [`Command`] and in [`run`].
+//! A subcommand is one file with its arguments and `run`, and one line in [`CliCommand`] and in [`run`].
 
 mod address;
 mod bounds;
@@ -17,10 +17,10 @@ mod listeners;
 mod man;
 mod operator;
 mod passed;
+mod percentage;
 mod replay;
 mod script;
 mod serve;
-mod share;
 mod sources;
 mod trace_flags;
 
@@ -58,11 +58,11 @@ of `diff` 0 the same, 1 different, 2 neither could be said.";
 #[command(name = "tidegate", version, after_long_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     Serve(Box<serve::ServeArgs>),
     Init(init::InitArgs),
     Check(check::CheckArgs),
@@ -93,25 +93,25 @@ pub(crate) fn run() -> ExitCode {
         },
     };
     let done = match &command {
-        Command::Serve(args) => {
+        CliCommand::Serve(args) => {
             let surroundings = environment::Surroundings::of(&Cli::command(), of_command);
             serve::run(args, of_command, &surroundings)
         }
-        Command::Init(args) => init::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Replay(args) => replay::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Script(args) => script::run(args),
-        Command::Rules(args) => rules::run(args),
-        Command::Peek(args) => peek::run(args),
-        Command::Reset(args) => reset::run(args),
-        Command::Reservations(args) => reservations::run(args),
-        Command::Top(args) => top::run(args),
-        Command::Stats(args) => stats::run(args),
-        Command::Tail(args) => tail::run(args),
-        Command::Completions(args) => completions::run(args, Cli::command()),
-        Command::Man(args) => man::run(args, Cli::command()),
+        CliCommand::Init(args) => init::run(args),
+        CliCommand::Check(args) => check::run(args),
+        CliCommand::Diff(args) => diff::run(args),
+        CliCommand::Replay(args) => replay::run(args),
+        CliCommand::Compare(args) => compare::run(args),
+        CliCommand::Script(args) => script::run(args),
+        CliCommand::Rules(args) => rules::run(args),
+        CliCommand::Peek(args) => peek::run(args),
+        CliCommand::Reset(args) => reset::run(args),
+        CliCommand::Reservations(args) => reservations::run(args),
+        CliCommand::Top(args) => top::run(args),
+        CliCommand::Stats(args) => stats::run(args),
+        CliCommand::Tail(args) => tail::run(args),
+        CliCommand::Completions(args) => completions::run(args, Cli::command()),
+        CliCommand::Man(args) => man::run(args, Cli::command()),
     };
     done.unwrap_or_else(|failure| failure.report())
 }
@@ -126,7 +126,7 @@ fn shown(error: &Error) -> ExitCode {
     crate::stdout::had_reader(printed).map_or_else(|failure| failure.report(), |_| code)
 }
 
-fn parse(given: &[OsString]) -> Result<Command, Error> {
+fn parse(given: &[OsString]) -> Result<CliCommand, Error> {
     let command = match given.iter().any(|word| word == "-h") {
         true => brief(Cli::command()),
         false => Cli::command(),

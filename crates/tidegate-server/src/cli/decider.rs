@@ -17,7 +17,7 @@ use crate::stop::Stop;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Limiters that start fresh and use the time of the trace.
-pub(super) enum Decider {
+pub(super) enum ReplayDecider {
     Here(Box<Replay>),
     Store(Box<InStore>),
 }
@@ -29,7 +29,7 @@ pub(super) struct InStore {
     stop: Stop,
 }
 
-impl Decider {
+impl ReplayDecider {
     /// Limiters in the store at `store`, else in this process.
     ///
     /// # Errors

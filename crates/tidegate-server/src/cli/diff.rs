@@ -49,7 +49,7 @@ enum DiffFormat {
 }
 
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct DiffJson<'a> {
     is_same: bool,
     #[serde(flatten)]
     diff: &'a PolicyDiff,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let printed = match args.format {
         DiffFormat::Text => stdout::print(&format!("{diff}\n")),
         DiffFormat::Json => {
-            lab::print_json(serde_json::to_string(&Outcome { is_same, diff: &diff }))
+            lab::print_json(serde_json::to_string(&DiffJson { is_same, diff: &diff }))
         }
     };
     printed.map_err(|failure| failure.with_code(TROUBLE))?;

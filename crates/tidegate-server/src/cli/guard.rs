@@ -35,10 +35,10 @@ pub(super) const CLIENT_TOKEN: &str = "TIDEGATE_CLIENT_TOKEN";
 pub(super) const OPERATOR_TOKEN: &str = "TIDEGATE_OPERATOR_TOKEN";
 
 /// The flags that a token in a variable replaces.
-pub(super) const SECRETS: [sources::Secret; 3] = [
-    sources::Secret { flag: "admin-read-token-file", variable: ADMIN_READ_TOKEN },
-    sources::Secret { flag: "token-file", variable: TOKEN },
-    sources::Secret { flag: "admin-token-file", variable: ADMIN_TOKEN },
+pub(super) const SECRETS: [sources::SecretVariable; 3] = [
+    sources::SecretVariable { flag: "admin-read-token-file", variable: ADMIN_READ_TOKEN },
+    sources::SecretVariable { flag: "token-file", variable: TOKEN },
+    sources::SecretVariable { flag: "admin-token-file", variable: ADMIN_TOKEN },
 ];
 
 /// The options of `serve`. Every listener is protected alike, except for the token of the admin
@@ -143,24 +143,26 @@ pub(super) struct ListenerOptions {
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    kind: Kind,
+    kind: TokenKind,
     secret: Secret,
     /// The tokens of other places.
-    others: Vec<(Kind, Secret)>,
+    others: Vec<(TokenKind, Secret)>,
 }
 
 /// Whose tokens a file or a variable has.
 #[derive(Clone, Copy)]
-struct Kind {
+struct TokenKind {
     flag: &'static str,
     variable: &'static str,
     parse: fn(&str) -> Result<Secret, String>,
 }
 
-const CLIENTS: Kind = Kind { flag: TOKEN_FILE, variable: TOKEN, parse: Secret::of_clients };
-const CHANGE: Kind = Kind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: Secret::parse };
-const READ: Kind =
-    Kind { flag: ADMIN_READ_TOKEN_FILE, variable: ADMIN_READ_TOKEN, parse: Secret::parse };
+const CLIENTS: TokenKind =
+    TokenKind { flag: TOKEN_FILE, variable: TOKEN, parse: Secret::of_clients };
+const CHANGE: TokenKind =
+    TokenKind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: Secret::parse };
+const READ: TokenKind =
+    TokenKind { flag: ADMIN_READ_TOKEN_FILE, variable: ADMIN_READ_TOKEN, parse: Secret::parse };
 
 impl TokenFile {
     /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
@@ -249,7 +251,7 @@ impl GuardArgs {
     /// The files of tokens. No token may be in two of them, because it would have two roles.
     fn token_files(
         &self,
-        secrets: [(Kind, &Option<Secret>); 3],
+        secrets: [(TokenKind, &Option<Secret>); 3],
     ) -> Result<Vec<TokenFile>, Failure> {
         let all = secrets.into_iter().filter_map(|(kind, secret)| Some((kind, secret.clone()?)));
         let all: Vec<_> = all.collect();
@@ -296,7 +298,7 @@ impl GuardArgs {
     }
 }
 
-impl Kind {
+impl TokenKind {
     /// The tokens of the file or of the environment, not of both.
     fn secret(self, file: &Option<PathBuf>) -> Result<Option<Secret>, Failure> {
         let Self { flag, variable, .. } = self;

@@ -118,7 +118,7 @@ pub(super) fn each<D: Send>(
             }
         });
         for next in decided {
-            let Decided { batch, decisions, ended } = next?;
+            let DecidedBatch { batch, decisions, ended } = next?;
             for (event, decision) in batch.events().zip(decisions) {
                 record(&event.map_err(Failure::new)?, decision)?;
             }
@@ -151,7 +151,7 @@ fn deciding(sorted: &Sorted) -> ProgressBar {
 }
 
 /// A batch of events and the decisions on them, in the same order.
-struct Decided<D> {
+struct DecidedBatch<D> {
     batch: Batch,
     decisions: Vec<D>,
     /// The error that ended the replay, after the last of the decisions.
@@ -161,14 +161,14 @@ struct Decided<D> {
 fn next_decided<D>(
     sorted: &mut Sorted,
     decide: impl Fn(&Event<'_>) -> Result<D, Failure>,
-) -> Result<Option<Decided<D>>, Failure> {
+) -> Result<Option<DecidedBatch<D>>, Failure> {
     let Some(batch) = sorted.next_batch().map_err(Failure::new)? else { return Ok(None) };
     let mut decisions = Vec::with_capacity(batch.len());
     let ended = batch.events().try_for_each(|event| {
         decisions.push(decide(&event.map_err(Failure::new)?)?);
         Ok(())
     });
-    Ok(Some(Decided { batch, decisions, ended }))
+    Ok(Some(DecidedBatch { batch, decisions, ended }))
 }
 
 /// The bins of a picture of the whole trace.

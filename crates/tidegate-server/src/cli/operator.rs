@@ -8,9 +8,9 @@ pub(super) mod stats;
 pub(super) mod tail;
 pub(super) mod top;
 
-mod connection;
 mod entries;
 mod events;
+mod http_client;
 mod in_force;
 mod rates;
 mod screen;
@@ -29,8 +29,8 @@ use tokio::runtime::Builder;
 
 use super::guard::{OPERATOR_TOKEN, file};
 use crate::failure::Failure;
-use connection::Connection;
-use events::Events;
+use events::EventStream;
+use http_client::HttpClient;
 use server_url::ServerUrl;
 
 /// The prefix of the types of Tidegate's problems. It tells its answers from answers of other servers.
@@ -39,7 +39,7 @@ const PROBLEM: &str = "urn:problem-type:tidegate:";
 /// The admin listener of a server, and how to reach it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-pub(super) struct Admin {
+pub(super) struct AdminFlags {
     /// The admin listener of the server
     #[arg(long, value_name = "URL", env = "TIDEGATE_ADMIN_URL", default_value = "http://127.0.0.1:8082", value_parser = server_url::parse)]
     admin: ServerUrl,
@@ -53,10 +53,10 @@ pub(super) struct Admin {
     tls_roots: Option<PathBuf>,
 }
 
-impl Admin {
-    fn listener(&self) -> Result<Listener, Failure> {
-        Ok(Listener {
-            connection: Connection::new(&self.admin, self.tls_roots.as_deref())?,
+impl AdminFlags {
+    fn listener(&self) -> Result<ListenerClient, Failure> {
+        Ok(ListenerClient {
+            connection: HttpClient::new(&self.admin, self.tls_roots.as_deref())?,
             token: token(self.token_file.as_deref(), OPERATOR_TOKEN)?,
             kind: "the admin listener",
             flag: "--admin URL or TIDEGATE_ADMIN_URL",
@@ -75,8 +75,8 @@ pub(super) enum OutputFormat {
 }
 
 /// A listener of a server, as its client sees it.
-struct Listener {
-    connection: Connection,
+struct ListenerClient {
+    connection: HttpClient,
     token: Option<HeaderValue>,
     /// The expected value.
     kind: &'static str,
@@ -87,24 +87,24 @@ struct Listener {
 }
 
 /// An answer in JSON that the command has asked for.
-struct Answer {
+struct JsonAnswer {
     /// As it is printed.
     text: String,
     json: Value,
 }
 
-impl Listener {
+impl ListenerClient {
     /// Asks, and returns the answer if it is one of Tidegate: of a success, or of a decision.
     ///
     /// # Errors
     /// Returns what is there instead, and what was expected.
-    async fn ask(&self, method: Method, path: &str, body: &str) -> Result<Answer, Failure> {
+    async fn ask(&self, method: Method, path: &str, body: &str) -> Result<JsonAnswer, Failure> {
         let (status, text) = self.send(method, path, body).await?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
         let decides = |json: &Value| json.get("allowed").is_some_and(Value::is_boolean);
         match json {
             Some(json) if status.is_success() || decides(&json) => {
-                Ok(Answer { text: printable::json(&text).into_owned(), json })
+                Ok(JsonAnswer { text: printable::json(&text).into_owned(), json })
             }
             json => Err(self.refused(status, json.as_ref())),
         }
@@ -133,11 +133,11 @@ impl Listener {
     ///
     /// # Errors
     /// Returns what is there instead, and what was expected.
-    async fn events(&self, path: &str) -> Result<Events, Failure> {
+    async fn events(&self, path: &str) -> Result<EventStream, Failure> {
         let failed = |why: String| Failure::new(format!("{why}; {}", self.expected()));
         let response = self.connection.events(path, self.token.as_ref()).await.map_err(failed)?;
         if response.status().is_success() {
-            return Ok(Events::of(response.into_body(), self.connection.url().clone()));
+            return Ok(EventStream::of(response.into_body(), self.connection.url().clone()));
         }
         let (status, text) = self.connection.whole(response).await.map_err(failed)?;
         Err(self.refused(status, serde_json::from_str(&text).ok().as_ref()))

@@ -11,8 +11,8 @@ use tidegate_lab::replay;
 use tidegate_lab::report::{self, Report};
 use tidegate_lab::trace::Event;
 
-use super::decider::Decider;
-use super::share::Share;
+use super::decider::ReplayDecider;
+use super::percentage::Percentage;
 use super::trace_flags::TraceFlags;
 use super::{guard::file, lab, serve};
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub(crate) struct ReplayArgs {
     ///
     /// The share of the requests that enforced rules refuse, compared exactly
     #[arg(long, value_name = "SHARE")]
-    fail_above: Option<Share>,
+    fail_above: Option<Percentage>,
     /// Also draw requests admitted and refused over time as SVG, one lane per rule
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
@@ -95,11 +95,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let bins = lab::bins(&sorted);
     let faults = lab::faults(&args.trace, &sorted);
     let mut report = Report::new(&policy);
-    let decider = Decider::new(policy.clone(), args.store.as_ref())?;
+    let decider = ReplayDecider::new(policy.clone(), args.store.as_ref())?;
     if picture.is_some() {
         report = report.drawn(bins);
     }
-    let mut lines = Lines::new(args.format);
+    let mut lines = DecisionLines::new(args.format);
     let decide = |event: &Event<'_>| decider.decide(event);
     let decided = lab::each(sorted, decide, |event, answer| {
         report.record(event, &answer);
@@ -145,13 +145,13 @@ fn all_named(traces: &[PathBuf]) -> String {
 }
 
 /// Standard output for decisions, if they are requested and still read.
-struct Lines {
+struct DecisionLines {
     out: Option<BufWriter<StdoutLock<'static>>>,
     /// The line that is being written.
     line: Vec<u8>,
 }
 
-impl Lines {
+impl DecisionLines {
     fn new(format: ReplayFormat) -> Self {
         let out =
             (format == ReplayFormat::Ndjson).then(|| BufWriter::new(std::io::stdout().lock()));

@@ -108,7 +108,7 @@ fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {
 }
 
 /// The listeners that are bound.
-struct Open {
+struct OpenListeners {
     http: Option<Listener>,
     grpc: Option<Listener>,
     resp: Option<Listener>,
@@ -116,7 +116,7 @@ struct Open {
     probe: Option<Listener>,
 }
 
-impl Open {
+impl OpenListeners {
     fn of(args: &ServeArgs) -> Result<Self, Failure> {
         let mut passed = Passed::take(&args.listeners())?;
         let mut open = |address, option| bind(address, option, &mut passed);
@@ -187,7 +187,7 @@ async fn serve(
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));
-    let open = Open::of(args)?;
+    let open = OpenListeners::of(args)?;
     open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
@@ -262,7 +262,7 @@ fn read_again(configuration: &Arc<Configuration>, options: &ListenerOptions) -> 
 /// Prints and logs the addresses of the listeners and their services.
 fn announce(
     args: &ServeArgs,
-    open: &Open,
+    open: &OpenListeners,
     options: &ListenerOptions,
     policy: &Policy,
     for_grpc: &Threads,
@@ -300,7 +300,7 @@ fn announce(
 /// end.
 async fn answer(
     args: &ServeArgs,
-    open: Open,
+    open: OpenListeners,
     options: ListenerOptions,
     (limiters, configuration): (Arc<Limiters>, Arc<Configuration>),
     stop: Stop,

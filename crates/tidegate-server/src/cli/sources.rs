@@ -25,7 +25,7 @@ const SECTION: &str = "server";
 const NO_FIELDS: [&str; 4] = ["config", "store", "help", "version"];
 
 /// A flag that a secret replaces which is in a variable.
-pub(super) struct Secret {
+pub(super) struct SecretVariable {
     pub(super) flag: &'static str,
     pub(super) variable: &'static str,
 }
@@ -69,7 +69,7 @@ pub(super) fn complete(
     command: &Command,
     given: &[OsString],
     values: &SectionValues,
-    secrets: &[Secret],
+    secrets: &[SecretVariable],
 ) -> Result<Vec<OsString>, Error> {
     let matches = command.clone().try_get_matches_from(given)?;
     let overridden = |flag: &str| {

@@ -32,8 +32,8 @@ pub(super) struct TraceFlags {
     #[arg(long, value_name = "NETWORK", value_parser = network, hide_short_help = true)]
     trusted_proxy: Vec<String>,
     /// The field in which trusted proxies name the caller
-    #[arg(long, value_enum, value_name = "FIELD", default_value_t = Field::XForwardedFor, hide_short_help = true)]
-    pub(super) forwarded_field: Field,
+    #[arg(long, value_enum, value_name = "FIELD", default_value_t = ProxyHeader::XForwardedFor, hide_short_help = true)]
+    pub(super) forwarded_field: ProxyHeader,
     /// Exit code 0 even if more than 1% of the lines of a trace cannot be read
     #[arg(long, hide_short_help = true)]
     pub(super) allow_unreadable: bool,
@@ -50,14 +50,14 @@ pub(super) struct TraceFlags {
 
 /// A header field of proxies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Field {
+pub(super) enum ProxyHeader {
     /// X-Forwarded-For
     XForwardedFor,
     /// Forwarded (RFC 7239)
     Forwarded,
 }
 
-impl Field {
+impl ProxyHeader {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x-forwarded-for",
@@ -76,8 +76,8 @@ impl TraceFlags {
     pub(super) fn options<'a>(&self, options: Options<'a>) -> Result<Options<'a>, Failure> {
         let client = match (self.trusted_proxy.as_slice(), self.forwarded_field) {
             ([], _) => Ok(ClientAddress::peer()),
-            (proxies, Field::XForwardedFor) => ClientAddress::x_forwarded_for(proxies),
-            (proxies, Field::Forwarded) => ClientAddress::forwarded(proxies),
+            (proxies, ProxyHeader::XForwardedFor) => ClientAddress::x_forwarded_for(proxies),
+            (proxies, ProxyHeader::Forwarded) => ClientAddress::forwarded(proxies),
         };
         let client = client.map_err(Failure::configuration)?.ipv6_bits(self.ipv6_prefix);
         let options = options.client(client);

@@ -12,19 +12,19 @@ use crate::failure::Failure;
 use crate::policy::Wrong;
 
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct CheckJson<'a> {
     file: String,
     is_sound: bool,
     /// The number of its rules; `None` if there is an error.
     rules: Option<usize>,
-    errors: Vec<Mistake<'a>>,
+    errors: Vec<CheckMistake<'a>>,
     /// Settings without effect.
     warnings: &'a [String],
 }
 
 /// One error. Without a place it is about the file as a whole.
 #[derive(Serialize)]
-struct Mistake<'a> {
+struct CheckMistake<'a> {
     line: Option<usize>,
     column: Option<usize>,
     message: &'a str,
@@ -36,16 +36,16 @@ struct Mistake<'a> {
 pub(super) fn print(file: &Path, checked: &Result<Sound, Wrong>) -> Result<ExitCode, Failure> {
     let errors = match checked {
         Ok(_) => Vec::new(),
-        Err(Wrong::Text(found)) => found.iter().map(Mistake::of).collect(),
+        Err(Wrong::Text(found)) => found.iter().map(CheckMistake::of).collect(),
         Err(Wrong::Whole(failure)) => {
             let (message, hint) = parts(failure.message());
-            vec![Mistake { line: None, column: None, message, hint }]
+            vec![CheckMistake { line: None, column: None, message, hint }]
         }
     };
     let rules = checked.as_ref().ok().map(|sound| sound.rules);
     let warnings = checked.as_ref().map_or(&[][..], |sound| &sound.warnings);
     let file = file.display().to_string();
-    lab::print_json(serde_json::to_string(&Outcome {
+    lab::print_json(serde_json::to_string(&CheckJson {
         file,
         is_sound: checked.is_ok(),
         rules,
@@ -55,7 +55,7 @@ pub(super) fn print(file: &Path, checked: &Result<Sound, Wrong>) -> Result<ExitC
     Ok(if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-impl<'a> Mistake<'a> {
+impl<'a> CheckMistake<'a> {
     fn of(error: &'a ConfigError) -> Self {
         let (message, hint) = parts(&error.message);
         let place = |number: usize| (error.line > 0).then_some(number);

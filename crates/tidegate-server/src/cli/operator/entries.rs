@@ -6,30 +6,30 @@ use crate::ordered_map::OrderedMap;
 
 /// One entry.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct EntryArg {
     name: String,
     value: String,
 }
 
 /// Reads `NAME=VALUE`; the value may have further `=`, and may be empty.
-pub(super) fn parse(text: &str) -> Result<Entry, String> {
+pub(super) fn parse(text: &str) -> Result<EntryArg, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            Ok(Entry { name: name.to_owned(), value: value.to_owned() })
+            Ok(EntryArg { name: name.to_owned(), value: value.to_owned() })
         }
         _ => Err("expected an entry as NAME=VALUE, such as user=ada".to_owned()),
     }
 }
 
 /// The body of a request.
-pub(super) fn body(domain: &str, entries: &[Entry], cost: Option<u64>) -> String {
+pub(super) fn body(domain: &str, entries: &[EntryArg], cost: Option<u64>) -> String {
     let entries: Vec<_> = entries.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
-    let body = Body { cost, descriptor: OrderedMap(&entries), domain };
+    let body = DescriptorBody { cost, descriptor: OrderedMap(&entries), domain };
     serde_json::to_string(&body).unwrap_or_default()
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct DescriptorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<u64>,
     descriptor: OrderedMap<'a>,
@@ -37,7 +37,7 @@ struct Body<'a> {
 }
 
 /// The entries for a person: `user=ada, path=/login`.
-pub(super) fn shown(entries: &[Entry]) -> String {
+pub(super) fn shown(entries: &[EntryArg]) -> String {
     let entries = entries.iter().map(|one| format!("{}={}", one.name, one.value));
     let entries: Vec<_> = entries.collect();
     if entries.is_empty() { "no entries".to_owned() } else { entries.join(", ") }

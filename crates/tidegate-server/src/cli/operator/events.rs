@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// The most bytes of one event: the statistics of some 10,000 rules.
 const MOST_BYTES: usize = 16 << 20;
 
-pub(super) struct Events {
+pub(super) struct EventStream {
     body: Incoming,
     url: ServerUrl,
     /// Bytes of lines that have not ended.
@@ -19,12 +19,12 @@ pub(super) struct Events {
 }
 
 /// An event.
-pub(super) struct Event {
+pub(super) struct ServerEvent {
     pub(super) text: String,
     pub(super) json: Value,
 }
 
-impl Events {
+impl EventStream {
     pub(super) const fn of(body: Incoming, url: ServerUrl) -> Self {
         Self { body, url, read: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl Events {
     ///
     /// # Errors
     /// Returns an error when the stream ends, as it does when the server stops.
-    pub(super) async fn next(&mut self) -> Result<Event, Failure> {
+    pub(super) async fn next(&mut self) -> Result<ServerEvent, Failure> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<_> = self.read.drain(..=end).collect();
@@ -53,9 +53,9 @@ impl Events {
 }
 
 /// The event of a line with data; a comment and an empty line are none.
-fn event(line: &[u8]) -> Option<Event> {
+fn event(line: &[u8]) -> Option<ServerEvent> {
     let text = std::str::from_utf8(line.strip_prefix(b"data:")?).ok()?.trim().to_owned();
-    Some(Event {
+    Some(ServerEvent {
         json: serde_json::from_str(&text).ok()?,
         text: printable::json(&text).into_owned(),
     })

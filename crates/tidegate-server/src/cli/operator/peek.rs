@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::Value;
 
-use super::connection::Connection;
-use super::entries::{self, Entry};
+use super::entries::{self, EntryArg};
+use super::http_client::HttpClient;
 use super::server_url::{self, ServerUrl};
-use super::{Listener, OutputFormat, run as run_client, seconds, token};
+use super::{ListenerClient, OutputFormat, run as run_client, seconds, token};
 use crate::cli::guard::{CLIENT_TOKEN, file};
 use crate::failure::Failure;
 use crate::stdout;
@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct PeekArgs {
     /// The entries of the descriptor, as NAME=VALUE
     #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
-    entries: Vec<Entry>,
+    entries: Vec<EntryArg>,
 
     /// The domain of the rules
     #[arg(long, default_value = "default")]
@@ -57,8 +57,8 @@ pub(crate) struct PeekArgs {
 
 /// Prints the answer of `POST /v1/peek`.
 pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
-    let listener = Listener {
-        connection: Connection::new(&args.url, args.tls_roots.as_deref())?,
+    let listener = ListenerClient {
+        connection: HttpClient::new(&args.url, args.tls_roots.as_deref())?,
         token: token(args.token_file.as_deref(), CLIENT_TOKEN)?,
         kind: "the HTTP listener",
         flag: "--url URL or TIDEGATE_URL",

@@ -21,7 +21,7 @@ impl Decisions {
 
 /// A rule with its decisions since the start, and its decisions of the last second.
 #[derive(Debug, PartialEq)]
-pub(super) struct Rate {
+pub(super) struct RuleRate {
     pub(super) total: Decisions,
     pub(super) all: f64,
     pub(super) refused: f64,
@@ -61,14 +61,14 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
 }
 
 /// The rates of the rules of the later reading; a rule that is new has none yet.
-pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64) -> Vec<Rate> {
+pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64) -> Vec<RuleRate> {
     let before: HashMap<_, _> = before.iter().map(|one| (one.name(), one)).collect();
     let rate = |total: Decisions| {
         let old = before.get(&total.name()).copied().unwrap_or(&total);
         let per_second = |after: u64, before: u64| after.saturating_sub(before) as f64 / seconds;
         let (all, refused) =
             (per_second(total.all, old.all), per_second(total.refused, old.refused));
-        Rate { total, all, refused }
+        RuleRate { total, all, refused }
     };
     after.into_iter().map(rate).collect()
 }

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Admin, Answer, Listener, OutputFormat, run as run_client, seconds, tables};
+use super::{
+    AdminFlags, JsonAnswer, ListenerClient, OutputFormat, run as run_client, seconds, tables,
+};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -23,7 +25,7 @@ Examples:
 )]
 pub(crate) struct ReservationsArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ReservationAction>,
 
     /// The largest number of reservations to list
     #[arg(long, short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -34,11 +36,11 @@ pub(crate) struct ReservationsArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum ReservationAction {
     /// Settle a reservation for the actual cost of its work
     Settle {
         /// The id of the reservation
@@ -56,7 +58,7 @@ enum Action {
 }
 
 /// An id is pasted, so it is never cut, as numbers are not.
-const COLUMNS: tables::Columns<'_> = tables::Columns {
+const COLUMNS: tables::TableColumns<'_> = tables::TableColumns {
     headings: &["BYTES", "ENDS IN", "COSTS", "RESERVATION", "KEYS"],
     numbers: 0..4,
     least: &[0, 2],
@@ -68,8 +70,10 @@ pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
     run_client(async {
         match &args.action {
             None => list(args, &listener).await,
-            Some(Action::Settle { id, actual }) => settle(args, &listener, id, actual).await,
-            Some(Action::Drop { ids }) => {
+            Some(ReservationAction::Settle { id, actual }) => {
+                settle(args, &listener, id, actual).await
+            }
+            Some(ReservationAction::Drop { ids }) => {
                 for id in ids {
                     let body = json!({ "reservation": id }).to_string();
                     let answer = listener.ask(Method::POST, "/v1/drop", &body).await?;
@@ -84,7 +88,7 @@ pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
 
 async fn settle(
     args: &ReservationsArgs,
-    listener: &Listener,
+    listener: &ListenerClient,
     id: &str,
     actual: &[u64],
 ) -> Result<(), Failure> {
@@ -101,7 +105,7 @@ async fn settle(
     print(args, &answer, &text)
 }
 
-async fn list(args: &ReservationsArgs, listener: &Listener) -> Result<(), Failure> {
+async fn list(args: &ReservationsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     let path = format!("/v1/reservations?n={}", args.number);
     let answer = listener.ask(Method::GET, &path, "").await?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -140,7 +144,7 @@ fn keys(reservation: &Value) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-fn print(args: &ReservationsArgs, answer: &Answer, text: &str) -> Result<(), Failure> {
+fn print(args: &ReservationsArgs, answer: &JsonAnswer, text: &str) -> Result<(), Failure> {
     match args.format {
         OutputFormat::Json => stdout::print(&format!("{}\n", answer.text)),
         OutputFormat::Text => stdout::print(text),

@@ -7,8 +7,8 @@ use hyper::Method;
 use serde_json::Value;
 use tidegate::printable;
 
-use super::entries::{self, Entry};
-use super::{Admin, OutputFormat, run as run_client};
+use super::entries::{self, EntryArg};
+use super::{AdminFlags, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct ResetArgs {
     /// The entries of the descriptor, as NAME=VALUE
     #[arg(value_name = "NAME=VALUE", value_parser = entries::parse)]
-    entries: Vec<Entry>,
+    entries: Vec<EntryArg>,
 
     /// The domain of the rules
     #[arg(long, default_value = "default")]
@@ -41,7 +41,7 @@ pub(crate) struct ResetArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 /// Sends `POST /v1/reset`, if the person agrees.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::Value;
 
-use super::{Admin, OutputFormat, in_force, run as run_client};
+use super::{AdminFlags, OutputFormat, in_force, run as run_client};
 use crate::failure::Failure;
 use crate::{banner, policy, stdout};
 
@@ -25,7 +25,7 @@ pub(crate) struct RulesArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 /// Prints the answer of `GET /v1/rules`.

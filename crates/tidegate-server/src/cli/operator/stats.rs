@@ -6,9 +6,9 @@ use hyper::Method;
 use serde_json::Value;
 
 use super::screen::Screen;
-use super::tables::{Columns, table};
+use super::tables::{TableColumns, table};
 use super::top::rule;
-use super::{Admin, Listener, OutputFormat, run as run_client};
+use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -42,7 +42,7 @@ pub(crate) struct StatsArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 /// Prints the answer of `GET /v1/stats`, or its events.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn watch(args: &StatsArgs, listener: &Listener) -> Result<(), Failure> {
+async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
     let screen = if args.format == OutputFormat::Text { Screen::begin()? } else { None };
     let Some(screen) = screen else {
@@ -99,7 +99,7 @@ fn shown(args: &StatsArgs, text: &str, json: &Value) -> String {
     }
 }
 
-const OF_RULES: Columns<'_> = Columns {
+const OF_RULES: TableColumns<'_> = TableColumns {
     headings: &[
         "DOMAIN",
         "RULE",
@@ -116,7 +116,7 @@ const OF_RULES: Columns<'_> = Columns {
     numbers: 3..11,
     least: &[2, 0, 10, 9, 7, 8, 5, 6],
 };
-const OF_RESOURCES: Columns<'_> = Columns {
+const OF_RESOURCES: TableColumns<'_> = TableColumns {
     headings: &[
         "RESOURCE",
         "PASS 1S",

@@ -9,7 +9,7 @@ use tidegate::printable;
 use crate::stdout;
 
 /// The columns of a table.
-pub(super) struct Columns<'a> {
+pub(super) struct TableColumns<'a> {
     pub(super) headings: &'a [&'a str],
     /// The columns of numbers, which are aligned at their ends and never cut.
     pub(super) numbers: Range<usize>,
@@ -24,7 +24,7 @@ const LEAST_OF_A_TEXT: u16 = 12;
 /// columns are left out, and then texts are cut.
 pub(super) fn table(
     width: Option<u16>,
-    columns: &Columns<'_>,
+    columns: &TableColumns<'_>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
     let mut table = Table::new();
@@ -44,7 +44,7 @@ pub(super) fn table(
 }
 
 /// Makes a table fit into this width.
-fn fit(table: &mut Table, columns: &Columns<'_>, width: u16) {
+fn fit(table: &mut Table, columns: &TableColumns<'_>, width: u16) {
     table.set_header(columns.headings.iter().map(|heading| heading.replace(' ', "\n")));
     for column in columns.least {
         if least_width(table, &columns.numbers) <= usize::from(width) {
@@ -95,7 +95,7 @@ pub(super) fn key(key: Option<&Value>) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: Columns<'_> = Columns {
+    const COLUMNS: TableColumns<'_> = TableColumns {
         headings: &["DOMAIN", "RULE", "ASKED/S", "REFUSED 1M"],
         numbers: 2..4,
         least: &[0, 3],

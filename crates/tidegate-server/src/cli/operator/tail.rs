@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde_json::Value;
 use tidegate::printable;
 
-use super::entries::{self, Entry};
+use super::entries::{self, EntryArg};
 use super::tables::key;
 use super::top::rule;
-use super::{Admin, OutputFormat, run as run_client, seconds};
+use super::{AdminFlags, OutputFormat, run as run_client, seconds};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -35,7 +35,7 @@ pub(crate) struct TailArgs {
 
     /// Only keys with this entry
     #[arg(long, value_name = "NAME=VALUE", value_parser = entries::parse)]
-    key: Option<Entry>,
+    key: Option<EntryArg>,
 
     /// The most decisions a second, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -46,7 +46,7 @@ pub(crate) struct TailArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 /// Prints the events of `GET /v1/decisions`.

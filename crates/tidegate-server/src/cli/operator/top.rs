@@ -9,10 +9,10 @@ use serde_json::Value;
 use tidegate::{Clock, SystemClock, Timestamp};
 use tokio::time::sleep;
 
-use super::rates::{self, Decisions, Rate};
+use super::rates::{self, Decisions, RuleRate};
 use super::screen::Screen;
-use super::tables::{Columns, key, table};
-use super::{Admin, Listener, OutputFormat, run as run_client};
+use super::tables::{TableColumns, key, table};
+use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -46,7 +46,7 @@ pub(crate) struct TopArgs {
     format: OutputFormat,
 
     #[command(flatten)]
-    admin: Admin,
+    admin: AdminFlags,
 }
 
 /// Reads the name of a rule.
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             let answer = listener.ask(Method::GET, &path(args, "refused"), "").await?;
             return stdout::print(&format!("{}\n", answer.text));
         }
-        let mut reading = Reading::of(&listener).await?;
+        let mut reading = DecisionsAt::of(&listener).await?;
         match Screen::begin()? {
             Some(screen) => live(args, &listener, reading, &screen).await,
             None => {
@@ -80,8 +80,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
 
 async fn live(
     args: &TopArgs,
-    listener: &Listener,
-    mut reading: Reading,
+    listener: &ListenerClient,
+    mut reading: DecisionsAt,
     screen: &Screen,
 ) -> Result<(), Failure> {
     screen
@@ -96,12 +96,12 @@ async fn live(
         .await
 }
 
-const OF_RULES: Columns<'_> = Columns {
+const OF_RULES: TableColumns<'_> = TableColumns {
     headings: &["DOMAIN", "RULE", "MODE", "ASKED/S", "REFUSED/S", "ASKED", "REFUSED"],
     numbers: 3..7,
     least: &[2, 0, 5, 6],
 };
-const OF_KEYS: Columns<'_> = Columns {
+const OF_KEYS: TableColumns<'_> = TableColumns {
     headings: &["COUNT", "TOO MANY BY", "DOMAIN", "RULE", "KEY"],
     numbers: 0..2,
     least: &[1, 2, 3],
@@ -111,13 +111,13 @@ const OF_KEYS: Columns<'_> = Columns {
 const MOST_RULES: usize = 10;
 
 /// The decisions of all rules at one time.
-struct Reading {
+struct DecisionsAt {
     at: Timestamp,
     rules: Vec<Decisions>,
 }
 
-impl Reading {
-    async fn of(listener: &Listener) -> Result<Self, Failure> {
+impl DecisionsAt {
+    async fn of(listener: &ListenerClient) -> Result<Self, Failure> {
         let rules = rates::read(&listener.ask_text("/metrics").await?);
         Ok(Self { at: SystemClock::new().now(), rules })
     }
@@ -126,10 +126,10 @@ impl Reading {
 /// Reads again, and returns the tables; `before` becomes the new reading.
 async fn view(
     args: &TopArgs,
-    listener: &Listener,
-    before: &mut Reading,
+    listener: &ListenerClient,
+    before: &mut DecisionsAt,
 ) -> Result<String, Failure> {
-    let after = Reading::of(listener).await?;
+    let after = DecisionsAt::of(listener).await?;
     let us = after.at.as_micros().saturating_sub(before.at.as_micros());
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
     *before = after;
@@ -154,11 +154,11 @@ fn path(args: &TopArgs, by: &str) -> String {
 
 /// The rules in the order of the policy; of many, those that refuse and are asked most, so that the keys below are on
 /// the screen.
-fn of_rules(mut rates: Vec<Rate>, policy: &Value, width: Option<u16>) -> String {
+fn of_rules(mut rates: Vec<RuleRate>, policy: &Value, width: Option<u16>) -> String {
     let more = rates.len().saturating_sub(MOST_RULES);
     if more > 0 {
         let busy =
-            |one: &Rate| [one.refused, one.all, one.total.refused as f64, one.total.all as f64];
+            |one: &RuleRate| [one.refused, one.all, one.total.refused as f64, one.total.all as f64];
         rates.sort_by(|a, b| busy(b).partial_cmp(&busy(a)).unwrap_or(Ordering::Equal));
         rates.truncate(MOST_RULES);
     }
@@ -168,7 +168,7 @@ fn of_rules(mut rates: Vec<Rate>, policy: &Value, width: Option<u16>) -> String 
         let mode = rules.filter(is_it).find_map(|rule| rule["mode"].as_str());
         mode.unwrap_or_default().to_owned()
     };
-    let rows = rates.iter().map(|Rate { total, all, refused }| {
+    let rows = rates.iter().map(|RuleRate { total, all, refused }| {
         let (decided, denied) = (total.all.to_string(), total.refused.to_string());
         let (domain, rule) = (total.domain.clone(), total.rule.clone());
         vec![
@@ -216,7 +216,7 @@ mod tests {
     fn of_many_rules_those_that_refuse_and_are_asked_most_are_shown() {
         let rate = |number: u32| {
             let total = Decisions { rule: format!("rule-{number}"), ..Decisions::default() };
-            Rate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
+            RuleRate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
         };
         let shown = of_rules((0..41).map(rate).collect(), &json!({}), None);
         let lines: Vec<_> = shown.lines().collect();

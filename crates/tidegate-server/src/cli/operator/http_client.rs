@@ -29,12 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_BYTES: usize = 64 << 20;
 
 /// The address of a server, and the way to reach it.
-pub(super) struct Connection {
+pub(super) struct HttpClient {
     url: ServerUrl,
     tls: Option<TlsConnector>,
 }
 
-impl Connection {
+impl HttpClient {
     /// Reads the certificates that are to be trusted, if any are needed.
     ///
     /// # Errors

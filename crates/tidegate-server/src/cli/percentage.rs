@@ -10,13 +10,13 @@ const PARTS: u64 = 10_u64.pow(PLACES);
 
 /// A share from 0% to 100%.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct Percentage {
     /// In parts of a percent.
     parts: u64,
     text: String,
 }
 
-impl Share {
+impl Percentage {
     /// Returns whether `part` of `whole` is more than this share; nothing of nothing is not.
     pub(super) fn is_exceeded(&self, part: u64, whole: u64) -> bool {
         let (part, whole) = (u128::from(part), u128::from(whole));
@@ -24,7 +24,7 @@ impl Share {
     }
 }
 
-impl FromStr for Share {
+impl FromStr for Percentage {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -46,7 +46,7 @@ fn parts(text: &str) -> Option<u64> {
     Some(whole * PARTS + behind).filter(|parts| *parts <= 100 * PARTS)
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for Percentage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -58,8 +58,9 @@ mod tests {
 
     #[test]
     fn a_share_is_exceeded_by_more_and_not_by_as_much() {
-        let exceeded =
-            |share: &str, part, whole| share.parse::<Share>().unwrap().is_exceeded(part, whole);
+        let exceeded = |share: &str, part, whole| {
+            share.parse::<Percentage>().unwrap().is_exceeded(part, whole)
+        };
         assert!(!exceeded("1%", 10, 1_000) && exceeded("1%", 11, 1_000));
         assert!(!exceeded("0%", 0, 7) && exceeded("0%", 1, u64::MAX));
         assert!(!exceeded("100%", u64::MAX, u64::MAX) && !exceeded("0%", 0, 0));
@@ -71,8 +72,11 @@ mod tests {
         for wrong in
             ["", "%", "1", "-1%", "1.%", ".5%", "101%", "100.1%", "1.2345678%", "1e1%", "+1%"]
         {
-            assert!(wrong.parse::<Share>().unwrap_err().contains("expected a share"), "{wrong}");
+            assert!(
+                wrong.parse::<Percentage>().unwrap_err().contains("expected a share"),
+                "{wrong}"
+            );
         }
-        assert_eq!("2.50%".parse::<Share>().unwrap().to_string(), "2.50%");
+        assert_eq!("2.50%".parse::<Percentage>().unwrap().to_string(), "2.50%");
     }
 }
