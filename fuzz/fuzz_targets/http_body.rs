@@ -12,7 +12,7 @@ mod server {
     pub(crate) mod http {
         pub(crate) mod invariants;
         mod message {
-            pub(crate) type Response = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
+            pub(crate) type HttpResponse = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
         }
         mod problem;
         mod question;

@@ -8,9 +8,9 @@ use super::answer;
 use super::app::App;
 use super::audit::Audit;
 use super::body;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
-use super::question::Question;
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
+use super::question::HttpQuestion;
 use crate::listener::Who;
 
 /// The number of limiters that were reset.
@@ -23,16 +23,16 @@ struct Reset {
 pub(super) async fn reset(
     app: &App,
     who: Option<Who>,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
-    let question = Question::parse(&body)?;
+    let question = HttpQuestion::parse(&body)?;
     question.refuse_max_wait("a reset")?;
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
-        return Err(Problem::new(Kind::InvalidBody, detail));
+        return Err(HttpProblem::new(ProblemKind::InvalidBody, detail));
     }
     takes_no_id(&question, "a reset")?;
     let change = async |request: &tidegate::Request<'_>| {
@@ -50,11 +50,11 @@ pub(super) async fn reset(
 pub(super) async fn refund(
     app: &App,
     who: Option<Who>,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
-    let question = Question::parse(&body)?;
+    let question = HttpQuestion::parse(&body)?;
     question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
     let change = async |request: &tidegate::Request<'_>| {
@@ -68,21 +68,21 @@ pub(super) async fn refund(
 
 /// Refuses an id, because an operator's request always runs, and accepting an id would promise that
 /// it is not repeated.
-fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
+fn takes_no_id(question: &HttpQuestion, what: &str) -> Result<(), HttpProblem> {
     if !question.names_an_id() {
         return Ok(());
     }
     let detail = format!(
         "`request_id` means nothing to {what}, which is done each time it is asked: expected none"
     );
-    Err(Problem::new(Kind::InvalidBody, detail))
+    Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
 }
 
 /// The problem of a store that did not reply: it is not always known whether the limiters were
 /// changed.
-fn away(error: StoreError) -> Problem {
-    let problem = Problem::new(
-        Kind::Unavailable,
+fn away(error: StoreError) -> HttpProblem {
+    let problem = HttpProblem::new(
+        ProblemKind::Unavailable,
         format!("{error}; it is unknown whether anything was changed"),
     );
     problem.with(RETRY_AFTER, HeaderValue::from_static("1"))

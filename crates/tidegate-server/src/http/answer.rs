@@ -9,8 +9,8 @@ use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers, printable};
 use tokio::task::spawn_blocking;
 
-use super::message::Response;
-use super::problem::{Kind, Problem};
+use super::message::HttpResponse;
+use super::problem::{HttpProblem, ProblemKind};
 use crate::flags;
 use crate::limiters::{Reserved, Settled};
 
@@ -42,12 +42,12 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
 
 /// A permit of a rule of `concurrency`.
 #[derive(Serialize)]
-struct Permit<'a> {
+struct PermitJson<'a> {
     rule: &'a str,
     token: u64,
 }
 
-impl<'a> Permit<'a> {
+impl<'a> PermitJson<'a> {
     fn of(matched: &Matched<'a>) -> Option<Self> {
         Some(Self { rule: matched.rule().name(), token: matched.token()?.as_micros() })
     }
@@ -55,17 +55,17 @@ impl<'a> Permit<'a> {
 
 /// The answer to a check or a peek: 200 for yes, 429 for no, 403 at a limit of 0, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
-pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
+pub(super) fn decided(answer: &Answer<'_>) -> Result<HttpResponse, HttpProblem> {
     with_fields(values(answer)?, answer)
 }
 
 /// The answer to a reserve: the answer to a check, with the id of the reservation if there is any.
-pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<Response, Problem> {
+pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = begin(&reserved.answer, &mut body)?;
     if let Some(id) = reserved.reservation {
         fields.value("reservation", &id.to_string()).map_err(|error| unwritable(&error))?;
-        let permits: Vec<_> = reserved.answer.matched().iter().filter_map(Permit::of).collect();
+        let permits: Vec<_> = reserved.answer.matched().iter().filter_map(PermitJson::of).collect();
         if !permits.is_empty() {
             fields.value("permits", &permits).map_err(|error| unwritable(&error))?;
         }
@@ -80,7 +80,7 @@ pub(super) fn settled(
     settled: &Settled,
     actual: &[u64],
     is_one: bool,
-) -> Result<Response, Problem> {
+) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = settled.line().write(&mut body).map_err(|error| unwritable(&error))?;
     settled.flags().into_iter().for_each(|(name, is)| fields.flag(name, is));
@@ -100,21 +100,24 @@ pub(super) fn settled(
 
 /// A settle that waits for the store until the reservation ends.
 #[derive(Serialize)]
-struct Pending<'a> {
+struct PendingJson<'a> {
     pending: bool,
     ends_us: u64,
     detail: &'a str,
 }
 
 /// The answer to a settle that waits for the store until the reservation ends: 202.
-pub(super) fn pending(detail: &str, ends_us: u64) -> Result<Response, Problem> {
-    let mut response = json(&Pending { pending: true, ends_us, detail })?;
+pub(super) fn pending(detail: &str, ends_us: u64) -> Result<HttpResponse, HttpProblem> {
+    let mut response = json(&PendingJson { pending: true, ends_us, detail })?;
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
 }
 
 /// Adds the status and the header fields of a decision.
-fn with_fields(mut response: Response, answer: &Answer<'_>) -> Result<Response, Problem> {
+fn with_fields(
+    mut response: HttpResponse,
+    answer: &Answer<'_>,
+) -> Result<HttpResponse, HttpProblem> {
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -124,18 +127,18 @@ fn with_fields(mut response: Response, answer: &Answer<'_>) -> Result<Response, 
 }
 
 /// The status of the answer to a check or a peek.
-pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
+pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, HttpProblem> {
     StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
 }
 
 /// Writes the body of the answer to a check or a peek.
-pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
+pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), HttpProblem> {
     begin(answer, body)?.end();
     Ok(())
 }
 
 /// Writes that body up to its end.
-fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, Problem> {
+fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, HttpProblem> {
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
     flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
@@ -155,7 +158,7 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
 
 /// The answers to a batch, in order. Their bodies contain the values that a single answer has in its status and header
 /// fields.
-pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
+pub(super) fn each(answers: &[Answer<'_>]) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
     for (number, answer) in answers.iter().enumerate() {
@@ -169,7 +172,7 @@ pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
 }
 
 /// The values alone, for a request that cannot be refused.
-pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
+pub(super) fn values(answer: &Answer<'_>) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write(answer, &mut body)?;
     Ok(of_json(body))
@@ -177,20 +180,20 @@ pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
 
 /// A value as JSON, with status 200, without characters that control a terminal, because it may repeat texts of
 /// callers. It must not be cached, because it is valid only for an instant.
-pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
+pub(super) fn json(value: &impl Serialize) -> Result<HttpResponse, HttpProblem> {
     let text = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
     Ok(of_json(printable::json(&text).into_owned().into_bytes()))
 }
 
 /// Makes a slow answer on a blocking thread, because the thread of the connection has to decide.
 pub(super) async fn made_apart(
-    make: impl FnOnce() -> Result<Response, Problem> + Send + 'static,
-) -> Result<Response, Problem> {
-    spawn_blocking(make).await.unwrap_or_else(|_| Err(Problem::panicked()))
+    make: impl FnOnce() -> Result<HttpResponse, HttpProblem> + Send + 'static,
+) -> Result<HttpResponse, HttpProblem> {
+    spawn_blocking(make).await.unwrap_or_else(|_| Err(HttpProblem::panicked()))
 }
 
-fn of_json(body: Vec<u8>) -> Response {
-    let mut response = Response::new(body.into());
+fn of_json(body: Vec<u8>) -> HttpResponse {
+    let mut response = HttpResponse::new(body.into());
     let fields = response.headers_mut();
     fields.reserve(USUAL_FIELDS);
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -216,13 +219,13 @@ pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     })
 }
 
-fn field(name: &'static str) -> Result<HeaderName, Problem> {
+fn field(name: &'static str) -> Result<HeaderName, HttpProblem> {
     match usual_field(name) {
         Some(name) => Ok(HeaderName::from_static(name)),
         None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| unwritable(&error)),
     }
 }
 
-fn unwritable(error: &dyn std::fmt::Display) -> Problem {
-    Problem::new(Kind::Internal, format!("the answer can not be written: {error}"))
+fn unwritable(error: &dyn std::fmt::Display) -> HttpProblem {
+    HttpProblem::new(ProblemKind::Internal, format!("the answer can not be written: {error}"))
 }

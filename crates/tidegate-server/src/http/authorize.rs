@@ -3,29 +3,29 @@
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
-use super::message::Request;
-use super::problem::{Kind, Problem};
+use super::message::HttpRequest;
+use super::problem::{HttpProblem, ProblemKind};
 use crate::listener::{Access, Clients, Peer, Role, Who, bearer};
 use crate::verbs::PublicVerbs;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
 /// The verbs of the client that asks at a public listener.
-pub(super) fn verbs(clients: &Clients, request: &Request) -> Result<PublicVerbs, Problem> {
+pub(super) fn verbs(clients: &Clients, request: &HttpRequest) -> Result<PublicVerbs, HttpProblem> {
     let of_token = token(clients, request.headers())?;
     let peer = || request.extensions().get::<Peer>().cloned().unwrap_or_default();
     Ok(clients.of_connection(peer).and(of_token))
 }
 
 /// The verbs that a request's token grants, which is needed if there is a secret.
-fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, Problem> {
+fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, HttpProblem> {
     let Some(secret) = &clients.secret else { return Ok(PublicVerbs::default()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     secret.admits(said.and_then(bearer)).ok_or_else(|| refused(said))
 }
 
 /// The problem of a request without a known token.
-fn refused(said: Option<&[u8]>) -> Problem {
+fn refused(said: Option<&[u8]>) -> HttpProblem {
     let why = match (said, said.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
         (_, Some(_)) => "the token is not known here",
@@ -33,25 +33,25 @@ fn refused(said: Option<&[u8]>) -> Problem {
     };
     let detail =
         format!("{why}: expected `authorization: Bearer TOKEN`, with a token of the server");
-    Problem::new(Kind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
+    HttpProblem::new(ProblemKind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
 }
 
 /// The operator that asks at the admin listener.
-pub(super) fn admit(access: &Access, request: &Request) -> Result<Who, Problem> {
+pub(super) fn admit(access: &Access, request: &HttpRequest) -> Result<Who, HttpProblem> {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
     let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     access.admit(said.and_then(bearer), peer).ok_or_else(|| refused(said))
 }
 
 /// The problem of an operator who may only read.
-pub(super) fn needs(role: Role, who: &Who, request: &Request) -> Problem {
+pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> HttpProblem {
     let (method, path) = (request.method(), request.uri().path());
     let (needs, has) = (role.name(), who.role.name());
     let detail = format!(
         "{method} {path} needs the role {needs}, and this client has the role {has}: expected a token of \
          --admin-token-file or a certificate that --admin-changers names, and none that --admin-readers names"
     );
-    Problem::new(Kind::RoleForbidden, detail)
+    HttpProblem::new(ProblemKind::RoleForbidden, detail)
 }
 
 #[cfg(test)]

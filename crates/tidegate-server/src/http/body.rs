@@ -11,10 +11,10 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
-use super::held::{Held, too_much};
 use super::media_type::is_json;
-use super::message::Request;
-use super::problem::{Kind, Problem};
+use super::message::HttpRequest;
+use super::problem::{HttpProblem, ProblemKind};
+use super::request_claims::{RequestClaims, too_much};
 use crate::listener::Bounds;
 use crate::listener::{BadBody, read_body};
 
@@ -25,16 +25,16 @@ const READ_PAST: usize = 16;
 /// The time for which the body of a refused request is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
-pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {
+pub(super) async fn read(request: HttpRequest, bounds: Bounds) -> Result<Bytes, HttpProblem> {
     read_held(request, bounds).await.map(|(body, _)| body)
 }
 
 /// The bytes of the body, and the request's claim on its connection: a large request first waits
 /// for its turn.
 pub(super) async fn read_held(
-    request: Request,
+    request: HttpRequest,
     bounds: Bounds,
-) -> Result<(Bytes, Option<Held>), Problem> {
+) -> Result<(Bytes, Option<RequestClaims>), HttpProblem> {
     if let Err(problem) = check_type(request.headers()) {
         Box::pin(pass_over(request, bounds)).await;
         return Err(problem);
@@ -44,10 +44,10 @@ pub(super) async fn read_held(
 
 /// Reads a body as [`read_held`] does, if its type has been checked.
 pub(super) async fn read_typed(
-    mut request: Request,
+    mut request: HttpRequest,
     bounds: Bounds,
-) -> Result<(Bytes, Option<Held>), Problem> {
-    let held = Held::of(&mut request);
+) -> Result<(Bytes, Option<RequestClaims>), HttpProblem> {
+    let held = RequestClaims::of(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
     let hopeless = if waits { 1 } else { READ_PAST } * bounds.body_bytes;
@@ -69,15 +69,15 @@ pub(super) async fn read_typed(
 /// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and some clients,
 /// such as curl 7.88, then drop the answer. A body that is too long, or is sent only when asked
 /// for, is not waited for. Meanwhile the request claims nothing of its connection.
-pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
+pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
     if request.headers().contains_key(EXPECT) {
         return;
     }
-    let held = Held::of(&mut request);
+    let held = RequestClaims::of(&mut request);
     let most = READ_PAST * bounds.body_bytes;
     let has_ended = match request.version() {
         Version::HTTP_2 => {
-            held.iter().for_each(Held::stop_counting);
+            held.iter().for_each(RequestClaims::stop_counting);
             let drained = drained(request.into_body(), most);
             within(bounds.body.min(PASSED_OVER), drained).await
         }
@@ -125,7 +125,11 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
-async fn collect(body: Incoming, bounds: Bounds, held: Option<&Held>) -> Result<Bytes, Problem> {
+async fn collect(
+    body: Incoming,
+    bounds: Bounds,
+    held: Option<&RequestClaims>,
+) -> Result<Bytes, HttpProblem> {
     let keep = |bytes| held.is_none_or(|held| held.keep(bytes).is_ok());
     let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, keep).await;
     read.map_err(|bad| match bad {
@@ -143,17 +147,17 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
 /// A web page can have a browser send a body without a type to any address, this machine's own
 /// included, without being asked; but not a body declared as JSON. So requests that change limiters
 /// must be declared.
-pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
+pub(super) fn check_declared(request: &HttpRequest) -> Result<(), HttpProblem> {
     if request.method() != Method::POST || request.headers().contains_key(CONTENT_TYPE) {
         return Ok(());
     }
     let detail = "content-type is missing: expected application/json; send the header field \
                   `content-type: application/json` (curl: -H 'content-type: application/json')";
-    Err(Problem::new(Kind::UnsupportedMediaType, detail))
+    Err(HttpProblem::new(ProblemKind::UnsupportedMediaType, detail))
 }
 
 /// A missing type counts as JSON; a given one must be JSON.
-fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_type(headers: &HeaderMap) -> Result<(), HttpProblem> {
     let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
     let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {
         return Ok(());
@@ -163,26 +167,26 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         "content-type is {given:?}: expected application/json; send the header field \
          `content-type: application/json` (curl: -H 'content-type: application/json')"
     );
-    Err(Problem::new(Kind::UnsupportedMediaType, detail))
+    Err(HttpProblem::new(ProblemKind::UnsupportedMediaType, detail))
 }
 
-fn too_large(bounds: Bounds) -> Problem {
+fn too_large(bounds: Bounds) -> HttpProblem {
     let detail = format!("expected at most {} bytes", bounds.body_bytes);
-    Problem::new(Kind::BodyTooLarge, detail)
+    HttpProblem::new(ProblemKind::BodyTooLarge, detail)
 }
 
-fn too_slow(bounds: Bounds) -> Problem {
+fn too_slow(bounds: Bounds) -> HttpProblem {
     let detail = format!("expected all of it within {} ms", bounds.body.as_millis());
-    Problem::new(Kind::BodyTimeout, detail)
+    HttpProblem::new(ProblemKind::BodyTimeout, detail)
 }
 
-fn broken_off(error: &hyper::Error) -> Problem {
+fn broken_off(error: &hyper::Error) -> HttpProblem {
     let why = innermost(error).to_string().to_lowercase();
     let detail = format!(
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
          transfer-encoding: chunked) chunks that each follow their size in hexadecimal digits"
     );
-    Problem::new(Kind::InvalidBody, detail)
+    HttpProblem::new(ProblemKind::InvalidBody, detail)
 }
 
 /// The innermost cause, which is more precise than the causes around it.
@@ -196,15 +200,15 @@ fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'stat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::message::Response;
+    use crate::http::message::HttpResponse;
     use crate::http::testing;
 
     /// The answer of a server with these bounds to these bytes.
     async fn answer(bounds: Bounds, sent: &str) -> String {
         let endpoint = testing::endpoint(move |request| async move {
             let read = read(request, bounds).await;
-            let counted = |body: Bytes| Response::new(body.len().to_string().into());
-            read.map_or_else(Problem::into_response, counted)
+            let counted = |body: Bytes| HttpResponse::new(body.len().to_string().into());
+            read.map_or_else(HttpProblem::into_response, counted)
         });
         testing::serve(endpoint, bounds).await.exchange(sent).await
     }

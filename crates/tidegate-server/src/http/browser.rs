@@ -9,11 +9,11 @@ use std::net::IpAddr;
 
 use hyper::header::{HOST, HeaderValue, ORIGIN};
 
-use super::message::Request;
-use super::problem::{Kind, Problem};
+use super::message::HttpRequest;
+use super::problem::{HttpProblem, ProblemKind};
 
 /// Refuses requests of a page of another origin.
-pub(super) fn check_origin(has_token: bool, request: &Request) -> Result<(), Problem> {
+pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
     let foreign = |origin: &&HeaderValue| !is_own(origin.as_bytes(), host(request));
     match request.headers().get_all(ORIGIN).iter().find(foreign) {
         Some(origin) if !has_token => {
@@ -22,14 +22,14 @@ pub(super) fn check_origin(has_token: bool, request: &Request) -> Result<(), Pro
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
                  listener; a server with a token (--token-file) does not mind"
             );
-            Err(Problem::new(Kind::Forbidden, detail))
+            Err(HttpProblem::new(ProblemKind::Forbidden, detail))
         }
         _ => Ok(()),
     }
 }
 
 /// Refuses a host that is a name, because any page can have a name that resolves to this machine.
-pub(super) fn check_host(has_token: bool, request: &Request) -> Result<(), Problem> {
+pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
     match host(request).filter(|host| !has_token && !is_address(host)) {
         None => Ok(()),
         Some(host) => {
@@ -37,13 +37,13 @@ pub(super) fn check_host(has_token: bool, request: &Request) -> Result<(), Probl
                 "the host is {host:?}: expected an IP address or localhost where no token is asked for; \
                  ask at the address, or give the listener a token (--admin-token-file)"
             );
-            Err(Problem::new(Kind::Forbidden, detail))
+            Err(HttpProblem::new(ProblemKind::Forbidden, detail))
         }
     }
 }
 
 /// The host of the request: a name or an address, perhaps with a port.
-fn host(request: &Request) -> Option<&str> {
+fn host(request: &HttpRequest) -> Option<&str> {
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     // A value that is not text is not a name of this machine.
     let field = || Some(request.headers().get(HOST)?.to_str().unwrap_or("?"));

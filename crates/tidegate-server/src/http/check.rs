@@ -6,9 +6,9 @@ use tidegate::{Answer, readable};
 use super::answer;
 use super::app::App;
 use super::body;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
-use super::question::{Asked, Question};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
+use super::question::{HttpQuestion, QuestionBody};
 use crate::counts::Outcome;
 use crate::limiters::Verb;
 use crate::once_a_minute::{self, warn_of};
@@ -18,21 +18,25 @@ use crate::otlp::Span;
 const AT_ONCE: usize = 64;
 
 /// Answers one question with a decision, or a batch with as many, in the same order.
-pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
+pub(super) async fn decide(
+    app: &App,
+    verb: Verb,
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let mut span = Span::begin(verb.name(), request.headers());
     let (body, held) =
         body::read_held(request, app.bounds).await.inspect_err(|why| failed(app, verb, why))?;
     let read = app.counts().now();
     let body = readable::json(&body);
-    let response = match Asked::parse(&body).inspect_err(|why| failed(app, verb, why))? {
-        Asked::One(question) => {
+    let response = match QuestionBody::parse(&body).inspect_err(|why| failed(app, verb, why))? {
+        QuestionBody::One(question) => {
             let answer = put(app, verb, &question).await;
             if let Some(span) = &mut span {
                 span.end(question.domain(), &answer);
             }
             answer::decided(&answer)
         }
-        Asked::Each(questions) => {
+        QuestionBody::Each(questions) => {
             let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
             held.inspect_err(|why| failed(app, verb, why))?;
             Box::pin(each(app, verb, &questions)).await
@@ -46,14 +50,16 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
 
 /// Counts a request that is answered with an error, and warns of it.
 #[cold]
-fn failed(app: &App, verb: Verb, why: &Problem) {
+fn failed(app: &App, verb: Verb, why: &HttpProblem) {
     if verb != Verb::Check {
         return;
     }
     app.counts().count(Outcome::Error);
     let kind = match why.kind() {
-        Kind::InvalidBody | Kind::UnsupportedMediaType => once_a_minute::Kind::Message,
-        Kind::BodyTimeout => once_a_minute::Kind::Incomplete,
+        ProblemKind::InvalidBody | ProblemKind::UnsupportedMediaType => {
+            once_a_minute::Kind::Message
+        }
+        ProblemKind::BodyTimeout => once_a_minute::Kind::Incomplete,
         _ => once_a_minute::Kind::Size,
     };
     warn_of(kind, why.detail());
@@ -62,7 +68,11 @@ fn failed(app: &App, verb: Verb, why: &Problem) {
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not
 /// wait for the store once per question, but not all, so that others get their turn and a batch takes
 /// little memory.
-async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Response, Problem> {
+async fn each(
+    app: &App,
+    verb: Verb,
+    questions: &[HttpQuestion<'_>],
+) -> Result<HttpResponse, HttpProblem> {
     let mut answers = Vec::with_capacity(questions.len());
     let mut under_way = FuturesOrdered::new();
     for question in questions {
@@ -77,7 +87,7 @@ async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Respo
     answer::each(&answers)
 }
 
-async fn put<'l>(app: &'l App, verb: Verb, question: &Question<'_>) -> Answer<'l> {
+async fn put<'l>(app: &'l App, verb: Verb, question: &HttpQuestion<'_>) -> Answer<'l> {
     let answer = question.ask(async |request| app.limiters.answer(verb, request).await).await;
     if verb == Verb::Check {
         app.counts().answered(&answer);

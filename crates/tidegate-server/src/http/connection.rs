@@ -14,9 +14,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use super::fast_path::FastPath;
-use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
-use super::message::{Request, Response};
+use super::message::{HttpRequest, HttpResponse};
+use super::request_claims::ConnectionState;
 use super::unread::Unread;
 use crate::listener::Bounds;
 use crate::listener::{
@@ -37,7 +37,7 @@ pub(super) trait Endpoint: Clone + Send + Sync + 'static {
     }
 
     /// Answers a request, always with a response.
-    fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
+    fn answer(self, request: HttpRequest) -> impl Future<Output = HttpResponse> + Send;
 }
 
 /// The largest number of concurrent requests of an HTTP/2 connection.
@@ -114,12 +114,12 @@ fn tracked(
     endpoint: impl Endpoint,
     peer: Option<Peer>,
 ) -> impl Service<
-    Request,
+    HttpRequest,
     Response = hyper::Response<Unread>,
     Error = Infallible,
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
-    service_fn(move |mut request: Request| {
+    service_fn(move |mut request: HttpRequest| {
         let (held, endpoint) = (state.begin(), endpoint.clone());
         let activity = Arc::clone(&state.activity);
         if let Some(peer) = &peer {

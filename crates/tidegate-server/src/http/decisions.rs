@@ -7,8 +7,8 @@ use tidegate::{RuleOutcome, canonical_text};
 use tokio::time::sleep;
 
 use super::app::App;
-use super::message::Response;
-use super::problem::{Kind, Problem};
+use super::message::HttpResponse;
+use super::problem::{HttpProblem, ProblemKind};
 use super::query;
 use crate::limiters::Filter;
 use crate::listener::Role;
@@ -23,11 +23,16 @@ const GATHERED: Duration = Duration::from_millis(50);
 const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.
-pub(super) fn decisions(app: &App, role: Role, query: Option<&str>) -> Result<Response, Problem> {
+pub(super) fn decisions(
+    app: &App,
+    role: Role,
+    query: Option<&str>,
+) -> Result<HttpResponse, HttpProblem> {
     let (filter, per_second) = asked(query)?;
     let limiters = Arc::clone(&app.limiters);
     let watched = limiters.tail().watch(filter, per_second);
-    let mut watch = watched.map_err(|error| Problem::new(Kind::Internal, error.to_string()))?;
+    let mut watch =
+        watched.map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
     app.streams.open(role, async move |sink| {
         let writes = async {
             let mut lines = Vec::new();
@@ -46,7 +51,7 @@ pub(super) fn decisions(app: &App, role: Role, query: Option<&str>) -> Result<Re
     })
 }
 
-fn asked(query: Option<&str>) -> Result<(Filter, u32), Problem> {
+fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
     let names = ["rule", "outcome", "key", "per_second"];
     let expected = "`rule`, `outcome`, `key` or `per_second`";
     let asked = query::parse(query, &names, expected)?;

@@ -9,8 +9,8 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::message::{Content, Events, Response};
-use super::problem::{Kind, Problem};
+use super::message::{Content, EventBody, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use crate::listener::Role;
 
 /// The largest number of streams of events that are open at a time.
@@ -31,9 +31,9 @@ pub(super) struct Streams {
 
 /// One open stream, until it is dropped.
 #[derive(Debug)]
-struct Open(Streams);
+struct OpenStream(Streams);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
     }
@@ -42,7 +42,7 @@ impl Drop for Open {
 /// Where the events of one stream are written to.
 pub(super) struct Sink {
     events: mpsc::Sender<Bytes>,
-    _open: Open,
+    _open: OpenStream,
 }
 
 impl Sink {
@@ -108,7 +108,7 @@ impl Streams {
         &self,
         role: Role,
         write: impl FnOnce(Sink) -> Writing,
-    ) -> Result<Response, Problem>
+    ) -> Result<HttpResponse, HttpProblem>
     where
         Writing: Future<Output = ()> + Send + 'static,
     {
@@ -119,12 +119,12 @@ impl Streams {
                 "{most} streams of events are open, as many as may be: close one, or read GET /v1/stats \
                  from time to time"
             );
-            return Err(Problem::new(Kind::TooManyStreams, detail));
+            return Err(HttpProblem::new(ProblemKind::TooManyStreams, detail));
         }
-        let open = Open(self.clone());
+        let open = OpenStream(self.clone());
         let (events, unsent) = mpsc::channel(UNSENT);
         tokio::spawn(write(Sink { events, _open: open }));
-        let mut response = Response::new(Content::Events(Events::new(unsent)));
+        let mut response = HttpResponse::new(Content::Events(EventBody::new(unsent)));
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -25,13 +25,13 @@ use tokio::time::timeout;
 
 use super::app::App;
 use super::body;
-use super::problem::Problem;
-use super::question::Question;
+use super::problem::HttpProblem;
+use super::question::HttpQuestion;
 use crate::counts::Outcome;
 use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
 use date::Date;
 use head::Found;
-use reply::Reply;
+use reply::FastReplies;
 
 /// Bytes per read.
 const SPACE: usize = 4 << 10;
@@ -45,7 +45,7 @@ pub(super) struct FastPath {
     input: Vec<u8>,
     /// The number of bytes of the input that are answered.
     start: usize,
-    reply: Reply,
+    reply: FastReplies,
     date: Date,
     /// The number of checks that were answered.
     answered: u64,
@@ -74,7 +74,7 @@ impl FastPath {
             secret: secret.cloned(),
             input: Vec::new(),
             start: 0,
-            reply: Reply::default(),
+            reply: FastReplies::default(),
             date: Date::default(),
             answered: 0,
             is_ending: false,
@@ -180,7 +180,7 @@ impl FastPath {
     /// to wait.
     fn answer(&mut self, body: std::ops::Range<usize>) -> bool {
         let Self { app, input, reply, date, .. } = self;
-        let Ok(question) = Question::parse(input.get(body).unwrap_or_default()) else {
+        let Ok(question) = HttpQuestion::parse(input.get(body).unwrap_or_default()) else {
             return false;
         };
         let before = reply.bytes.len();
@@ -201,7 +201,7 @@ impl FastPath {
             Ok(Some(Err(problem))) => problem,
             Err(_) => {
                 app.counts().count(Outcome::Error);
-                Problem::panicked()
+                HttpProblem::panicked()
             }
         };
         reply.bytes.truncate(before);

@@ -5,12 +5,12 @@ use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
 
-use super::message::Request;
-use super::problem::{Kind, Problem};
+use super::message::HttpRequest;
+use super::problem::{HttpProblem, ProblemKind};
 
 /// Refuses a request whose host is missing, repeated or invalid, or whose body has a coding other
 /// than `chunked`.
-pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
+pub(super) fn is_clear(request: &HttpRequest) -> Result<(), HttpProblem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if request.version() == Version::HTTP_11 => {
@@ -28,10 +28,10 @@ pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
 }
 
 /// The problem of a body with a coding other than `chunked`.
-fn unknown_coding() -> Problem {
+fn unknown_coding() -> HttpProblem {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";
-    Problem::new(Kind::UnknownCoding, detail)
+    HttpProblem::new(ProblemKind::UnknownCoding, detail)
 }
 
 /// A name or an address, perhaps with a port; it may be empty.
@@ -41,8 +41,8 @@ fn is_host(host: &HeaderValue) -> bool {
     bytes.is_empty() || named()
 }
 
-fn no_host(what: &str) -> Problem {
+fn no_host(what: &str) -> HttpProblem {
     let detail =
         format!("{what}: expected one `host` with the name or address that is asked, and its port");
-    Problem::new(Kind::InvalidRequest, detail)
+    HttpProblem::new(ProblemKind::InvalidRequest, detail)
 }

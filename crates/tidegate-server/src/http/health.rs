@@ -5,21 +5,21 @@ use tidegate::StoreCounts;
 
 use super::answer;
 use super::app::App;
-use super::message::Response;
-use super::problem::{Kind, Problem};
+use super::message::HttpResponse;
+use super::problem::{HttpProblem, ProblemKind};
 use crate::limiters::Standing;
 
 #[derive(Serialize)]
-struct Health {
+struct HealthJson {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<Store>,
+    store: Option<StoreJson>,
 }
 
 /// The state of the store, the numbers of requests to it since the start by their outcome, and the number of requests
 /// under way.
 #[derive(Serialize)]
-struct Store {
+struct StoreJson {
     state: Standing,
     under_way: u64,
     merged: u64,
@@ -34,7 +34,7 @@ struct Store {
     undone: u64,
 }
 
-impl Store {
+impl StoreJson {
     fn of(app: &App) -> Option<Self> {
         let state = app.limiters.standing()?;
         let counts = app.limiters.shared()?.counts();
@@ -58,17 +58,17 @@ impl Store {
 }
 
 /// Answers 200 if a test decision was made in time, else 503.
-pub(super) async fn health(app: &App) -> Result<Response, Problem> {
+pub(super) async fn health(app: &App) -> Result<HttpResponse, HttpProblem> {
     match app.probe.is_answered().await {
-        Some(true) => answer::json(&Health { status: "ok", store: Store::of(app) }),
+        Some(true) => answer::json(&HealthJson { status: "ok", store: StoreJson::of(app) }),
         Some(false) => Err(unwell("a cost of 0 was not allowed")),
         None => Err(unwell("a decision did not come in time")),
     }
 }
 
-fn unwell(why: &str) -> Problem {
+fn unwell(why: &str) -> HttpProblem {
     tracing::error!(why, "not healthy");
-    Problem::new(Kind::Unavailable, why)
+    HttpProblem::new(ProblemKind::Unavailable, why)
 }
 
 #[cfg(test)]
@@ -99,7 +99,10 @@ mod tests {
         let app = app(Duration::from_millis(30));
         let _hanging = app.probe.hang();
         let problem = health(&app).await.unwrap_err();
-        assert_eq!(problem, Problem::new(Kind::Unavailable, "a decision did not come in time"));
+        assert_eq!(
+            problem,
+            HttpProblem::new(ProblemKind::Unavailable, "a decision did not come in time")
+        );
     }
 
     #[tokio::test]
@@ -108,7 +111,7 @@ mod tests {
         let hanging = app.probe.hang();
         let ends = async move { hanging.send_replace(Some(false)) };
         let (one, other, _) = tokio::join!(health(&app), health(&app), ends);
-        let found = Problem::new(Kind::Unavailable, "a cost of 0 was not allowed");
+        let found = HttpProblem::new(ProblemKind::Unavailable, "a cost of 0 was not allowed");
         assert_eq!((one.unwrap_err(), other.unwrap_err()), (found.clone(), found));
         assert!(health(&app).await.is_ok(), "the next request checks again");
     }

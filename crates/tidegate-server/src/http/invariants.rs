@@ -9,14 +9,14 @@ use serde_json::Value;
 use std::time::Duration;
 use tidegate::{Descriptor, MAX_COST, canonical_text, readable};
 
-use super::problem::Problem;
-use super::question::{Asked, Question};
+use super::problem::HttpProblem;
+use super::question::{HttpQuestion, QuestionBody};
 use crate::admits::no_more_than_the_limit;
 
 /// Panics if a body is misread.
 pub(crate) fn judge(body: &[u8]) {
     let body = &*readable::json(body);
-    match Asked::parse(body) {
+    match QuestionBody::parse(body) {
         Err(problem) => judge_problem(&problem),
         Ok(asked) => {
             let written: Result<Json, _> = serde_json::from_slice(body);
@@ -26,7 +26,7 @@ pub(crate) fn judge(body: &[u8]) {
 }
 
 /// A problem is readable, and contains the expected text.
-fn judge_problem(problem: &Problem) {
+fn judge_problem(problem: &HttpProblem) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();
     assert!(document["status"] == 400 && detail.contains("expected such as {"), "{document}");
@@ -44,13 +44,13 @@ enum Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Written)
+        from.deserialize_any(JsonVisitor)
     }
 }
 
-struct Written;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for Written {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,10 +118,10 @@ impl Json {
 }
 
 /// There are as many questions as written, in the same order.
-fn judge_asked(asked: &Asked<'_>, written: &Json) {
+fn judge_asked(asked: &QuestionBody<'_>, written: &Json) {
     match (asked, written) {
-        (Asked::One(question), Json::Object(_)) => judge_question(question, written, false),
-        (Asked::Each(questions), Json::Array(all)) if questions.len() == all.len() => {
+        (QuestionBody::One(question), Json::Object(_)) => judge_question(question, written, false),
+        (QuestionBody::Each(questions), Json::Array(all)) if questions.len() == all.len() => {
             assert!((1..=1000).contains(&all.len()), "{} questions", all.len());
             let each = questions.iter().zip(all);
             each.for_each(|(question, written)| judge_question(question, written, true));
@@ -131,7 +131,7 @@ fn judge_asked(asked: &Asked<'_>, written: &Json) {
 }
 
 /// A question equals the written one, to the last byte, and is within its bounds.
-fn judge_question(question: &Question<'_>, written: &Json, in_batch: bool) {
+fn judge_question(question: &HttpQuestion<'_>, written: &Json, in_batch: bool) {
     let asked = question.ask(async |request| {
         assert_eq!(request.domain(), written.field("domain").text().unwrap_or("default"));
         let descriptors = request.descriptors();

@@ -5,21 +5,21 @@ use std::task::{Context, Poll};
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::mpsc;
 
-pub(super) type Request = hyper::Request<Incoming>;
-pub(super) type Response = hyper::Response<Content>;
+pub(super) type HttpRequest = hyper::Request<Incoming>;
+pub(super) type HttpResponse = hyper::Response<Content>;
 
 /// The content of an answer.
 #[derive(Debug)]
 pub(super) enum Content {
     Whole(Bytes),
-    Events(Events),
+    Events(EventBody),
 }
 
 /// A stream of events, each whole as it is sent.
 #[derive(Debug)]
-pub(super) struct Events(mpsc::Receiver<Bytes>);
+pub(super) struct EventBody(mpsc::Receiver<Bytes>);
 
-impl Events {
+impl EventBody {
     /// Creates a stream of the events that are sent to `unsent`.
     pub(super) fn new(unsent: mpsc::Receiver<Bytes>) -> Self {
         Self(unsent)

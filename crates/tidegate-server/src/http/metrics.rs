@@ -13,22 +13,25 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
-use super::message::Response;
-use super::problem::{Kind, Problem};
+use super::message::HttpResponse;
+use super::problem::{HttpProblem, ProblemKind};
 use crate::limiters::Limiters;
-pub(super) use format::Format;
+pub(super) use format::MetricsFormat;
 use writer::Writer;
 
 /// Answers with all families.
-pub(super) fn metrics(limiters: Arc<Limiters>, format: Format) -> Result<Response, Problem> {
+pub(super) fn metrics(
+    limiters: Arc<Limiters>,
+    format: MetricsFormat,
+) -> Result<HttpResponse, HttpProblem> {
     let text = text_of(limiters).map_err(|error| {
-        Problem::new(Kind::Internal, format!("the metrics can not be written: {error}"))
+        HttpProblem::new(ProblemKind::Internal, format!("the metrics can not be written: {error}"))
     })?;
     let text = match format {
-        Format::OpenMetrics => text,
-        Format::Text => format::older(&text),
+        MetricsFormat::OpenMetrics => text,
+        MetricsFormat::Text => format::older(&text),
     };
-    let mut response = Response::new(text.into());
+    let mut response = HttpResponse::new(text.into());
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -38,7 +41,7 @@ pub(super) fn metrics(limiters: Arc<Limiters>, format: Format) -> Result<Respons
 
 fn text_of(limiters: Arc<Limiters>) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Counted(limiters)));
+    registry.register_collector(Box::new(LimiterMetrics(limiters)));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
@@ -46,9 +49,9 @@ fn text_of(limiters: Arc<Limiters>) -> Result<String, fmt::Error> {
 
 /// Reads the counts when they are asked for.
 #[derive(Debug)]
-struct Counted(Arc<Limiters>);
+struct LimiterMetrics(Arc<Limiters>);
 
-impl Collector for Counted {
+impl Collector for LimiterMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         families::write(&self.0, &mut Writer(encoder))
     }

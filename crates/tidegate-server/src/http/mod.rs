@@ -18,7 +18,6 @@ mod events;
 mod fast_path;
 mod head;
 mod health;
-mod held;
 mod hyper_io;
 #[cfg(test)]
 mod invariants;
@@ -33,6 +32,7 @@ mod put_rules;
 mod query;
 mod question;
 mod report;
+mod request_claims;
 mod reservations;
 mod reserve;
 mod routes;

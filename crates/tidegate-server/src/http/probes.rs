@@ -11,8 +11,8 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use super::app::App;
 use super::body;
 use super::connection::Endpoint;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use super::routes::guarded;
 
 /// Succeeds while decisions come: the process need not be restarted.
@@ -25,7 +25,7 @@ const READY: &str = "/readyz";
 pub(super) struct Probes(pub(super) Arc<App>);
 
 impl Endpoint for Probes {
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: HttpRequest) -> HttpResponse {
         guarded(request, async |request| {
             let result = self.result_of(&request).await;
             body::pass_over(request, self.0.bounds).await;
@@ -36,28 +36,28 @@ impl Endpoint for Probes {
 }
 
 impl Probes {
-    async fn result_of(&self, request: &Request) -> Result<Response, Problem> {
+    async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, HttpProblem> {
         let path = request.uri().path();
         if !matches!(path, LIVE | READY) {
             let detail = format!("nothing is at {path}: expected {LIVE} or {READY}");
-            return Err(Problem::new(Kind::NotFound, detail));
+            return Err(HttpProblem::new(ProblemKind::NotFound, detail));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let detail = format!("{path} does not take {}: expected GET or HEAD", request.method());
-            let problem = Problem::new(Kind::MethodNotAllowed, detail);
+            let problem = HttpProblem::new(ProblemKind::MethodNotAllowed, detail);
             return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
         }
         match (self.0.probe.is_answered().await, path) {
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false) | None, _) => {
-                Err(Problem::new(Kind::Unavailable, "no decision came in time"))
+                Err(HttpProblem::new(ProblemKind::Unavailable, "no decision came in time"))
             }
         }
     }
 }
 
-fn well() -> Response {
-    let mut response = Response::new("ok\n".to_owned().into());
+fn well() -> HttpResponse {
+    let mut response = HttpResponse::new("ok\n".to_owned().into());
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

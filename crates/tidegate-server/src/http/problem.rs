@@ -6,11 +6,11 @@ use serde::Serialize;
 use tidegate::config::{ConfigError, ConfigErrors};
 use tidegate::printable;
 
-use super::message::Response;
+use super::message::HttpResponse;
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProblemKind {
     InvalidRequest,
     InvalidBody,
     UnsupportedMediaType,
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     TooManyStreams,
 }
 
-impl Kind {
+impl ProblemKind {
     const fn status(self) -> StatusCode {
         match self {
             Self::InvalidRequest | Self::InvalidBody | Self::InvalidQuery | Self::InvalidRules => {
@@ -110,12 +110,12 @@ impl Kind {
 
 /// A problem and the details of this occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    kind: Kind,
+pub(super) struct HttpProblem {
+    kind: ProblemKind,
     detail: String,
     position: Option<Position>,
     /// Every mistake in a configuration.
-    mistakes: Option<Box<[Mistake]>>,
+    mistakes: Option<Box<[MistakeJson]>>,
     /// Rarely present, and boxed to keep a problem small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
@@ -129,7 +129,7 @@ struct Position {
 
 /// One mistake in a configuration; without a position it is about the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Mistake {
+struct MistakeJson {
     #[serde(flatten)]
     position: Option<Position>,
     message: String,
@@ -138,16 +138,16 @@ struct Mistake {
 /// The largest number of mistakes that a problem lists.
 const MOST_MISTAKES: usize = 100;
 
-impl Problem {
+impl HttpProblem {
     /// The header fields of every problem.
     const FIELDS: [(HeaderName, &'static str); 2] =
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
-    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
     }
 
-    pub(super) const fn kind(&self) -> Kind {
+    pub(super) const fn kind(&self) -> ProblemKind {
         self.kind
     }
 
@@ -169,7 +169,7 @@ impl Problem {
         let position = Position { line: error.line(), column: error.column() };
         Self {
             position: (position.line > 0).then_some(position),
-            ..Self::new(Kind::InvalidBody, detail)
+            ..Self::new(ProblemKind::InvalidBody, detail)
         }
     }
 
@@ -179,7 +179,7 @@ impl Problem {
             let ConfigError { line, column, .. } = *error;
             (line > 0).then_some(Position { line, column })
         };
-        let mistake = |error: &ConfigError| Mistake {
+        let mistake = |error: &ConfigError| MistakeJson {
             position: position(error),
             message: error.message.clone(),
         };
@@ -191,19 +191,19 @@ impl Problem {
         Self {
             position: first.and_then(position),
             mistakes: Some(errors.iter().take(MOST_MISTAKES).map(mistake).collect()),
-            ..Self::new(Kind::InvalidRules, detail)
+            ..Self::new(ProblemKind::InvalidRules, detail)
         }
     }
 
     /// A request whose handler panicked; the panic itself has been logged.
     pub(super) fn panicked() -> Self {
         let detail = "the request met a defect of the server, which has logged it; others go on";
-        Self::new(Kind::Internal, detail)
+        Self::new(ProblemKind::Internal, detail)
     }
 
     /// The response with this problem.
-    pub(super) fn into_response(self) -> Response {
-        let mut response = Response::new(self.document().into());
+    pub(super) fn into_response(self) -> HttpResponse {
+        let mut response = HttpResponse::new(self.document().into());
         *response.status_mut() = self.status();
         let fields = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
         response.headers_mut().extend(fields.into_iter().chain(self.field.map(|field| *field)));
@@ -217,14 +217,14 @@ impl Problem {
             (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
         let (detail, mistakes) = (&*self.detail, self.mistakes.as_deref());
         let document =
-            Document { r#type, title, status, detail, position: self.position, mistakes };
+            ProblemJson { r#type, title, status, detail, position: self.position, mistakes };
         let text = serde_json::to_string(&document).unwrap_or_default();
         printable::json(&text).into_owned().into_bytes()
     }
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ProblemJson<'a> {
     r#type: String,
     title: &'a str,
     status: u16,
@@ -232,5 +232,5 @@ struct Document<'a> {
     #[serde(flatten)]
     position: Option<Position>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mistakes: Option<&'a [Mistake]>,
+    mistakes: Option<&'a [MistakeJson]>,
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
 
 use super::app::App;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
 use crate::configuration::{Configuration, Proposal, Proposed, Refused};
 use crate::listener::Bounds;
@@ -39,8 +39,8 @@ pub(super) async fn put(
     app: &App,
     configuration: Arc<Configuration>,
     who: Who,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let is_dry_run = match check(&who, &request) {
         Ok(is_dry_run) => is_dry_run,
         Err(problem) => {
@@ -56,8 +56,8 @@ pub(super) async fn put(
     // A change that is in force is never answered as failed, for want of room.
     held.iter().try_for_each(|held| held.keep_answer(MOST_ANSWERED))?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
-        Problem::new(
-            Kind::InvalidBody,
+        HttpProblem::new(
+            ProblemKind::InvalidBody,
             "the body is not UTF-8: expected the TOML of a configuration",
         )
     })?;
@@ -67,7 +67,7 @@ pub(super) async fn put(
 }
 
 /// The answer; without the single rules if it would be longer than its claim.
-fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<Response, Problem> {
+fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
     let mut response = shown(&diff, dry_run)?;
     if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {
         response = shown(&diff.without_rules(), dry_run)?;
@@ -77,7 +77,7 @@ fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<Response
     Ok(response)
 }
 
-fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<Response, Problem> {
+fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
     let [added, changed, removed] =
         [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
     let text = diff.to_string();
@@ -85,11 +85,11 @@ fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<Response, Problem> {
 }
 
 /// Returns whether the request is for a dry run.
-fn check(who: &Who, request: &Request) -> Result<bool, Problem> {
+fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
     if !who.is_known() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
-        return Err(Problem::new(Kind::Forbidden, detail));
+        return Err(HttpProblem::new(ProblemKind::Forbidden, detail));
     }
     let is_dry_run = match request.uri().query() {
         None => false,
@@ -97,7 +97,7 @@ fn check(who: &Who, request: &Request) -> Result<bool, Problem> {
         Some("dry_run=0" | "dry_run=false") => false,
         Some(other) => {
             let detail = format!("the query is {other:?}: expected none, or dry_run=1");
-            return Err(Problem::new(Kind::InvalidQuery, detail));
+            return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
         }
     };
     let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -105,29 +105,29 @@ fn check(who: &Who, request: &Request) -> Result<bool, Problem> {
     if !given.eq_ignore_ascii_case(b"application/toml") {
         let detail = "expected the header field `content-type: application/toml` (curl: -H \
                       'content-type: application/toml' --data-binary @rules.toml)";
-        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+        return Err(HttpProblem::new(ProblemKind::UnsupportedMediaType, detail));
     }
     Ok(is_dry_run)
 }
 
 /// The problem of a configuration that was refused.
-fn problem(refused: Refused) -> Problem {
+fn problem(refused: Refused) -> HttpProblem {
     match refused {
-        Refused::Unconditional => Problem::new(
-            Kind::PreconditionRequired,
+        Refused::Unconditional => HttpProblem::new(
+            ProblemKind::PreconditionRequired,
             "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
         ),
         Refused::Stale(etag) => {
             let detail = "the configuration in force has another `etag`: read GET /v1/rules again";
-            let problem = Problem::new(Kind::PreconditionFailed, detail);
+            let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),
                 Err(_) => problem,
             }
         }
-        Refused::Conflict(why) => Problem::new(Kind::Conflict, why),
-        Refused::Wrong(Wrong::Text(errors)) => Problem::of_configuration(&errors),
-        Refused::Wrong(wrong) => Problem::new(Kind::InvalidRules, wrong.to_string()),
+        Refused::Conflict(why) => HttpProblem::new(ProblemKind::Conflict, why),
+        Refused::Wrong(Wrong::Text(errors)) => HttpProblem::of_configuration(&errors),
+        Refused::Wrong(wrong) => HttpProblem::new(ProblemKind::InvalidRules, wrong.to_string()),
     }
 }

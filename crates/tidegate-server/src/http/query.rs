@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::problem::{Kind, Problem};
+use super::problem::{HttpProblem, ProblemKind};
 
 /// Reads a query that may have these names, each once.
 ///
@@ -13,16 +13,16 @@ pub(super) fn parse<'q>(
     query: Option<&'q str>,
     names: &[&str],
     expected: &str,
-) -> Result<BTreeMap<Cow<'q, str>, Cow<'q, str>>, Problem> {
+) -> Result<BTreeMap<Cow<'q, str>, Cow<'q, str>>, HttpProblem> {
     let mut found = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if !names.contains(&&*name) {
             let detail = format!("the query has \"{name}\": expected {expected}");
-            return Err(Problem::new(Kind::InvalidQuery, detail));
+            return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
         }
         if let Some((name, _)) = found.get_key_value(&name) {
             let detail = format!("the query has \"{name}\" twice: expected it once");
-            return Err(Problem::new(Kind::InvalidQuery, detail));
+            return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
         }
         found.insert(name, value);
     }
@@ -30,9 +30,9 @@ pub(super) fn parse<'q>(
 }
 
 /// The problem of a value.
-pub(super) fn wrong(name: &str, value: &str, expected: &str) -> Problem {
+pub(super) fn wrong(name: &str, value: &str, expected: &str) -> HttpProblem {
     let detail = format!("`{name}` of the query is \"{value}\": expected {expected}");
-    Problem::new(Kind::InvalidQuery, detail)
+    HttpProblem::new(ProblemKind::InvalidQuery, detail)
 }
 
 #[cfg(test)]

@@ -32,10 +32,10 @@ use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
 use tidegate::Descriptor;
 
-use super::problem::{Kind, Problem};
+use super::problem::{HttpProblem, ProblemKind};
 use cost::Cost;
-use entries::{Entries, Pairs, Text};
-use id::Id;
+use entries::{BodyEntries, Pairs, Text};
+use id::HttpRequestId;
 use item::Item;
 use life::Life;
 use wait::MaxWait;
@@ -49,32 +49,32 @@ const EXAMPLE: &str =
     r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 1}"#;
 
 /// A list that usually has one item.
-type Few<T> = SmallVec<[T; 1]>;
+type FewItems<T> = SmallVec<[T; 1]>;
 
 /// One question, or a batch of independent ones.
 #[derive(Debug)]
-pub(super) enum Asked<'b> {
-    One(Question<'b>),
-    Each(Vec<Question<'b>>),
+pub(super) enum QuestionBody<'b> {
+    One(HttpQuestion<'b>),
+    Each(Vec<HttpQuestion<'b>>),
 }
 
 /// A parsed question; texts are borrowed from the body where they have no escapes.
 #[derive(Debug)]
-pub(super) struct Question<'b> {
+pub(super) struct HttpQuestion<'b> {
     domain: Cow<'b, str>,
-    items: Few<Item<'b>>,
+    items: FewItems<Item<'b>>,
     cost: Option<Cost>,
     max_wait: Option<MaxWait>,
-    request_id: Option<Id<'b>>,
+    request_id: Option<HttpRequestId<'b>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Fields<'b> {
+struct QuestionFields<'b> {
     #[serde(borrow, default, deserialize_with = "given")]
     domain: Option<Text<'b>>,
     #[serde(borrow, default, deserialize_with = "given")]
-    descriptor: Option<Entries<'b>>,
+    descriptor: Option<BodyEntries<'b>>,
     #[serde(borrow, default, deserialize_with = "given")]
     descriptors: Option<Vec<Item<'b>>>,
     #[serde(default, deserialize_with = "given")]
@@ -82,31 +82,31 @@ struct Fields<'b> {
     #[serde(default, deserialize_with = "given")]
     max_wait_ms: Option<MaxWait>,
     #[serde(borrow, default, deserialize_with = "given")]
-    request_id: Option<Id<'b>>,
+    request_id: Option<HttpRequestId<'b>>,
     #[serde(default, deserialize_with = "given")]
     life_ms: Option<Life>,
 }
 
 /// One question of several. It must be an object, not an array of its values.
-struct Object<'b>(Fields<'b>);
+struct QuestionObject<'b>(QuestionFields<'b>);
 
-impl<'b> Deserialize<'b> for Object<'b> {
+impl<'b> Deserialize<'b> for QuestionObject<'b> {
     fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Named)
+        from.deserialize_map(QuestionVisitor)
     }
 }
 
-struct Named;
+struct QuestionVisitor;
 
-impl<'b> Visitor<'b> for Named {
-    type Value = Object<'b>;
+impl<'b> Visitor<'b> for QuestionVisitor {
+    type Value = QuestionObject<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Object<'b>, A::Error> {
-        Fields::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<QuestionObject<'b>, A::Error> {
+        QuestionFields::deserialize(MapAccessDeserializer::new(map)).map(QuestionObject)
     }
 }
 
@@ -115,13 +115,13 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
     T::deserialize(from).map(Some)
 }
 
-impl<'b> Asked<'b> {
+impl<'b> QuestionBody<'b> {
     /// Reads a body. An error anywhere in a batch refuses all of it, before anything is decided.
-    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Problem> {
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, HttpProblem> {
         if !is_array(body) {
-            return Question::parse(body).map(Self::One);
+            return HttpQuestion::parse(body).map(Self::One);
         }
-        let each: Vec<Object<'b>> = read(body)?;
+        let each: Vec<QuestionObject<'b>> = read(body)?;
         match each.len() {
             1..=MOST_QUESTIONS => {}
             0 => return Err(mistaken("the batch is empty")),
@@ -133,15 +133,15 @@ impl<'b> Asked<'b> {
         }
         let questions = (1..).zip(each).map(|(number, fields)| {
             let numbered = |what| mistaken(format_args!("question {number} of the batch: {what}"));
-            Question::of_batch(fields.0).map_err(numbered)
+            HttpQuestion::of_batch(fields.0).map_err(numbered)
         });
         questions.collect::<Result<_, _>>().map(Self::Each)
     }
 }
 
-impl<'b> Question<'b> {
+impl<'b> HttpQuestion<'b> {
     /// Reads a body that is one question.
-    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Problem> {
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, HttpProblem> {
         if is_array(body) {
             return Err(mistaken("the body is an array"));
         }
@@ -149,17 +149,17 @@ impl<'b> Question<'b> {
     }
 
     /// Reads a body that is one question with the life of its reservation, if it names one.
-    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Option<Duration>), Problem> {
+    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Option<Duration>), HttpProblem> {
         if is_array(body) {
             return Err(mistaken("the body is an array, and a reservation is of one request"));
         }
-        let mut fields: Fields<'b> = read(body)?;
+        let mut fields: QuestionFields<'b> = read(body)?;
         let life = fields.life_ms.take().map(Life::time);
         Self::of(fields).map(|question| (question, life)).map_err(mistaken)
     }
 
     /// Builds the question, or returns the error in its fields.
-    fn of(fields: Fields<'b>) -> Result<Self, String> {
+    fn of(fields: QuestionFields<'b>) -> Result<Self, String> {
         if fields.life_ms.is_some() {
             return Err("`life_ms` is of a reservation, which POST /v1/reserve makes".to_owned());
         }
@@ -189,7 +189,7 @@ impl<'b> Question<'b> {
 
     /// Creates a question of a batch. It never waits, because the rest of the batch would wait with it; so
     /// `max_wait_ms` may be absent or 0.
-    fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
+    fn of_batch(fields: QuestionFields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
         if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
             return Err("`max_wait_ms` is more than 0, and nothing in a batch waits".to_owned());
@@ -202,12 +202,12 @@ impl<'b> Question<'b> {
     }
 
     /// Refuses `max_wait_ms`, even 0, for requests that never wait.
-    pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), Problem> {
+    pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), HttpProblem> {
         match self.max_wait {
             None => Ok(()),
             Some(_) => {
                 let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
-                Err(Problem::new(Kind::InvalidBody, detail))
+                Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
             }
         }
     }
@@ -230,11 +230,11 @@ impl<'b> Question<'b> {
         to(&self.request(&descriptors))
     }
 
-    fn entries(&self) -> Few<Pairs<'_>> {
+    fn entries(&self) -> FewItems<Pairs<'_>> {
         self.items.iter().map(|item| item.entries.pairs()).collect()
     }
 
-    fn descriptors<'e>(&self, entries: &'e [Pairs<'_>]) -> Few<Descriptor<'e>> {
+    fn descriptors<'e>(&self, entries: &'e [Pairs<'_>]) -> FewItems<Descriptor<'e>> {
         let costs = self.items.iter().map(|item| item.cost.or(self.cost).unwrap_or_default());
         let each = entries.iter().zip(costs);
         each.map(|(entries, cost)| Descriptor::new(entries).cost(cost.units())).collect()
@@ -251,7 +251,7 @@ fn is_array(body: &[u8]) -> bool {
     body.trim_ascii_start().first() == Some(&b'[')
 }
 
-fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Problem> {
+fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, HttpProblem> {
     // UTF-8 is checked once for the whole body; if it is invalid, the reader of bytes finds the
     // position.
     let read = std::str::from_utf8(body)
@@ -269,12 +269,12 @@ fn check_number(descriptors: usize) -> Result<(), String> {
     }
 }
 
-fn mistaken(what: impl fmt::Display) -> Problem {
-    Problem::new(Kind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
+fn mistaken(what: impl fmt::Display) -> HttpProblem {
+    HttpProblem::new(ProblemKind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
 }
 
 /// The text of `error` has the position.
-fn unreadable(error: &serde_json::Error) -> Problem {
+fn unreadable(error: &serde_json::Error) -> HttpProblem {
     let what = if error.is_data() { "" } else { "not JSON: " };
-    Problem::of_json(format!("{what}{error}; expected such as {EXAMPLE}"), error)
+    HttpProblem::of_json(format!("{what}{error}; expected such as {EXAMPLE}"), error)
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tidegate::printable::is_obeyed;
 
 use super::app::App;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
 use crate::limiters::{Report, Subject, Unreported};
 
@@ -25,7 +25,7 @@ const MOST_CHARS: usize = 120;
     deny_unknown_fields,
     expecting = "an object such as {\"resource\": \"orders\", \"took_us\": 1200}"
 )]
-struct Written {
+struct WrittenReport {
     resource: Option<String>,
     domain: Option<String>,
     rule: Option<String>,
@@ -35,7 +35,7 @@ struct Written {
     block: u64,
     #[serde(default)]
     exception: u64,
-    took_us: Option<Took>,
+    took_us: Option<ResponseTimes>,
     in_flight: Option<u64>,
     from: Option<String>,
 }
@@ -46,41 +46,44 @@ struct Written {
     untagged,
     expecting = "microseconds as a whole number, or an array of them, one for each success"
 )]
-enum Took {
+enum ResponseTimes {
     One(u64),
     Each(Vec<u64>),
 }
 
 #[derive(Serialize)]
-struct Reported {
+struct ReportedJson {
     reported: usize,
 }
 
 /// Counts one report or a batch, all or nothing.
-pub(super) async fn report(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
-    let wrong = |error| Problem::of_json(format!("not a report: {error}"), &error);
-    let written: Vec<Written> = match body.trim_ascii_start().first() {
+    let wrong = |error| HttpProblem::of_json(format!("not a report: {error}"), &error);
+    let written: Vec<WrittenReport> = match body.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice(&body).map_err(wrong)?,
         _ => vec![serde_json::from_slice(&body).map_err(wrong)?],
     };
     let reports = written.into_iter().enumerate().map(|(number, one)| {
-        one.check()
-            .map_err(|why| Problem::new(Kind::InvalidBody, format!("report {}: {why}", number + 1)))
+        one.check().map_err(|why| {
+            HttpProblem::new(ProblemKind::InvalidBody, format!("report {}: {why}", number + 1))
+        })
     });
     let reports = reports.collect::<Result<Vec<_>, _>>()?;
     let reported = reports.len();
     app.limiters.report(reports).map_err(|why| {
         let kind = match why {
-            Unreported::NoSuchRule { .. } => Kind::InvalidBody,
-            Unreported::TooManyResources | Unreported::TooManyReporters => Kind::TooManyResources,
+            Unreported::NoSuchRule { .. } => ProblemKind::InvalidBody,
+            Unreported::TooManyResources | Unreported::TooManyReporters => {
+                ProblemKind::TooManyResources
+            }
         };
-        Problem::new(kind, why.to_string())
+        HttpProblem::new(kind, why.to_string())
     })?;
-    answer::json(&Reported { reported })
+    answer::json(&ReportedJson { reported })
 }
 
-impl Written {
+impl WrittenReport {
     fn check(self) -> Result<Report, String> {
         let Self { resource, domain, rule, pass, block, exception, took_us, in_flight, from } =
             self;
@@ -101,8 +104,8 @@ impl Written {
         };
         let took = match took_us {
             None => Vec::new(),
-            Some(Took::One(us)) => vec![us],
-            Some(Took::Each(all)) => all,
+            Some(ResponseTimes::One(us)) => vec![us],
+            Some(ResponseTimes::Each(all)) => all,
         };
         if pass == 0 && block == 0 && exception == 0 && took.is_empty() && in_flight.is_none() {
             return Err(
@@ -138,7 +141,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str) -> Result<Report, String> {
-        serde_json::from_str::<Written>(json).unwrap().check()
+        serde_json::from_str::<WrittenReport>(json).unwrap().check()
     }
 
     #[test]

@@ -9,9 +9,9 @@
 use serde::Serialize;
 
 use super::app::App;
-use super::message::{Request, Response};
-use super::problem::Problem;
-use super::reserve::{Named, unsettled};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::HttpProblem;
+use super::reserve::{NamedReservation, unsettled};
 use super::{answer, audit, body, query};
 use crate::limiters::Listed;
 use crate::listener::{Role, Who};
@@ -38,7 +38,7 @@ struct Dropped {
 
 /// The open reservations that end first. A caller that has an id may settle the reservation, so an operator who only reads
 /// sees no ids.
-pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<Response, Problem> {
+pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
     let expected = format!("`n` from 1 to {MOST}");
     let mut most = USUAL;
     for (name, value) in query::parse(query, &["n"], &expected)? {
@@ -57,11 +57,11 @@ pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<Response
 pub(super) async fn drop_open(
     app: &App,
     who: Option<Who>,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
-    let Named { reservation } = serde_json::from_slice(&body)
-        .map_err(|error| Problem::of_json(format!("not a reservation: {error}"), &error))?;
+    let NamedReservation { reservation } = serde_json::from_slice(&body)
+        .map_err(|error| HttpProblem::of_json(format!("not a reservation: {error}"), &error))?;
     app.limiters.drop_reservation(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::dropped(who.as_ref());
     answer::json(&Dropped { dropped: true })

@@ -16,9 +16,9 @@ use super::answer;
 use super::app::App;
 use super::audit;
 use super::body;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
-use super::question::Question;
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
+use super::question::HttpQuestion;
 use crate::counts::Outcome;
 use crate::limiters::{Unreserved, Unsettled};
 use crate::listener::Who;
@@ -37,7 +37,7 @@ struct Settle {
 /// A reservation that is renewed or dropped, as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object such as {\"reservation\": \"8f0e...\"}")]
-pub(super) struct Named {
+pub(super) struct NamedReservation {
     pub(super) reservation: String,
 }
 
@@ -60,17 +60,17 @@ enum Actual {
 }
 
 /// Answers as a check, and keeps the taken units under an id.
-pub(super) async fn reserve(app: &App, request: Request) -> Result<Response, Problem> {
+pub(super) async fn reserve(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     let done = reserve_counted(app, request).await;
     done.inspect_err(|_| app.counts().count(Outcome::Error))
 }
 
-async fn reserve_counted(app: &App, request: Request) -> Result<Response, Problem> {
+async fn reserve_counted(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     // The claim on the connection lasts until the answer is made.
     let (body, _held) = body::read_held(request, app.bounds).await?;
     let read = app.counts().now();
     let body = readable::json(&body);
-    let (question, life) = Question::parse_reserve(&body)?;
+    let (question, life) = HttpQuestion::parse_reserve(&body)?;
     let reserved = question.ask(async |request| app.limiters.reserve(request, life).await).await;
     let reserved = reserved.map_err(unreserved)?;
     app.counts().answered(&reserved.answer);
@@ -82,11 +82,11 @@ async fn reserve_counted(app: &App, request: Request) -> Result<Response, Proble
 pub(super) async fn settle(
     app: &App,
     who: Option<Who>,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
     let Settle { reservation, actual } = serde_json::from_slice(&body)
-        .map_err(|error| Problem::of_json(format!("not a settle: {error}"), &error))?;
+        .map_err(|error| HttpProblem::of_json(format!("not a settle: {error}"), &error))?;
     let is_one = matches!(actual, Actual::One(_));
     let actual: SmallVec<[u64; 1]> = match actual {
         Actual::One(units) => smallvec![units],
@@ -94,7 +94,7 @@ pub(super) async fn settle(
     };
     if let Some(units) = actual.iter().find(|units| **units > MAX_COST) {
         let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
-        return Err(Problem::new(Kind::InvalidBody, detail));
+        return Err(HttpProblem::new(ProblemKind::InvalidBody, detail));
     }
     let settling = match app.limiters.settle(&reservation, &actual).await {
         Ok(settling) => settling,
@@ -111,7 +111,7 @@ pub(super) async fn settle(
         }
         Err(why) => {
             let detail = format!("{why}; it is unknown whether the reservation was settled");
-            Err(Problem::new(Kind::Unavailable, detail))
+            Err(HttpProblem::new(ProblemKind::Unavailable, detail))
         }
     }
 }
@@ -120,39 +120,41 @@ pub(super) async fn settle(
 pub(super) async fn renew(
     app: &App,
     who: Option<Who>,
-    request: Request,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
-    let Named { reservation } = serde_json::from_slice(&body)
-        .map_err(|error| Problem::of_json(format!("not a renewal: {error}"), &error))?;
+    let NamedReservation { reservation } = serde_json::from_slice(&body)
+        .map_err(|error| HttpProblem::of_json(format!("not a renewal: {error}"), &error))?;
     let renewed = app.limiters.renew(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::renewed(who.as_ref(), renewed);
     answer::json(&Renewed { renewed })
 }
 
-fn unreserved(why: Unreserved) -> Problem {
+fn unreserved(why: Unreserved) -> HttpProblem {
     match why {
         Unreserved::Full => {
-            let problem = Problem::new(Kind::TooManyReservations, why.to_string());
+            let problem = HttpProblem::new(ProblemKind::TooManyReservations, why.to_string());
             problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
         }
-        Unreserved::TooLong { .. } => Problem::new(Kind::InvalidBody, format!("`life_ms`: {why}")),
+        Unreserved::TooLong { .. } => {
+            HttpProblem::new(ProblemKind::InvalidBody, format!("`life_ms`: {why}"))
+        }
     }
 }
 
-pub(super) fn unsettled(why: &Unsettled) -> Problem {
+pub(super) fn unsettled(why: &Unsettled) -> HttpProblem {
     let kind = match why {
-        Unsettled::NoId | Unsettled::Costs { .. } => Kind::InvalidBody,
-        Unsettled::Unknown => Kind::UnknownReservation,
-        Unsettled::Otherwise | Unsettled::Elsewhere => Kind::SettledOtherwise,
+        Unsettled::NoId | Unsettled::Costs { .. } => ProblemKind::InvalidBody,
+        Unsettled::Unknown => ProblemKind::UnknownReservation,
+        Unsettled::Otherwise | Unsettled::Elsewhere => ProblemKind::SettledOtherwise,
         Unsettled::Full => {
-            let problem = Problem::new(Kind::TooManyReservations, why.to_string());
+            let problem = HttpProblem::new(ProblemKind::TooManyReservations, why.to_string());
             return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
-            let problem = Problem::new(Kind::Unavailable, why.to_string());
+            let problem = HttpProblem::new(ProblemKind::Unavailable, why.to_string());
             return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
         }
     };
-    Problem::new(kind, why.to_string())
+    HttpProblem::new(kind, why.to_string())
 }

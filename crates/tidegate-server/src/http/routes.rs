@@ -12,8 +12,8 @@ use super::answer::made_apart;
 use super::app::App;
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use super::table::{Action, ROWS, Row};
 use super::{
     admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, report,
@@ -40,7 +40,7 @@ pub(super) struct Admin {
 }
 
 /// The action for a request at the admin listener, and the operator that asks.
-type Route<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
+type AdminRoute<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
 
 impl Endpoint for Public {
     fn names_peers(&self) -> bool {
@@ -53,7 +53,7 @@ impl Endpoint for Public {
         checks.then(|| FastPath::of(&self.app, self.clients.secret.as_ref())).flatten()
     }
 
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: HttpRequest) -> HttpResponse {
         guarded(request, async |request| {
             go(&self.app, request, |request| self.route(request)).await
         })
@@ -62,7 +62,7 @@ impl Endpoint for Public {
 }
 
 impl Public {
-    fn route(&self, request: &Request) -> Result<Route<'_>, Problem> {
+    fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
         let rows = rows(request);
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
@@ -81,7 +81,7 @@ impl Public {
         let row = chosen(&here, request)?;
         if let Some(verb) = row.public.filter(|verb| !verbs.has(*verb)) {
             let detail = verb.refusal(self.clients.verbs);
-            return Err(Problem::new(Kind::VerbForbidden, detail));
+            return Err(HttpProblem::new(ProblemKind::VerbForbidden, detail));
         }
         if matches!(row.action, Action::Refund | Action::Reset) {
             // Verbs that undo limits are guarded as at the admin listener.
@@ -97,7 +97,7 @@ impl Endpoint for Admin {
         true
     }
 
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: HttpRequest) -> HttpResponse {
         guarded(request, async |request| {
             go(&self.app, request, |request| self.route(request)).await
         })
@@ -106,7 +106,7 @@ impl Endpoint for Admin {
 }
 
 impl Admin {
-    fn route(&self, request: &Request) -> Result<Route<'_>, Problem> {
+    fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
         let rows = rows(request);
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
@@ -131,9 +131,9 @@ impl Admin {
 
 async fn go<'a>(
     app: &App,
-    request: Request,
-    route: impl FnOnce(&Request) -> Result<Route<'a>, Problem>,
-) -> Result<Response, Problem> {
+    request: HttpRequest,
+    route: impl FnOnce(&HttpRequest) -> Result<AdminRoute<'a>, HttpProblem>,
+) -> Result<HttpResponse, HttpProblem> {
     let limiters = || Arc::clone(&app.limiters);
     match head::is_clear(&request).and_then(|()| route(&request)) {
         Ok((Action::Check, _)) => check::decide(app, Verb::Check, request).await,
@@ -157,7 +157,7 @@ async fn go<'a>(
         }
         Ok((Action::Metrics, _)) => {
             let limiters = limiters();
-            let format = metrics::Format::preferred(request.headers());
+            let format = metrics::MetricsFormat::preferred(request.headers());
             Box::pin(made_apart(move || metrics::metrics(limiters, format))).await
         }
         // The table has them at the admin listener alone.
@@ -193,7 +193,7 @@ fn role(by: Option<(Who, &Arc<Configuration>)>) -> Role {
 type Rows = SmallVec<[&'static Row; 2]>;
 
 /// The rows of the request's path, at either listener.
-fn rows(request: &Request) -> Rows {
+fn rows(request: &HttpRequest) -> Rows {
     ROWS.iter().filter(|row| row.path == request.uri().path()).collect()
 }
 
@@ -202,35 +202,35 @@ fn is_health(rows: &[&Row]) -> bool {
 }
 
 /// The row of the request's method.
-fn chosen(rows: &[&'static Row], request: &Request) -> Result<&'static Row, Problem> {
+fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, HttpProblem> {
     let row = rows.iter().find(|row| row.takes(request.method()));
     row.copied().ok_or_else(|| other(request, rows))
 }
 
 /// Runs a request of either listener: a panic becomes a problem, and the request is logged.
 pub(super) async fn guarded(
-    request: Request,
-    route: impl AsyncFnOnce(Request) -> Result<Response, Problem>,
-) -> Response {
-    let log = Log::of(&request);
+    request: HttpRequest,
+    route: impl AsyncFnOnce(HttpRequest) -> Result<HttpResponse, HttpProblem>,
+) -> HttpResponse {
+    let log = RequestLog::of(&request);
     let is_head = request.method() == Method::HEAD;
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
-    let response = response.unwrap_or_else(|_| Err(Problem::panicked()));
-    let response = response.unwrap_or_else(Problem::into_response);
+    let response = response.unwrap_or_else(|_| Err(HttpProblem::panicked()));
+    let response = response.unwrap_or_else(HttpProblem::into_response);
     log.write(&response);
     if is_head { without_body(response) } else { response }
 }
 
 /// A log line for each request at `debug`, without the body, which names callers.
-struct Log(Option<(Method, String)>);
+struct RequestLog(Option<(Method, String)>);
 
-impl Log {
-    fn of(request: &Request) -> Self {
+impl RequestLog {
+    fn of(request: &HttpRequest) -> Self {
         let asked = || (request.method().clone(), request.uri().path().to_owned());
         Self(tracing::enabled!(tracing::Level::DEBUG).then(asked))
     }
 
-    fn write(self, response: &Response) {
+    fn write(self, response: &HttpResponse) {
         if let Some((method, path)) = self.0 {
             tracing::debug!(%method, path, status = response.status().as_u16(), "request");
         }
@@ -238,7 +238,7 @@ impl Log {
 }
 
 /// The answer to HEAD: that to GET, with its length but without its body.
-fn without_body(mut response: Response) -> Response {
+fn without_body(mut response: HttpResponse) -> HttpResponse {
     let body = std::mem::take(response.body_mut());
     if let Some(bytes) = body.len() {
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(bytes));
@@ -247,7 +247,7 @@ fn without_body(mut response: Response) -> Response {
 }
 
 /// The problem of a method that the path does not take.
-fn other(request: &Request, rows: &[&Row]) -> Problem {
+fn other(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
     let (path, method) = (request.uri().path(), request.method());
     let names = rows.iter().flat_map(|row| match row.method {
         Method::GET => vec!["GET", "HEAD"],
@@ -255,27 +255,27 @@ fn other(request: &Request, rows: &[&Row]) -> Problem {
     });
     let names: Vec<_> = names.collect();
     let detail = format!("{path} does not take {method}: expected {}", names.join(" or "));
-    let problem = Problem::new(Kind::MethodNotAllowed, detail);
+    let problem = HttpProblem::new(ProblemKind::MethodNotAllowed, detail);
     match HeaderValue::from_str(&names.join(",")) {
         Ok(allowed) => problem.with(ALLOW, allowed),
         Err(_) => problem,
     }
 }
 
-fn elsewhere(request: &Request, listener: &str) -> Problem {
+fn elsewhere(request: &HttpRequest, listener: &str) -> HttpProblem {
     let path = request.uri().path();
     let detail = format!("{path} is answered on {listener}, at its own port");
-    Problem::new(Kind::NotFound, detail)
+    HttpProblem::new(ProblemKind::NotFound, detail)
 }
 
 /// The problem of an unknown path, with the paths of the listener.
-fn nothing(request: &Request, is_here: impl Fn(&Row) -> bool) -> Problem {
+fn nothing(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> HttpProblem {
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();
     here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
-    Problem::new(Kind::NotFound, detail)
+    HttpProblem::new(ProblemKind::NotFound, detail)
 }
 
 #[cfg(test)]
@@ -299,8 +299,8 @@ mod tests {
         assert!(answers.ends_with("fine"), "{answers}");
     }
 
-    async fn panics_or_not(request: Request) -> Result<Response, Problem> {
+    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
         assert_ne!(request.uri().path(), "/panic", "a defect");
-        Ok(Response::new("fine".into()))
+        Ok(HttpResponse::new("fine".into()))
     }
 }

@@ -10,26 +10,26 @@ use serde::Serialize;
 use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::answer;
-use super::message::Response;
-use super::problem::Problem;
+use super::message::HttpResponse;
+use super::problem::HttpProblem;
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
 use tidegate_lab::labels;
 
 #[derive(Serialize)]
-struct Rules<'a> {
+struct RulesJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<NonZeroU32>,
-    rules: Vec<Rule<'a>>,
+    rules: Vec<RuleJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    memory: Option<Memory>,
-    reloads: Reloads,
+    memory: Option<MemoryJson>,
+    reloads: ReloadsJson,
 }
 
 /// The attempts to put another configuration in force.
 #[derive(Serialize)]
-struct Reloads {
+struct ReloadsJson {
     succeeded: u64,
     failed: u64,
     refused: u64,
@@ -42,12 +42,12 @@ struct Reloads {
 
 /// The memory that all rules together may use.
 #[derive(Serialize)]
-struct Memory {
+struct MemoryJson {
     max_keys: NonZeroUsize,
 }
 
 #[derive(Serialize)]
-struct Rule<'a> {
+struct RuleJson<'a> {
     domain: &'a str,
     name: &'a str,
     mode: &'static str,
@@ -60,7 +60,7 @@ struct Rule<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_keys: Option<usize>,
     on_full: &'static str,
-    on_excess: Excess,
+    on_excess: ExcessJson,
     usage: &'static str,
     on_store_error: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ struct Rule<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     across_slots: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<Lease>,
+    lease: Option<LeaseJson>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     split: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -81,18 +81,18 @@ struct Rule<'a> {
     near: Option<f64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     hide_keys: bool,
-    overrides: Vec<Override<'a>>,
+    overrides: Vec<OverrideJson<'a>>,
 }
 
 /// The handling of a request above the limit: a name, or the longest wait and the largest number of waiters.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Excess {
+enum ExcessJson {
     Word(&'static str),
     Wait { wait_us: u64, max_waiters: usize },
 }
 
-impl From<OnExcess> for Excess {
+impl From<OnExcess> for ExcessJson {
     fn from(on_excess: OnExcess) -> Self {
         match on_excess {
             OnExcess::Reject => Self::Word("reject"),
@@ -104,13 +104,13 @@ impl From<OnExcess> for Excess {
 }
 
 #[derive(Serialize)]
-struct Lease {
+struct LeaseJson {
     max_percent: u8,
     life_us: u64,
 }
 
 #[derive(Serialize)]
-struct Override<'a> {
+struct OverrideJson<'a> {
     r#match: OrderedMap<'a>,
     #[serde(flatten)]
     values: RuleValues,
@@ -141,7 +141,7 @@ struct RuleValues {
     max_memory: Option<u64>,
 }
 
-impl<'a> From<&'a PolicyRule> for Rule<'a> {
+impl<'a> From<&'a PolicyRule> for RuleJson<'a> {
     fn from(rule: &'a PolicyRule) -> Self {
         let spec = rule.spec();
         Self {
@@ -162,17 +162,17 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             max_life_us: spec.max_life.map(in_us),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
-            lease: spec.lease.map(Lease::from),
+            lease: spec.lease.map(LeaseJson::from),
             split: spec.split,
             limit_from_request: spec.limit_from_request,
             near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
             hide_keys: spec.hide_keys,
-            overrides: spec.overrides.iter().map(Override::from).collect(),
+            overrides: spec.overrides.iter().map(OverrideJson::from).collect(),
         }
     }
 }
 
-impl<'a> From<&'a OverrideSpec> for Override<'a> {
+impl<'a> From<&'a OverrideSpec> for OverrideJson<'a> {
     fn from(other: &'a OverrideSpec) -> Self {
         let values = RuleValues {
             limit: other.limit.map(units),
@@ -184,7 +184,7 @@ impl<'a> From<&'a OverrideSpec> for Override<'a> {
     }
 }
 
-impl From<LeaseSpec> for Lease {
+impl From<LeaseSpec> for LeaseJson {
     fn from(lease: LeaseSpec) -> Self {
         Self { max_percent: lease.max_percent, life_us: in_us(lease.life) }
     }
@@ -219,18 +219,18 @@ fn units(limit: Limit) -> i64 {
 pub(super) fn rules(
     limiters: &Limiters,
     configuration: &Configuration,
-) -> Result<Response, Problem> {
+) -> Result<HttpResponse, HttpProblem> {
     // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();
-    let rules = policy.rules().iter().map(Rule::from).collect();
-    let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
+    let rules = policy.rules().iter().map(RuleJson::from).collect();
+    let memory = policy.max_keys().map(|max_keys| MemoryJson { max_keys });
     let reloads = configuration.reloads();
     let [succeeded, failed, refused] = reloads.counts().map(|(_, count)| count);
     let (last_us, error) = (reloads.last_us(), reloads.error());
-    let reloads = Reloads { succeeded, failed, refused, last_us, error };
+    let reloads = ReloadsJson { succeeded, failed, refused, last_us, error };
     let mut response =
-        answer::json(&Rules { revision: policy.revision(), rules, memory, reloads })?;
+        answer::json(&RulesJson { revision: policy.revision(), rules, memory, reloads })?;
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
     Ok(response)
 }

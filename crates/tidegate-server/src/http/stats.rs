@@ -15,8 +15,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::app::App;
-use super::message::Response;
-use super::problem::Problem;
+use super::message::HttpResponse;
+use super::problem::HttpProblem;
 use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
 use crate::listener::Role;
@@ -27,12 +27,12 @@ const EACH: Duration = Duration::from_secs(1);
 #[derive(Serialize)]
 struct Stats {
     at_us: u64,
-    rules: Vec<OfRule>,
+    rules: Vec<RuleStatsJson>,
     resources: Vec<OfResource>,
 }
 
 #[derive(Serialize)]
-struct OfRule {
+struct RuleStatsJson {
     domain: String,
     rule: String,
     mode: &'static str,
@@ -51,14 +51,14 @@ struct OfResource {
 
 #[derive(Serialize)]
 struct Windows {
-    second: Window,
-    minute: Window,
+    second: WindowJson,
+    minute: WindowJson,
     in_flight: u64,
 }
 
 /// The statistics of one window. The names are the same as in [`Snapshot`].
 #[derive(Serialize)]
-struct Window {
+struct WindowJson {
     pass: u64,
     block: u64,
     exception: u64,
@@ -68,7 +68,7 @@ struct Window {
     rt_mean_us: Option<u64>,
 }
 
-impl From<Snapshot> for Window {
+impl From<Snapshot> for WindowJson {
     fn from(of: Snapshot) -> Self {
         let Snapshot { pass, block, exception, success, rt_sum_us, rt_min_us, .. } = of;
         let rt_mean_us = of.rt_mean_us();
@@ -84,13 +84,13 @@ impl Windows {
 
 /// The statistics that are asked for.
 #[derive(Default)]
-struct Filter {
+struct StatsFilter {
     rule: Option<String>,
     resource: Option<String>,
 }
 
-impl Filter {
-    fn parse(query: Option<&str>) -> Result<Self, Problem> {
+impl StatsFilter {
+    fn parse(query: Option<&str>) -> Result<Self, HttpProblem> {
         let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
         let mut found = query::parse(query, &["rule", "resource"], expected)?;
         let mut take = |name| found.remove(name).map(|name| name.into_owned());
@@ -112,7 +112,7 @@ impl Filter {
 }
 
 impl Stats {
-    fn of(limiters: &Limiters, filter: &Filter) -> Self {
+    fn of(limiters: &Limiters, filter: &StatsFilter) -> Self {
         let (policy, reports) = (limiters.policy(), limiters.reports());
         let in_flight = reports.in_flight();
         let flying = |subject: &Subject| in_flight.get(subject).copied().unwrap_or_default();
@@ -121,7 +121,7 @@ impl Stats {
         let of_rule = |(rule, of): (&PolicyRule, &StatisticsOfRule)| {
             let (domain, name) = (rule.domain().to_owned(), rule.name().to_owned());
             let subject = Subject::Rule { domain: domain.clone(), rule: name.clone() };
-            OfRule {
+            RuleStatsJson {
                 domain,
                 rule: name,
                 mode: labels::mode(rule.mode()),
@@ -152,13 +152,17 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 }
 
 /// Answers with the statistics of now.
-pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<Response, Problem> {
-    answer::json(&Stats::of(limiters, &Filter::parse(query)?))
+pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
+    answer::json(&Stats::of(limiters, &StatsFilter::parse(query)?))
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
-pub(super) fn events(app: &App, role: Role, query: Option<&str>) -> Result<Response, Problem> {
-    let (filter, limiters) = (Arc::new(Filter::parse(query)?), Arc::clone(&app.limiters));
+pub(super) fn events(
+    app: &App,
+    role: Role,
+    query: Option<&str>,
+) -> Result<HttpResponse, HttpProblem> {
+    let (filter, limiters) = (Arc::new(StatsFilter::parse(query)?), Arc::clone(&app.limiters));
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
     app.streams.open(role, async move |sink| {
         let mut ticks = interval(EACH);

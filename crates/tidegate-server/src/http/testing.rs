@@ -6,37 +6,37 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connection::{Endpoint, Http};
-use super::message::{Request, Response};
+use super::message::{HttpRequest, HttpResponse};
 use crate::listener::Bounds;
 pub(super) use crate::listener::testing::Server;
 use crate::listener::{Budget, Options};
 
 /// An endpoint that is a function.
 #[derive(Clone)]
-pub(super) struct Of<F>(F);
+pub(super) struct FnEndpoint<F>(F);
 
-impl<F, Answer> Endpoint for Of<F>
+impl<F, Answer> Endpoint for FnEndpoint<F>
 where
-    F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
-    Answer: Future<Output = Response> + Send,
+    F: Fn(HttpRequest) -> Answer + Clone + Send + Sync + 'static,
+    Answer: Future<Output = HttpResponse> + Send,
 {
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: HttpRequest) -> HttpResponse {
         (self.0)(request).await
     }
 }
 
 /// An endpoint that answers with `answer`.
-pub(super) fn endpoint<F, Answer>(answer: F) -> Of<F>
+pub(super) fn endpoint<F, Answer>(answer: F) -> FnEndpoint<F>
 where
-    F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
-    Answer: Future<Output = Response> + Send,
+    F: Fn(HttpRequest) -> Answer + Clone + Send + Sync + 'static,
+    Answer: Future<Output = HttpResponse> + Send,
 {
-    Of(answer)
+    FnEndpoint(answer)
 }
 
 /// An endpoint without content.
 pub(super) fn nowhere() -> impl Endpoint {
-    endpoint(async |_| Response::default())
+    endpoint(async |_| HttpResponse::default())
 }
 
 pub(super) async fn serve(endpoint: impl Endpoint, bounds: Bounds) -> Server {

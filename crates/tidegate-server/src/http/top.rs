@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::app::App;
-use super::message::Response;
-use super::problem::{Kind, Problem};
+use super::message::HttpResponse;
+use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, query};
 use crate::limiters::{By, ONE_IN, Top};
 
@@ -25,34 +25,34 @@ struct Keys {
 
 /// The fields of a query such as `rule=login&by=requests&n=5`.
 #[derive(Debug)]
-struct Asked<'a> {
+struct TopQuery<'a> {
     rule: Option<Cow<'a, str>>,
     by: By,
     n: usize,
 }
 
 /// Answers with the first keys.
-pub(super) fn top(app: &App, query: Option<&str>) -> Result<Response, Problem> {
-    let Asked { rule, by, n } = asked(query)?;
+pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
+    let TopQuery { rule, by, n } = asked(query)?;
     let Some(keys) = app.limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
-        return Err(Problem::new(Kind::NotFound, detail));
+        return Err(HttpProblem::new(ProblemKind::NotFound, detail));
     };
     let policy = app.limiters.policy();
     if let Some(name) =
         rule.as_ref().filter(|name| !policy.rules().iter().any(|rule| rule.name() == **name))
     {
         let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
-        return Err(Problem::new(Kind::InvalidQuery, detail));
+        return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
     }
     let (since, keys) =
         keys.top(by, n, |label| rule.as_ref().is_none_or(|name| label.rule == **name));
     answer::json(&Keys { by, sampled_one_in: ONE_IN, since_us: since.as_micros(), keys })
 }
 
-fn asked(query: Option<&str>) -> Result<Asked<'_>, Problem> {
-    let mut asked = Asked { rule: None, by: By::Refused, n: USUAL };
+fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
+    let mut asked = TopQuery { rule: None, by: By::Refused, n: USUAL };
     let expected = format!(
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"
     );
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_query_is_read_whole_or_refused() {
-        let Asked { rule, by, n } = asked(Some("rule=per-user&by=requests&n=1000")).unwrap();
+        let TopQuery { rule, by, n } = asked(Some("rule=per-user&by=requests&n=1000")).unwrap();
         assert_eq!((rule.as_deref(), by, n), (Some("per-user"), By::Requests, 1_000));
-        let Asked { rule, by, n } = asked(None).unwrap();
+        let TopQuery { rule, by, n } = asked(None).unwrap();
         assert_eq!((rule.as_deref(), by, n), (None, By::Refused, 20));
         for wrong in ["by=allowed", "n=0", "n=1001", "n=", "limit=3", "by"] {
             assert!(asked(Some(wrong)).is_err(), "{wrong}");

@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::held::{Claims, Held};
-use super::message::Response;
-use super::message::{Content, Events};
+use super::message::HttpResponse;
+use super::message::{Content, EventBody};
+use super::request_claims::{Claims, RequestClaims};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(super) struct Unread {
     rest: Bytes,
     /// The rest of a stream.
-    events: Option<Events>,
+    events: Option<EventBody>,
     claims: Claims,
     /// The last piece of a long answer.
     last: Option<Last>,
@@ -59,17 +59,17 @@ impl AsRef<[u8]> for LastPiece {
 
 impl Unread {
     /// The answer of a request with these claims.
-    pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
+    pub(super) fn of(answer: HttpResponse, held: RequestClaims) -> hyper::Response<Self> {
         let (answer, claims) = held.answered(answer);
         Self::holding(answer, claims)
     }
 
     /// The answer of a request without claims.
-    pub(super) fn alone(answer: Response) -> hyper::Response<Self> {
+    pub(super) fn alone(answer: HttpResponse) -> hyper::Response<Self> {
         Self::holding(answer, Claims::default())
     }
 
-    fn holding(answer: Response, claims: Claims) -> hyper::Response<Self> {
+    fn holding(answer: HttpResponse, claims: Claims) -> hyper::Response<Self> {
         answer.map(|content| {
             let (rest, events) = match content {
                 Content::Whole(bytes) => (bytes, None),
@@ -127,8 +127,8 @@ impl Body for Unread {
 mod tests {
     use super::*;
     use crate::http::body;
-    use crate::http::held::LARGE_AT_ONCE;
-    use crate::http::message::Request;
+    use crate::http::message::HttpRequest;
+    use crate::http::request_claims::LARGE_AT_ONCE;
     use crate::http::testing::{self, Server};
     use crate::listener::Bounds;
     use crate::listener::Budget;
@@ -162,12 +162,12 @@ mod tests {
         const LONG: usize = 100 << 10;
         let answered = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&answered);
-        let endpoint = testing::endpoint(move |request: Request| {
+        let endpoint = testing::endpoint(move |request: HttpRequest| {
             let counted = Arc::clone(&counted);
             async move {
                 let large = body::read(request, Bounds::default()).await.unwrap().len() > 1_024;
                 counted.fetch_add(usize::from(large), Ordering::SeqCst);
-                Response::new(vec![b'x'; if large { LONG } else { 0 }].into())
+                HttpResponse::new(vec![b'x'; if large { LONG } else { 0 }].into())
             }
         });
         let server = testing::serve(endpoint, Bounds::default()).await;
@@ -191,7 +191,7 @@ mod tests {
     async fn answers_that_nobody_reads_are_bounded_for_each_connection_and_for_all() {
         const ANSWER: usize = 40 << 10;
         const EACH: usize = 10 * ANSWER;
-        let endpoint = testing::endpoint(async |_| Response::new(vec![b'x'; ANSWER].into()));
+        let endpoint = testing::endpoint(async |_| HttpResponse::new(vec![b'x'; ANSWER].into()));
         let budget = Arc::new(Budget::of(EACH, 2 * EACH));
         let server = testing::serve_within(endpoint, Bounds::default(), Arc::clone(&budget)).await;
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
@@ -224,9 +224,9 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
         for window in [0, 5] {
-            let endpoint = testing::endpoint(move |request: Request| async move {
+            let endpoint = testing::endpoint(move |request: HttpRequest| async move {
                 let empty = request.body().is_end_stream();
-                Response::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
+                HttpResponse::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
             });
             let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
             let budget = Arc::new(Budget::default());
@@ -246,7 +246,7 @@ mod tests {
     /// connection ends.
     #[tokio::test]
     async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
-        let endpoint = testing::endpoint(async |_| Response::new("a word".into()));
+        let endpoint = testing::endpoint(async |_| HttpResponse::new("a word".into()));
         let bounds = Bounds { stalled: Duration::from_millis(100), ..Bounds::default() };
         let server = testing::serve(endpoint, bounds).await;
         let mut send = client(&server, 1).await;

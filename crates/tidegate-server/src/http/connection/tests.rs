@@ -37,7 +37,7 @@ async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
     let bounds = Bounds { idle: SHORT, ..Bounds::default() };
     let waits = testing::endpoint(async |_| {
         tokio::time::sleep(4 * SHORT).await;
-        Response::new("at last".into())
+        HttpResponse::new("at last".into())
     });
     let server = testing::serve(waits, bounds).await;
     let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
@@ -48,7 +48,7 @@ async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
 async fn a_client_that_says_no_more_gets_its_answers() {
     let waits = testing::endpoint(async |_| {
         tokio::time::sleep(SHORT).await;
-        Response::new("at last".into())
+        HttpResponse::new("at last".into())
     });
     let server = testing::serve(waits, Bounds::default()).await;
     let mut stream = server.connect().await;
@@ -118,7 +118,7 @@ async fn an_http_2_connection_without_requests_is_asked_to_close() {
 #[tokio::test]
 async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
     let bounds = Bounds { idle: Duration::from_secs(1), ..Bounds::default() };
-    let endpoint = testing::endpoint(async |_| Response::new("a word".into()));
+    let endpoint = testing::endpoint(async |_| HttpResponse::new("a word".into()));
     let server = testing::serve(endpoint, bounds).await;
     let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     client.initial_stream_window_size(0);
@@ -135,7 +135,7 @@ async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
 #[tokio::test]
 async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
     let refuses = testing::endpoint(async |_| {
-        let mut response = Response::default();
+        let mut response = HttpResponse::default();
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
     });
@@ -176,7 +176,7 @@ async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
     let bounds = Bounds { idle: SHORT, ..Bounds::default() };
     let refuses = testing::endpoint(move |request| async move {
         body::pass_over(request, bounds).await;
-        let mut response = Response::default();
+        let mut response = HttpResponse::default();
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
     });

@@ -5,15 +5,15 @@ use tidegate::{Answer, headers};
 
 use super::date::Date;
 use crate::http::answer;
-use crate::http::message::Response;
-use crate::http::problem::Problem;
+use crate::http::message::HttpResponse;
+use crate::http::problem::HttpProblem;
 
 /// Bytes of memory that are kept for the next answers.
 const KEPT: usize = 16 << 10;
 
 /// Answers that are not yet written.
 #[derive(Default)]
-pub(super) struct Reply {
+pub(super) struct FastReplies {
     pub(super) bytes: Vec<u8>,
     /// The body of the current answer.
     body: Vec<u8>,
@@ -21,9 +21,9 @@ pub(super) struct Reply {
     pub(super) is_last: bool,
 }
 
-impl Reply {
+impl FastReplies {
     /// An answer of the gate.
-    pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), Problem> {
+    pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), HttpProblem> {
         self.body.clear();
         answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
@@ -43,7 +43,7 @@ impl Reply {
     }
 
     /// Any other answer.
-    pub(super) fn response(&mut self, response: Response, date: &mut Date) {
+    pub(super) fn response(&mut self, response: HttpResponse, date: &mut Date) {
         self.begin(response.status());
         for (name, value) in response.headers() {
             self.text(name.as_str());

@@ -5,14 +5,14 @@ use hyper::header::ACCEPT;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Format {
+pub(in crate::http) enum MetricsFormat {
     /// OpenMetrics 1.0.0, the usual one.
     OpenMetrics,
     /// The format that Prometheus had before, 0.0.4, which every collector reads.
     Text,
 }
 
-impl Format {
+impl MetricsFormat {
     /// The format that a client prefers by its `Accept`; OpenMetrics if both are alike to it, or neither is accepted.
     pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).into_iter().filter_map(|field| field.to_str().ok());
@@ -100,12 +100,12 @@ mod tests {
     use super::*;
     use hyper::header::HeaderValue;
 
-    fn preferred(accept: &[&str]) -> Format {
+    fn preferred(accept: &[&str]) -> MetricsFormat {
         let mut headers = HeaderMap::new();
         for field in accept {
             headers.append(ACCEPT, HeaderValue::from_str(field).unwrap());
         }
-        Format::preferred(&headers)
+        MetricsFormat::preferred(&headers)
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             &["text/plain;q=0.5", "application/openmetrics-text;q=0.6"],
             &["text/plain;q=0"],
         ] {
-            assert_eq!(preferred(open), Format::OpenMetrics, "{open:?}");
+            assert_eq!(preferred(open), MetricsFormat::OpenMetrics, "{open:?}");
         }
         for text in [
             &["text/plain"][..],
@@ -134,7 +134,7 @@ mod tests {
             &["*/*, application/openmetrics-text;q=0"],
             &["application/openmetrics-text;q=0.5", "text/plain;q=0.875"],
         ] {
-            assert_eq!(preferred(text), Format::Text, "{text:?}");
+            assert_eq!(preferred(text), MetricsFormat::Text, "{text:?}");
         }
     }
 }

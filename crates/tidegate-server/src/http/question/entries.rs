@@ -52,28 +52,28 @@ impl<'b> Deserialize<'b> for Text<'b> {
     }
 }
 
-type Entry<'b> = (Text<'b>, Text<'b>);
+type BodyEntry<'b> = (Text<'b>, Text<'b>);
 
 /// Entries in their order. Most descriptors have one, which needs no allocation.
 #[derive(Debug)]
-pub(super) struct Entries<'b> {
-    first: Option<Entry<'b>>,
-    others: Vec<Entry<'b>>,
+pub(super) struct BodyEntries<'b> {
+    first: Option<BodyEntry<'b>>,
+    others: Vec<BodyEntry<'b>>,
 }
 
-impl<'b> Entries<'b> {
+impl<'b> BodyEntries<'b> {
     /// The entries in the form of a descriptor.
     pub(super) fn pairs(&self) -> Pairs<'_> {
         self.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Entry<'b>> {
+    fn iter(&self) -> impl Iterator<Item = &BodyEntry<'b>> {
         self.first.iter().chain(&self.others)
     }
 
     /// Reads an object whose first entry was already read.
     pub(super) fn read<A: MapAccess<'b>>(
-        first: Option<Entry<'b>>,
+        first: Option<BodyEntry<'b>>,
         mut rest: A,
     ) -> Result<Self, A::Error> {
         let mut entries = Self { first, others: Vec::new() };
@@ -97,22 +97,22 @@ impl<'b> Entries<'b> {
     }
 }
 
-struct Object;
+struct BodyEntriesVisitor;
 
-impl<'b> Visitor<'b> for Object {
-    type Value = Entries<'b>;
+impl<'b> Visitor<'b> for BodyEntriesVisitor {
+    type Value = BodyEntries<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of text values, such as {\"channel\": \"alipay\"}")
     }
 
-    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Entries<'b>, A::Error> {
-        Entries::read(None, map)
+    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<BodyEntries<'b>, A::Error> {
+        BodyEntries::read(None, map)
     }
 }
 
-impl<'b> Deserialize<'b> for Entries<'b> {
+impl<'b> Deserialize<'b> for BodyEntries<'b> {
     fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Object)
+        from.deserialize_map(BodyEntriesVisitor)
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
 use super::cost::Cost;
-use super::entries::{Entries, Text};
+use super::entries::{BodyEntries, Text};
 
 const DESCRIPTOR: &str = "descriptor";
 const COST: &str = "cost";
@@ -17,26 +17,26 @@ const COST: &str = "cost";
 /// Entries, and their own cost if they have one.
 #[derive(Debug)]
 pub(super) struct Item<'b> {
-    pub(super) entries: Entries<'b>,
+    pub(super) entries: BodyEntries<'b>,
     pub(super) cost: Option<Cost>,
 }
 
 impl<'b> Item<'b> {
     /// Entries without a cost of their own.
-    pub(super) const fn of(entries: Entries<'b>) -> Self {
+    pub(super) const fn of(entries: BodyEntries<'b>) -> Self {
         Self { entries, cost: None }
     }
 }
 
 impl<'b> Deserialize<'b> for Item<'b> {
     fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Object)
+        from.deserialize_map(ItemVisitor)
     }
 }
 
-struct Object;
+struct ItemVisitor;
 
-impl<'b> Visitor<'b> for Object {
+impl<'b> Visitor<'b> for ItemVisitor {
     type Value = Item<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,10 +47,10 @@ impl<'b> Visitor<'b> for Object {
 
     fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<Item<'b>, A::Error> {
         let Some(name) = map.next_key::<Text<'b>>()? else {
-            return Entries::read(None, map).map(Item::of);
+            return BodyEntries::read(None, map).map(Item::of);
         };
         match (map.next_value()?, &*name.0) {
-            (Piece::Text(value), _) => Entries::read(Some((name, value)), map).map(Item::of),
+            (Piece::Text(value), _) => BodyEntries::read(Some((name, value)), map).map(Item::of),
             (Piece::Entries(entries), DESCRIPTOR) => wrapped(Some(entries), None, map),
             (Piece::Cost(cost), COST) => wrapped(None, Some(cost), map),
             _ => Err(A::Error::custom(format_args!(
@@ -63,7 +63,7 @@ impl<'b> Visitor<'b> for Object {
 
 /// The rest of an item with a cost of its own.
 fn wrapped<'b, A: MapAccess<'b>>(
-    mut entries: Option<Entries<'b>>,
+    mut entries: Option<BodyEntries<'b>>,
     mut cost: Option<Cost>,
     mut map: A,
 ) -> Result<Item<'b>, A::Error> {
@@ -83,19 +83,19 @@ fn wrapped<'b, A: MapAccess<'b>>(
 /// The first value of an item.
 enum Piece<'b> {
     Text(Text<'b>),
-    Entries(Entries<'b>),
+    Entries(BodyEntries<'b>),
     Cost(Cost),
 }
 
 impl<'b> Deserialize<'b> for Piece<'b> {
     fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Value)
+        from.deserialize_any(PieceVisitor)
     }
 }
 
-struct Value;
+struct PieceVisitor;
 
-impl<'b> Visitor<'b> for Value {
+impl<'b> Visitor<'b> for PieceVisitor {
     type Value = Piece<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +111,7 @@ impl<'b> Visitor<'b> for Value {
     }
 
     fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Piece<'b>, A::Error> {
-        Entries::read(None, map).map(Piece::Entries)
+        BodyEntries::read(None, map).map(Piece::Entries)
     }
 
     fn visit_u64<E: Error>(self, units: u64) -> Result<Piece<'b>, E> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::message::{Request, Response};
-use super::problem::{Kind, Problem};
+use super::message::{HttpRequest, HttpResponse};
+use super::problem::{HttpProblem, ProblemKind};
 use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.
@@ -38,12 +38,12 @@ impl ConnectionState {
     /// # Errors
     /// Returns a problem if the connection, or all connections together, keep too many bytes
     /// already.
-    pub(super) fn begin(&self) -> Result<Held, Problem> {
+    pub(super) fn begin(&self) -> Result<RequestClaims, HttpProblem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
         let under_way = Some(self.activity.begin());
         let holdings = Holdings { under_way, permit: None, kept: Some(kept), has_body: false };
         let permits = Arc::clone(&self.permits);
-        Ok(Held {
+        Ok(RequestClaims {
             activity: Arc::clone(&self.activity),
             permits,
             holdings: Arc::new(Mutex::new(holdings)),
@@ -53,7 +53,7 @@ impl ConnectionState {
 
 /// The claims of one request.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct RequestClaims {
     activity: Arc<Activity>,
     permits: Arc<Semaphore>,
     holdings: Arc<Mutex<Holdings>>,
@@ -77,9 +77,9 @@ pub(super) struct Claims {
     _under_way: Option<UnderWay>,
 }
 
-impl Held {
+impl RequestClaims {
     /// The claims of a request, if it came over a connection.
-    pub(super) fn of(request: &mut Request) -> Option<Self> {
+    pub(super) fn of(request: &mut HttpRequest) -> Option<Self> {
         request.extensions_mut().remove()
     }
 
@@ -88,7 +88,7 @@ impl Held {
     /// # Errors
     /// Returns a problem if the connection, or all connections together, keep too many bytes
     /// already.
-    pub(super) fn keep(&self, bytes: usize) -> Result<(), Problem> {
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), HttpProblem> {
         let fits = self.holdings().kept.as_mut().is_none_or(|kept| kept.add(bytes));
         if fits { Ok(()) } else { Err(too_much()) }
     }
@@ -98,7 +98,7 @@ impl Held {
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), Problem> {
+    pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), HttpProblem> {
         let mut holdings = self.holdings();
         let fits = |kept: &mut Kept| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes);
         if holdings.kept.as_mut().is_none_or(fits) { Ok(()) } else { Err(too_much()) }
@@ -108,7 +108,7 @@ impl Held {
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), Problem> {
+    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), HttpProblem> {
         self.keep(questions.saturating_mul(OF_A_QUESTION))
     }
 
@@ -144,7 +144,7 @@ impl Held {
 
     /// Ends the request with an answer: returns it with the claims that last until it is read. An
     /// answer that does not fit is replaced by a problem.
-    pub(super) fn answered(self, answer: Response) -> (Response, Claims) {
+    pub(super) fn answered(self, answer: HttpResponse) -> (HttpResponse, Claims) {
         let length = answer.body().len();
         if length.is_some() {
             self.stop_counting();
@@ -166,6 +166,6 @@ impl Held {
     }
 }
 
-pub(super) fn too_much() -> Problem {
-    Problem::new(Kind::TooMuchUnread, TOO_MUCH)
+pub(super) fn too_much() -> HttpProblem {
+    HttpProblem::new(ProblemKind::TooMuchUnread, TOO_MUCH)
 }
