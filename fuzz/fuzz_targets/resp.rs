@@ -12,7 +12,7 @@ mod limiters;
 mod server {
     pub(crate) mod resp {
         mod args;
-        mod call;
+        mod throttle_call;
         mod inline;
         pub(crate) mod invariants;
         mod bounds;

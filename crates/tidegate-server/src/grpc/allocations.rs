@@ -11,8 +11,8 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 
 use super::Choices;
-use super::decide::Decider;
-use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
+use super::decide::GrpcDecider;
+use super::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
 use crate::limiters::Limiters;
 use crate::verbs::PublicVerbs;
 
@@ -21,7 +21,7 @@ use crate::verbs::PublicVerbs;
 const OF_A_DECISION: u64 = 6;
 
 fn message() -> Bytes {
-    let entry = Entry { key: "user".into(), value: "ann".into() };
+    let entry = EntryMessage { key: "user".into(), value: "ann".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
     let (domain, descriptors) = ("default".into(), vec![descriptor]);
     RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec().into()
@@ -32,7 +32,8 @@ fn a_decision_allocates_its_messages_and_no_more() {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     let limiters = Arc::new(Limiters::of(policy).unwrap().with_top_keys(256));
-    let decider = Decider { limiters, choices: Choices::default(), verbs: PublicVerbs::default() };
+    let decider =
+        GrpcDecider { limiters, choices: Choices::default(), verbs: PublicVerbs::default() };
     let decide = || {
         let message = message();
         measure(|| {

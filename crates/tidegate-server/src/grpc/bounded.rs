@@ -13,8 +13,8 @@ use hyper::http::Response;
 
 use super::Bounds;
 use super::testing::{
-    Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, refusing_routes,
-    routes,
+    DECIDES, TestConnection, WINDOW, ada, call, connected, connected_within, endless,
+    refusing_routes, routes,
 };
 use crate::listener::Budget;
 
@@ -25,7 +25,7 @@ fn is_refused(head: &Response<Incoming>) -> bool {
     status.is_some()
 }
 
-async fn connected_to(budget: &Arc<Budget>, window: u32) -> Called {
+async fn connected_to(budget: &Arc<Budget>, window: u32) -> TestConnection {
     let bounds = Bounds::default();
     connected_within(routes(bounds, None), bounds, Arc::clone(budget), window).await
 }

@@ -9,7 +9,7 @@ use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
 use super::Bounds;
-use super::reply::{self, Reply};
+use super::reply::{self, GrpcReply};
 use super::response::PREFIX_BYTES;
 use super::undecided::DEFECT;
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
@@ -25,7 +25,7 @@ pub(super) async fn unary(
     mut kept: Kept,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
     refusal: impl FnOnce(Status) -> Result<Bytes, Status>,
-) -> Response<Reply> {
+) -> Response<GrpcReply> {
     let call = async {
         let message = message(request.into_body(), bounds, &mut kept).await?;
         answer(message).await

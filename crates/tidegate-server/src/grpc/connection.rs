@@ -66,7 +66,7 @@ impl Handler for Connections {
         let stream = Gathered::new(stream);
         let io = TokioIo::new(stream.clone());
         let connection = builder(shell.bounds).serve_connection(io, service);
-        let connection = inline::Connection::new(connection, stream);
+        let connection = inline::InlineConnection::new(connection, stream);
         let run = shell.run(
             connection,
             &activity,

@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::messages::RateLimitRequest;
 use super::own_limits::OwnLimits;
-use super::question::{self, Question};
+use super::question::{self, GrpcQuestion};
 use super::response::{Code, RateLimitResponse};
 use super::undecided;
 use super::{Choices, Unavailable, status};
@@ -22,14 +22,14 @@ use crate::otlp::Span;
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// Answers calls with these limiters.
-pub(super) struct Decider {
+pub(super) struct GrpcDecider {
     pub(super) limiters: Arc<Limiters>,
     pub(super) choices: Choices,
     /// The verbs of all clients, for a refusal.
     pub(super) verbs: PublicVerbs,
 }
 
-impl Decider {
+impl GrpcDecider {
     /// The answer to a call that ended with this status.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Decider {
         let message = read.inspect_err(|status| warn_of(Cause::Message, status.message()))?;
         let entries = question::entries(&message)
             .inspect_err(|status| warn_of(Cause::Question, status.message()))?;
-        let question = Question::of(&message, &entries);
+        let question = GrpcQuestion::of(&message, &entries);
         if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
             return Err(self.no_refunds());
         }
@@ -121,7 +121,7 @@ impl Decider {
     async fn refund_then_check<'q>(
         &self,
         domain: &str,
-        question: &Question<'q>,
+        question: &GrpcQuestion<'q>,
     ) -> Result<(Answer<'_>, Option<Answer<'_>>), Status> {
         let (charges, mut refunded) = (question.charges(), None);
         if question.has_refunds() {
@@ -141,7 +141,7 @@ impl Decider {
     fn response(
         &self,
         domain: &str,
-        question: &Question<'_>,
+        question: &GrpcQuestion<'_>,
         answer: &Answer<'_>,
         refunded: Option<&Answer<'_>>,
     ) -> Bytes {

@@ -17,13 +17,13 @@ pub(crate) enum Family {
 
 /// The families in answers; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields {
+pub(crate) struct GrpcFields {
     x_ratelimit: bool,
     ratelimit: bool,
     retry_after: bool,
 }
 
-impl Fields {
+impl GrpcFields {
     /// The header fields of an answer.
     pub(super) fn of(self, answer: &Answer<'_>) -> Vec<HeaderValue> {
         if self == Self::default() {
@@ -42,7 +42,7 @@ impl Fields {
     }
 }
 
-impl FromIterator<Family> for Fields {
+impl FromIterator<Family> for GrpcFields {
     fn from_iter<T: IntoIterator<Item = Family>>(families: T) -> Self {
         let mut fields = Self::default();
         for family in families {
@@ -83,7 +83,7 @@ mod tests {
         let _ = gate.check(&request);
         let refused = gate.check(&request);
         let names = |families: &[Family]| {
-            let fields = families.iter().copied().collect::<Fields>().of(&refused);
+            let fields = families.iter().copied().collect::<GrpcFields>().of(&refused);
             fields.into_iter().map(|field| field.key).collect::<Vec<_>>()
         };
         assert_eq!(names(&[]), [""; 0]);

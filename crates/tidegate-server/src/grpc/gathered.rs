@@ -14,10 +14,10 @@ const CAPACITY: usize = 16 << 10;
 /// The stream of a connection, with a buffer. Written bytes are sent by [`Gathered::send`], when the buffer is full,
 /// and at a shutdown. A flush returns the error of the last send.
 #[derive(Debug)]
-pub(super) struct Gathered<S>(Arc<Mutex<Writes<S>>>);
+pub(super) struct Gathered<S>(Arc<Mutex<GatheredWrites<S>>>);
 
 #[derive(Debug)]
-struct Writes<S> {
+struct GatheredWrites<S> {
     stream: S,
     bytes: Vec<u8>,
     /// The number of bytes that the stream has taken.
@@ -36,7 +36,8 @@ impl<S> Clone for Gathered<S> {
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
     pub(super) fn new(stream: S) -> Self {
-        let writes = Writes { stream, bytes: Vec::new(), sent: 0, is_flushed: true, failed: None };
+        let writes =
+            GatheredWrites { stream, bytes: Vec::new(), sent: 0, is_flushed: true, failed: None };
         Self(Arc::new(Mutex::new(writes)))
     }
 
@@ -56,12 +57,12 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         }
     }
 
-    fn writes(&self) -> MutexGuard<'_, Writes<S>> {
+    fn writes(&self) -> MutexGuard<'_, GatheredWrites<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<S: AsyncWrite + Unpin> Writes<S> {
+impl<S: AsyncWrite + Unpin> GatheredWrites<S> {
     fn send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest @ [_, ..]) = self.bytes.get(self.sent..) {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {

@@ -30,7 +30,7 @@ pub(super) struct Inline(pub(super) Duration);
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
         let mut future = Watched::new(future, self.0);
-        let called = Called::begin();
+        let called = PolledInPlace::begin();
         // A task polls the future again immediately, and registers its own waker then.
         let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
         drop(called);
@@ -41,16 +41,16 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
 }
 
 /// A call that is polled in place, until this is dropped.
-struct Called;
+struct PolledInPlace;
 
-impl Called {
+impl PolledInPlace {
     fn begin() -> Self {
         CALLED.set(POLLED.get());
         Self
     }
 }
 
-impl Drop for Called {
+impl Drop for PolledInPlace {
     fn drop(&mut self) {
         CALLED.set(0);
     }
@@ -58,7 +58,7 @@ impl Drop for Called {
 
 /// A connection of hyper that is not woken by the calls that it polls in place, because it goes on
 /// after each of them until it has nothing more to do. Then it sends all their answers together.
-pub(super) struct Connection<C, S> {
+pub(super) struct InlineConnection<C, S> {
     connection: Pin<Box<C>>,
     stream: Gathered<S>,
     /// True if other tasks had their turn since it had something to send.
@@ -69,7 +69,7 @@ pub(super) struct Connection<C, S> {
     number: usize,
 }
 
-impl<C, S> Connection<C, S> {
+impl<C, S> InlineConnection<C, S> {
     /// A connection that writes to `stream`.
     pub(super) fn new(connection: C, stream: Gathered<S>) -> Self {
         let (task, quiet) = (Waker::noop().clone(), Waker::noop().clone());
@@ -82,7 +82,7 @@ impl<C, S> Connection<C, S> {
     }
 }
 
-impl<C: Future, S: AsyncWrite + Unpin> Future for Connection<C, S> {
+impl<C: Future, S: AsyncWrite + Unpin> Future for InlineConnection<C, S> {
     type Output = C::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
@@ -168,8 +168,8 @@ mod tests {
     }
 
     /// A connection that writes nothing.
-    fn of<C: Future>(connection: C) -> Connection<C, Sink> {
-        Connection::new(connection, Gathered::new(sink()))
+    fn of<C: Future>(connection: C) -> InlineConnection<C, Sink> {
+        InlineConnection::new(connection, Gathered::new(sink()))
     }
 
     #[tokio::test]
@@ -185,7 +185,7 @@ mod tests {
             }
             Poll::<()>::Pending
         });
-        let mut connection = Connection::new(connection, gathered.clone());
+        let mut connection = InlineConnection::new(connection, gathered.clone());
         let mut poll = || Pin::new(&mut connection).poll(&mut Context::from_waker(&waker));
         assert!(poll().is_pending() && gathered.has_unsent());
         assert_eq!(counting.0.load(Relaxed), 1, "it is polled once more");

@@ -6,9 +6,9 @@ use std::time::Duration;
 use prost::Message as _;
 use tidegate::{AlgorithmKind, Descriptor, Policy, Request, RuleSpec, Spec, key_bytes, key_text};
 
-use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
+use super::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
 use super::own_limits::OwnLimits;
-use super::question::{self, Question};
+use super::question::{self, GrpcQuestion};
 use crate::admits::no_more_than_the_limit;
 
 /// Rules that use the limits of descriptors, in the domain of the seed that has one.
@@ -31,7 +31,7 @@ pub(crate) fn judge(sent: &[u8]) {
     assert!(is_text_of(message.domain(), &sent.domain), "{message:?}");
     match question::entries(&message) {
         Ok(entries) => {
-            let question = Question::of(&message, &entries);
+            let question = GrpcQuestion::of(&message, &entries);
             judge_question(&sent, &question);
             no_more_than_the_limit(&Request::new(message.domain(), &question.descriptors));
             judge_own_limits(&message, &question);
@@ -45,7 +45,7 @@ pub(crate) fn judge(sent: &[u8]) {
 }
 
 /// Each descriptor is charged or refunded, in the order of the message.
-fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
+fn judge_question(message: &RateLimitRequest, question: &GrpcQuestion<'_>) {
     let all = &message.descriptors;
     let (charges, refunds) = (question.charges(), question.refunds());
     let gives_back = all.iter().any(|descriptor| descriptor.is_negative_hits);
@@ -66,8 +66,8 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
 }
 
 /// The entries are the texts of those that were sent, in order.
-fn are_of(entries: &[(&str, &str)], sent: &[Entry]) -> bool {
-    let one = |((name, value), sent): (&(&str, &str), &Entry)| {
+fn are_of(entries: &[(&str, &str)], sent: &[EntryMessage]) -> bool {
+    let one = |((name, value), sent): (&(&str, &str), &EntryMessage)| {
         is_text_of(name, &sent.key) && is_text_of(value, &sent.value)
     };
     entries.len() == sent.len() && entries.iter().zip(sent).all(one)
@@ -79,7 +79,7 @@ fn is_text_of(text: &str, bytes: &[u8]) -> bool {
 }
 
 /// Limits that rules use are applied, or refused as impossible.
-fn judge_own_limits(message: &RateLimitRequest, question: &Question<'_>) {
+fn judge_own_limits(message: &RateLimitRequest, question: &GrpcQuestion<'_>) {
     let refused = OwnLimits::of(message, &question.descriptors, &LOOKS).err();
     let expected = tonic::Code::InvalidArgument;
     assert!(refused.as_ref().is_none_or(|status| status.code() == expected), "{refused:?}");

@@ -27,7 +27,7 @@ pub(crate) struct RateLimitRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RateLimitDescriptor {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<EntryMessage>,
     #[prost(message, optional, tag = "2")]
     pub(crate) limit: Option<RateLimitOverride>,
     /// A `google.protobuf.UInt64Value`.
@@ -39,7 +39,7 @@ pub(crate) struct RateLimitDescriptor {
 
 /// An entry of a descriptor.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Entry {
+pub(crate) struct EntryMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub(crate) key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]

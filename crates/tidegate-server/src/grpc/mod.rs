@@ -37,14 +37,14 @@ use std::sync::Arc;
 use crate::limiters::Limiters;
 use crate::listener::{Bounds, Clients, Handler};
 use connection::Connections;
-pub(crate) use fields::{Family, Fields};
+pub(crate) use fields::{Family, GrpcFields};
 use routes::Routes;
 
 /// The options of the service's answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choices {
     /// Header fields for the caller.
-    pub(crate) fields: Fields,
+    pub(crate) fields: GrpcFields,
     /// The refusal of a closed rule while the store is unavailable.
     pub(crate) unavailable: Unavailable,
     /// The answer to a request that is not understood.

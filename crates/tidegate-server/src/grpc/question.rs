@@ -19,28 +19,28 @@ const DESCRIPTORS_AT_HAND: usize = 4;
 const ENTRIES_AT_HAND: usize = 8;
 
 /// The names and values of all descriptors of a message.
-pub(super) type Entries<'e> = SmallVec<[(&'e str, &'e str); ENTRIES_AT_HAND]>;
+pub(super) type MessageEntries<'e> = SmallVec<[(&'e str, &'e str); ENTRIES_AT_HAND]>;
 
 /// The entries of a message, one descriptor after another.
 ///
 /// # Errors
 /// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
 /// a descriptor has too many entries.
-pub(super) fn entries(message: &RateLimitRequest) -> Result<Entries<'_>, Status> {
+pub(super) fn entries(message: &RateLimitRequest) -> Result<MessageEntries<'_>, Status> {
     // First, because nothing is to be allocated for a message of too many.
     check(message)?;
     Ok(message.entries().collect())
 }
 
 /// The descriptors of a message. Some of them may give units back.
-pub(super) struct Question<'e> {
+pub(super) struct GrpcQuestion<'e> {
     /// All of them in order, each with its units and its limit.
     pub(super) descriptors: SmallVec<[Descriptor<'e>; DESCRIPTORS_AT_HAND]>,
     /// For each of them, true if it gives its units back; empty if none does.
     gives_back: Vec<bool>,
 }
 
-impl<'e> Question<'e> {
+impl<'e> GrpcQuestion<'e> {
     /// The question of a message with these [`entries`].
     pub(super) fn of(message: &RateLimitRequest, mut entries: &'e [(&'e str, &'e str)]) -> Self {
         let descriptors = message.descriptors.iter().map(|descriptor| {
@@ -135,7 +135,7 @@ fn check_count(number: usize, entries: usize) -> Result<(), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grpc::messages::Entry;
+    use crate::grpc::messages::EntryMessage;
 
     fn descriptor(hits_addend: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
         RateLimitDescriptor { hits_addend, is_negative_hits, ..Default::default() }
@@ -147,7 +147,7 @@ mod tests {
 
     fn costs(message: &RateLimitRequest) -> (Vec<u64>, Vec<u64>) {
         let entries = entries(message).unwrap();
-        let question = Question::of(message, &entries);
+        let question = GrpcQuestion::of(message, &entries);
         let units = |all: &[Descriptor<'_>]| all.iter().map(Descriptor::units).collect();
         (units(&question.charges()), units(&question.refunds()))
     }
@@ -166,7 +166,7 @@ mod tests {
         let mixed = request(2, vec![descriptor(None, true), descriptor(Some(5), false)]);
         assert_eq!(costs(&mixed), (vec![5], vec![2]));
         let entries = entries(&mixed).unwrap();
-        let question = Question::of(&mixed, &entries);
+        let question = GrpcQuestion::of(&mixed, &entries);
         let in_order =
             |refunds: Option<&'static str>| question.in_order(["charge"], refunds, || "");
         assert_eq!(in_order(Some("refund"))[..], ["refund", "charge"]);
@@ -178,11 +178,11 @@ mod tests {
         let no_domain =
             RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
         let many = request(0, vec![descriptor(None, false); 64]);
-        let of_entries = |entries: Vec<Entry>| {
+        let of_entries = |entries: Vec<EntryMessage>| {
             let last = RateLimitDescriptor { entries, ..Default::default() };
             request(0, vec![descriptor(None, false), last])
         };
-        let entry = |key: &str, value: &str| Entry {
+        let entry = |key: &str, value: &str| EntryMessage {
             key: key.to_owned().into(),
             value: value.to_owned().into(),
         };
@@ -193,7 +193,7 @@ mod tests {
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
         let all = entries(&twice).unwrap();
         let of_twice = [("a", "x"), ("b", "x"), ("a", "y")];
-        assert_eq!(Question::of(&twice, &all).descriptors[1].entries(), of_twice);
+        assert_eq!(GrpcQuestion::of(&twice, &all).descriptors[1].entries(), of_twice);
         for (message, expected) in [
             (no_domain, "the domain is empty"),
             (request(0, vec![]), "there are no descriptors"),

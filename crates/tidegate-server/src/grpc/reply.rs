@@ -15,7 +15,7 @@ use crate::listener::{Kept, TOO_MUCH, UnderWay};
 pub(super) const OF_A_CALL: usize = 6 << 10;
 
 /// The frames still to be sent.
-pub(super) enum Reply {
+pub(super) enum GrpcReply {
     /// A message, then its trailers.
     Message(Bytes),
     /// Trailers after the message.
@@ -27,7 +27,7 @@ pub(super) enum Reply {
     Tonic(tonic::body::Body, Option<(Kept, Option<UnderWay>)>),
 }
 
-impl Reply {
+impl GrpcReply {
     /// Counts a long answer as under way until its end. Any other answer is complete and only has to be read.
     pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
         match self {
@@ -38,15 +38,15 @@ impl Reply {
 }
 
 /// A message followed by the status OK, counted until it was sent.
-pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<Reply> {
+pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<GrpcReply> {
     if !kept.resize(OF_A_CALL + bytes.len()) {
         return too_much();
     }
     sent(bytes, kept)
 }
 
-fn sent(bytes: Bytes, kept: Kept) -> Response<Reply> {
-    let mut response = Response::new(Reply::Message(kept.all_sent(bytes)));
+fn sent(bytes: Bytes, kept: Kept) -> Response<GrpcReply> {
+    let mut response = Response::new(GrpcReply::Message(kept.all_sent(bytes)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     response
 }
@@ -54,7 +54,7 @@ fn sent(bytes: Bytes, kept: Kept) -> Response<Reply> {
 /// The refusal of a call that cannot be decided, or its status. The claim for the call is `None` if there was no room
 /// even for that.
 #[cold]
-pub(super) fn undecided(answer: Result<Bytes, Status>, kept: Option<Kept>) -> Response<Reply> {
+pub(super) fn undecided(answer: Result<Bytes, Status>, kept: Option<Kept>) -> Response<GrpcReply> {
     let bytes = match answer {
         Ok(bytes) => bytes,
         Err(status) => return failed(status),
@@ -66,7 +66,7 @@ pub(super) fn undecided(answer: Result<Bytes, Status>, kept: Option<Kept>) -> Re
 }
 
 /// The answer to a call without room for itself or its answer.
-pub(super) fn too_much() -> Response<Reply> {
+pub(super) fn too_much() -> Response<GrpcReply> {
     failed(too_much_kept())
 }
 
@@ -75,14 +75,14 @@ pub(super) fn too_much_kept() -> Status {
 }
 
 /// A status other than OK, in the head.
-pub(super) fn failed(status: Status) -> Response<Reply> {
-    status.into_http::<tonic::body::Body>().map(|_| Reply::Done)
+pub(super) fn failed(status: Status) -> Response<GrpcReply> {
+    status.into_http::<tonic::body::Body>().map(|_| GrpcReply::Done)
 }
 
 /// The answer to a request that is not a call.
-pub(super) fn not_grpc() -> Response<Reply> {
+pub(super) fn not_grpc() -> Response<GrpcReply> {
     let said = "expected a call of gRPC: POST, content-type application/grpc\n";
-    let mut response = Response::new(Reply::Tonic(
+    let mut response = Response::new(GrpcReply::Tonic(
         tonic::body::Body::new(http_body_util::Full::new(Bytes::from_static(said.as_bytes()))),
         None,
     ));
@@ -91,7 +91,7 @@ pub(super) fn not_grpc() -> Response<Reply> {
     response
 }
 
-impl Body for Reply {
+impl Body for GrpcReply {
     type Data = Bytes;
     type Error = Status;
 

@@ -4,7 +4,7 @@ use hyper::body::Bytes;
 use prost::{Enumeration, Message};
 use prost_types::{Duration, Struct};
 
-use super::unit::RateLimit;
+use super::unit::RateLimitMessage;
 
 /// The length of a prefix: a flag, and the length of the message.
 pub(super) const PREFIX_BYTES: usize = 5;
@@ -28,7 +28,7 @@ pub(super) struct DescriptorStatus {
     #[prost(enumeration = "Code", tag = "1")]
     pub(super) code: i32,
     #[prost(message, optional, tag = "2")]
-    pub(super) current_limit: Option<RateLimit>,
+    pub(super) current_limit: Option<RateLimitMessage>,
     #[prost(uint32, tag = "3")]
     pub(super) limit_remaining: u32,
     #[prost(message, optional, tag = "4")]

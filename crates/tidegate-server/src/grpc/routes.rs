@@ -7,8 +7,8 @@ use hyper::http::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, Request, Response};
 use tonic::Status;
 
-use super::decide::Decider;
-use super::reply::{self, Reply};
+use super::decide::GrpcDecider;
+use super::reply::{self, GrpcReply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::{Limiters, Verb};
@@ -19,7 +19,7 @@ use crate::verbs::PublicVerbs;
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 pub(super) struct Routes {
-    decider: Decider,
+    decider: GrpcDecider,
     health: TonicService,
     others: Vec<TonicService>,
     clients: Clients,
@@ -34,7 +34,7 @@ impl Routes {
         bounds: Bounds,
     ) -> Self {
         let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
-        let decider = Decider { limiters, choices, verbs: clients.verbs };
+        let decider = GrpcDecider { limiters, choices, verbs: clients.verbs };
         Self { decider, health, others: reflection::servers(), clients, bounds }
     }
 
@@ -51,7 +51,7 @@ impl Routes {
         kept: Kept,
         granted: PublicVerbs,
         let_in: impl FnOnce(),
-    ) -> Response<Reply> {
+    ) -> Response<GrpcReply> {
         if !call::is_grpc(request.method(), request.headers()) {
             return reply::not_grpc();
         }
@@ -88,7 +88,7 @@ impl Routes {
         &self,
         request: &Request<Incoming>,
         space: Option<Kept>,
-    ) -> Response<Reply> {
+    ) -> Response<GrpcReply> {
         let is_decision = request.uri().path() == SHOULD_RATE_LIMIT;
         if !is_decision || self.token(request.headers()).is_err() {
             return reply::too_much();

@@ -6,7 +6,7 @@ use prost_types::Duration;
 use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
 use super::response::{Code, DescriptorStatus};
-use super::unit::{RateLimit, narrow};
+use super::unit::{RateLimitMessage, narrow};
 
 /// The statuses of all descriptors, in their order.
 pub(super) fn of(
@@ -67,16 +67,16 @@ pub(super) fn unlimited() -> DescriptorStatus {
 
 /// The capacity of the limiter per the time in which it fills, so that the remaining units never
 /// exceed it.
-fn rate(matched: &Matched<'_>) -> RateLimit {
+fn rate(matched: &Matched<'_>) -> RateLimitMessage {
     let name = matched.rule().name();
     let spec = matched.values().spec();
     let holds = matched.decision().limit;
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
-        return RateLimit::none(name, holds);
+        return RateLimitMessage::none(name, holds);
     };
     let whole = u128::from(holds) * window.as_micros();
     let fills = whole.div_ceil(u128::from(limit.max(1)));
-    RateLimit::new(name, holds, u64::try_from(fills).unwrap_or(u64::MAX))
+    RateLimitMessage::new(name, holds, u64::try_from(fills).unwrap_or(u64::MAX))
 }
 
 fn wait(matched: &Matched<'_>) -> Micros {

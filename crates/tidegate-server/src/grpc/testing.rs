@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 
 use super::connection::Connections;
-use super::messages::{Entry, RateLimitDescriptor, RateLimitRequest};
+use super::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
 use super::routes::Routes;
 use super::{BadRequest, Bounds, Choices};
 use crate::limiters::Limiters;
@@ -29,19 +29,19 @@ pub(super) const DECIDES: &str =
 /// Space for every reply.
 pub(super) const WINDOW: u32 = 1 << 16;
 
-type Sent = BoxBody<Bytes, Infallible>;
+type SentBody = BoxBody<Bytes, Infallible>;
 
 /// A connection and the server that it uses.
-pub(super) struct Called {
-    pub(super) send: SendRequest<Sent>,
+pub(super) struct TestConnection {
+    pub(super) send: SendRequest<SentBody>,
     /// The client's side of the connection.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
     _server: Server,
 }
 
-impl Called {
+impl TestConnection {
     /// The status of a call, in the head or after the message.
-    pub(super) async fn status(&mut self, call: Request<Sent>) -> String {
+    pub(super) async fn status(&mut self, call: Request<SentBody>) -> String {
         let response = self.send.send_request(call).await.unwrap();
         let status = match response.headers().get("grpc-status").cloned() {
             Some(status) => status,
@@ -56,7 +56,7 @@ impl Called {
 
 /// A message of this domain with one descriptor: the user ada.
 pub(super) fn ada(domain: &str) -> Bytes {
-    let entry = Entry { key: "user".into(), value: "ada".into() };
+    let entry = EntryMessage { key: "user".into(), value: "ada".into() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
     let domain = domain.to_owned().into();
     let message = RateLimitRequest { domain, descriptors: vec![descriptor], hits_addend: 0 };
@@ -65,17 +65,17 @@ pub(super) fn ada(domain: &str) -> Bytes {
     [&[0], &length[..], &message].concat().into()
 }
 
-pub(super) fn call(uri: &str, body: Bytes) -> Request<Sent> {
+pub(super) fn call(uri: &str, body: Bytes) -> Request<SentBody> {
     posted(uri, Full::new(body).boxed())
 }
 
 /// A call that sends these bytes and then nothing, without an end.
-pub(super) fn endless(uri: &str, begins: Bytes) -> Request<Sent> {
+pub(super) fn endless(uri: &str, begins: Bytes) -> Request<SentBody> {
     let begins = tokio_stream::once(Ok(Frame::data(begins)));
     posted(uri, StreamBody::new(begins.chain(tokio_stream::pending())).boxed())
 }
 
-fn posted(uri: &str, body: Sent) -> Request<Sent> {
+fn posted(uri: &str, body: SentBody) -> Request<SentBody> {
     Request::post(uri).header("content-type", "application/grpc").body(body).unwrap()
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<Budget>) 
 }
 
 /// A connection of a client whose window has space for `window` bytes of each reply.
-pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> Called {
+pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> TestConnection {
     connected_within(routes, bounds, Arc::default(), window).await
 }
 
@@ -113,11 +113,11 @@ pub(super) async fn connected_within(
     bounds: Bounds,
     budget: Arc<Budget>,
     window: u32,
-) -> Called {
+) -> TestConnection {
     let server = served(routes, bounds, budget).await;
     let stream = TokioIo::new(server.connect().await);
     let mut client = Client::new(TokioExecutor::new());
     client.initial_stream_window_size(window);
     let (send, connection) = client.handshake(stream).await.unwrap();
-    Called { send, connection: tokio::spawn(connection), _server: server }
+    TestConnection { send, connection: tokio::spawn(connection), _server: server }
 }

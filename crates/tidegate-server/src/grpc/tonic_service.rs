@@ -9,15 +9,15 @@ use tonic::codegen::Service;
 use tonic::server::NamedService;
 
 use super::call;
-use super::reply::{self, Reply};
+use super::reply::{self, GrpcReply};
 use crate::listener::Kept;
 
-type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
 /// One of tonic's services, with its name.
 pub(super) struct TonicService {
     name: &'static str,
-    call: Box<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>,
+    call: Box<dyn Fn(Request<Incoming>) -> ResponseFuture + Send + Sync>,
 }
 
 impl TonicService {
@@ -29,7 +29,7 @@ impl TonicService {
     {
         let call = move |request| {
             let mut service = service.clone();
-            let answer: Answer = Box::pin(async move {
+            let answer: ResponseFuture = Box::pin(async move {
                 match service.call(request).await {
                     Ok(response) => response,
                     Err(never) => match never {},
@@ -47,10 +47,14 @@ impl TonicService {
     }
 
     /// Answers a call. A panic before its answer begins is an error of this call alone.
-    pub(super) async fn answer(&self, request: Request<Incoming>, kept: Kept) -> Response<Reply> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        kept: Kept,
+    ) -> Response<GrpcReply> {
         let call = async { Ok((self.call)(request).await) };
         match call::unpanicked(call).await {
-            Ok(response) => response.map(|body| Reply::Tonic(body, Some((kept, None)))),
+            Ok(response) => response.map(|body| GrpcReply::Tonic(body, Some((kept, None)))),
             Err(status) => reply::failed(status),
         }
     }

@@ -35,9 +35,9 @@ pub(super) fn seconds_of(unit: i32) -> Option<u64> {
     UNITS.iter().find(|(known, _)| i32::from(*known) == unit).map(|(_, length)| *length)
 }
 
-/// `envoy.service.ratelimit.v3.RateLimitResponse.RateLimit`: requests in a multiple of a unit.
+/// `envoy.service.ratelimit.v3.RateLimitResponse.RateLimitMessage`: requests in a multiple of a unit.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct RateLimit {
+pub(crate) struct RateLimitMessage {
     #[prost(uint32, tag = "1")]
     pub(crate) requests_per_unit: u32,
     #[prost(enumeration = "Unit", tag = "2")]
@@ -49,7 +49,7 @@ pub(crate) struct RateLimit {
     pub(crate) unit_multiplier: Option<u32>,
 }
 
-impl RateLimit {
+impl RateLimitMessage {
     /// A limit of this name: `requests` in `window_us`, in the longest unit that divides the window. A window shorter
     /// than a second becomes a rate per second, with the requests rounded down. Any other window that is not of whole
     /// seconds is rounded up. So the rate is never higher than the limit.
@@ -121,7 +121,7 @@ mod tests {
             (5, 1_500_000, 5, Unit::Second, 2),
             (5, 0, 5, Unit::Unknown, 1),
         ] {
-            let limit = RateLimit::new("all", requests, window_us);
+            let limit = RateLimitMessage::new("all", requests, window_us);
             let unit_multiplier = limit.unit_multiplier.unwrap_or(1);
             let given = (limit.requests_per_unit, limit.unit(), unit_multiplier);
             assert_eq!(given, (reported, unit, multiplier), "{requests} in {window_us} us");

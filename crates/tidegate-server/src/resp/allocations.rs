@@ -4,7 +4,7 @@ use allocation_counter::measure;
 
 use super::parse::Parser;
 use super::reply::Proto;
-use super::session::Outcome;
+use super::session::CommandOutcome;
 use super::testing::{open, session};
 use super::tests::command;
 
@@ -23,7 +23,7 @@ fn allocations(proto: Proto, words: &[&str]) -> u64 {
         out.clear();
         let mut rest = &sent[..];
         while let Some(bytes) = parser.parse(rest).unwrap() {
-            assert_eq!(session.answer(&parser.args(rest), &mut out), Outcome::Answered);
+            assert_eq!(session.answer(&parser.args(rest), &mut out), CommandOutcome::Answered);
             rest = &rest[bytes..];
         }
         assert!(rest.is_empty() && !out.is_empty());

@@ -7,12 +7,12 @@ use tidegate::key_text;
 
 /// The range of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct WordRange {
     start: u32,
     end: u32,
 }
 
-impl Span {
+impl WordRange {
     /// Commands are far shorter than the numbers can hold.
     pub(super) const fn of(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
@@ -27,13 +27,13 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
-    spans: &'a [Span],
+    spans: &'a [WordRange],
     /// True if all words are texts already, with other bytes written as [`key_text`] writes them.
     are_texts: bool,
 }
 
 impl<'a> Args<'a> {
-    pub(super) const fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+    pub(super) const fn new(bytes: &'a [u8], spans: &'a [WordRange]) -> Self {
         Self { bytes, spans, are_texts: false }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Args<'a> {
         for word in self.iter() {
             let start = bytes.len();
             bytes.extend_from_slice(key_text(word).as_bytes());
-            spans.push(Span::of(start..bytes.len()));
+            spans.push(WordRange::of(start..bytes.len()));
         }
         OwnedArgs { bytes, spans, are_texts: true }
     }
@@ -89,7 +89,7 @@ impl<'a> Args<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct OwnedArgs {
     bytes: Vec<u8>,
-    spans: Vec<Span>,
+    spans: Vec<WordRange>,
     are_texts: bool,
 }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn words_are_seen_where_they_lie() {
-        let spans = [Span::of(0..2), Span::of(3..3), Span::of(3..6)];
+        let spans = [WordRange::of(0..2), WordRange::of(3..3), WordRange::of(3..6)];
         let args = Args::new(b"ab cde", &spans);
         assert_eq!(args.iter().collect::<Vec<_>>(), [&b"ab"[..], b"", b"cde"]);
         assert_eq!((args.len(), args.get(2), args.get(3)), (3, Some(&b"cde"[..]), None));
@@ -145,13 +145,15 @@ mod tests {
 
     #[test]
     fn words_that_outlive_a_pipeline_keep_nothing_of_what_is_behind_them() {
-        let kept = OwnedArgs::from(Args::new(b"ab cde fgh", &[Span::of(0..2), Span::of(3..6)]));
+        let kept =
+            OwnedArgs::from(Args::new(b"ab cde fgh", &[WordRange::of(0..2), WordRange::of(3..6)]));
         assert_eq!((&kept.bytes[..], kept.as_args().word(1)), (&b"ab cde"[..], &b"cde"[..]));
     }
 
     #[test]
     fn words_that_are_no_text_become_one_of_their_own() {
-        let spans = [Span::of(0..1), Span::of(1..2), Span::of(2..6), Span::of(6..6)];
+        let spans =
+            [WordRange::of(0..1), WordRange::of(1..2), WordRange::of(2..6), WordRange::of(6..6)];
         let args = Args::new(b"a\xff\\xff", &spans);
         assert_eq!([0, 1, 2, 3].map(|number| args.text(number)), [Some("a"), None, None, Some("")]);
         let texts = args.to_texts();

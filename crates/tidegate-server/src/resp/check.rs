@@ -5,9 +5,9 @@ use tidegate::json::DecisionLine;
 
 use super::args::Args;
 use super::line::write_line;
-use super::question::{Entries, Mistake, Question};
-use super::reply::Reply;
-use super::session::{Outcome, Session};
+use super::question::{QuestionMistake, RespEntries, RespQuestion};
+use super::reply::RespReply;
+use super::session::{CommandOutcome, Session};
 use super::state::ListenerState;
 use super::usage::wrong_number;
 use crate::counts;
@@ -22,15 +22,17 @@ pub(super) fn answer(
     session: &mut Session,
     verb: Verb,
     args: &Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Outcome {
-    let mut entries = Entries::default();
-    let question = match Question::read(args, &mut entries) {
+    reply: &mut RespReply<'_>,
+) -> CommandOutcome {
+    let mut entries = RespEntries::default();
+    let question = match RespQuestion::read(args, &mut entries) {
         Ok(question) => question,
-        Err(Mistake::NoText) => return answer(session, verb, &args.to_texts().as_args(), reply),
+        Err(QuestionMistake::NoText) => {
+            return answer(session, verb, &args.to_texts().as_args(), reply);
+        }
         Err(mistake) => {
             mistake.write(&session.state, verb, reply);
-            return Outcome::Answered;
+            return CommandOutcome::Answered;
         }
     };
     let limiters = &session.state.limiters;
@@ -41,10 +43,10 @@ pub(super) fn answer(
         })
     });
     match answered {
-        None => Outcome::Later,
+        None => CommandOutcome::Later,
         Some(()) => {
             session.decided += u64::from(verb == Verb::Check);
-            Outcome::Answered
+            CommandOutcome::Answered
         }
     }
 }
@@ -54,10 +56,10 @@ pub(super) async fn later(
     state: &ListenerState,
     verb: Verb,
     args: &Args<'_>,
-    reply: &mut Reply<'_>,
+    reply: &mut RespReply<'_>,
 ) {
-    let mut entries = Entries::default();
-    let question = match Question::read(args, &mut entries) {
+    let mut entries = RespEntries::default();
+    let question = match RespQuestion::read(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => return mistake.write(state, verb, reply),
     };
@@ -76,9 +78,9 @@ fn count(state: &ListenerState, verb: Verb, answer: &Answer<'_>) {
     }
 }
 
-impl Mistake {
+impl QuestionMistake {
     #[cold]
-    fn write(&self, state: &ListenerState, verb: Verb, reply: &mut Reply<'_>) {
+    fn write(&self, state: &ListenerState, verb: Verb, reply: &mut RespReply<'_>) {
         if verb == Verb::Check {
             state.counts().count(counts::Outcome::Error);
             let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
@@ -93,7 +95,7 @@ impl Mistake {
 }
 
 /// Writes an answer in a map with room for `more` pairs; `near` and `no_rule` only if it is so.
-pub(super) fn write_answer(answer: &Answer<'_>, more: usize, reply: &mut Reply<'_>) {
+pub(super) fn write_answer(answer: &Answer<'_>, more: usize, reply: &mut RespReply<'_>) {
     let named = [("near", answer.is_near()), ("no_rule", answer.is_no_rule())];
     let named = named.into_iter().filter(|(_, is)| *is);
     let more = more + named.clone().count();

@@ -12,11 +12,11 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bounds::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
-use super::later::{self, Later};
 use super::parse::Parser;
-use super::reply::Reply;
-use super::session::{Outcome, Session};
-use super::table::Verb;
+use super::pending_reply::{self, PendingReply};
+use super::reply::RespReply;
+use super::session::{CommandOutcome, Session};
+use super::table::CommandVerb;
 use super::wire::Wire;
 use crate::listener::{Arrives, Bounds, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
@@ -34,7 +34,7 @@ where
 }
 
 /// The next step after all commands that could be answered.
-enum Next {
+enum NextStep {
     Read,
     /// More commands may be there, but other connections come first.
     Yield,
@@ -42,7 +42,7 @@ enum Next {
     Write,
     /// Commands wait; the connection ends after their replies, or goes on.
     Wait {
-        later: Vec<Later>,
+        later: Vec<PendingReply>,
         ends: bool,
     },
     End,
@@ -75,28 +75,28 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let mut remainder = None;
         loop {
             match self.answer_all() {
-                Next::Wait { later, ends } => {
+                NextStep::Wait { later, ends } => {
                     self.wait(later).await?;
                     if ends {
                         return self.end().await;
                     }
                     continue;
                 }
-                Next::Yield => {
+                NextStep::Yield => {
                     self.wire.write_some().await?;
                     yield_now().await;
                     continue;
                 }
-                Next::End => return self.end().await,
-                Next::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
-                Next::Read if let Some(remainder) = &mut remainder => {
+                NextStep::End => return self.end().await,
+                NextStep::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
+                NextStep::Read if let Some(remainder) = &mut remainder => {
                     self.wire.write_some().await?;
                     if self.wire.read_remainder(remainder).await? == 0 {
                         return self.wire.flush(stalled).await;
                     }
                     continue;
                 }
-                Next::Read | Next::Write => {}
+                NextStep::Read | NextStep::Write => {}
             }
             tokio::select! {
                 biased;
@@ -111,50 +111,54 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers the commands that have arrived, one by one, until something else has to happen
     /// first.
-    fn answer_all(&mut self) -> Next {
+    fn answer_all(&mut self) -> NextStep {
         let (read, decided) = (self.session.state.counts().now(), self.session.decided);
         let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
         let mut later = Vec::new();
         let next = loop {
             if self.wire.output.has(self.wire.output.most()) {
-                break Next::Write;
+                break NextStep::Write;
             }
             if self.commands - commands >= TURN_COMMANDS
                 || self.wire.output.bytes.len() - bytes >= TURN_BYTES
             {
-                break Next::Yield;
+                break NextStep::Yield;
             }
             match self.answer_one(&mut later) {
-                None => break Next::Read,
-                Some(Outcome::Answered) => {}
-                Some(Outcome::Ends) => break Next::End,
-                Some(Outcome::Later) if self.goes_on(&later) => {}
-                Some(Outcome::Later) => break Next::Read,
+                None => break NextStep::Read,
+                Some(CommandOutcome::Answered) => {}
+                Some(CommandOutcome::Ends) => break NextStep::End,
+                Some(CommandOutcome::Later) if self.goes_on(&later) => {}
+                Some(CommandOutcome::Later) => break NextStep::Read,
             }
         };
         self.wire.output.count();
         self.session.state.counts().took(read, self.session.decided - decided);
         match next {
             // Commands without an answer yet are read again after the waiting replies.
-            next if !later.is_empty() => Next::Wait { later, ends: matches!(next, Next::End) },
+            next if !later.is_empty() => {
+                NextStep::Wait { later, ends: matches!(next, NextStep::End) }
+            }
             next => next,
         }
     }
 
     /// Returns whether further commands are read while others wait: the store answers many at a time, while limiters in
     /// process are asked in order. A refund is waited for if the denial memory could refuse the commands after it.
-    fn goes_on(&self, waiting: &[Later]) -> bool {
+    fn goes_on(&self, waiting: &[PendingReply]) -> bool {
         let Some(gate) = self.session.state.limiters.shared() else { return false };
-        let is_awaited = match waiting.last().and_then(Later::verb) {
-            Some(Verb::ResetLimiters) => true,
-            Some(Verb::Refund | Verb::Settle) => gate.store().settings().denial_memory,
+        let is_awaited = match waiting.last().and_then(PendingReply::verb) {
+            Some(CommandVerb::ResetLimiters) => true,
+            Some(CommandVerb::Refund | CommandVerb::Settle) => {
+                gate.store().settings().denial_memory
+            }
             _ => false,
         };
         waiting.len() < AT_ONCE && !is_awaited
     }
 
     /// Answers one command; `None` if no command is complete.
-    fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
+    fn answer_one(&mut self, later: &mut Vec<PendingReply>) -> Option<CommandOutcome> {
         let Self { wire, parser, session, commands, used, .. } = self;
         let bounds = session.bounds();
         (parser.bounds, wire.input.bounds, wire.output.bounds) = (bounds, bounds, bounds);
@@ -164,8 +168,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             // It is read again, and answered, after the commands that wait.
             Err(_) if !later.is_empty() => return None,
             Err(mistake) => {
-                Reply::new(out, session.proto).error(&mistake.message());
-                return Some(Outcome::Ends);
+                RespReply::new(out, session.proto).error(&mistake.message());
+                return Some(CommandOutcome::Ends);
             }
         };
         let (start, proto) = (out.len(), session.proto);
@@ -174,13 +178,15 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
         let outcome = answered.unwrap_or_else(|_| {
             out.truncate(start);
-            later::internal(&mut Reply::new(out, proto));
-            Outcome::Answered
+            pending_reply::internal(&mut RespReply::new(out, proto));
+            CommandOutcome::Answered
         });
         match outcome {
-            Outcome::Later => later.push(Later::asked(session, args)),
-            Outcome::Answered | Outcome::Ends if later.is_empty() => {}
-            Outcome::Answered | Outcome::Ends => later.push(Later::Known(out.split_off(start))),
+            CommandOutcome::Later => later.push(PendingReply::asked(session, args)),
+            CommandOutcome::Answered | CommandOutcome::Ends if later.is_empty() => {}
+            CommandOutcome::Answered | CommandOutcome::Ends => {
+                later.push(PendingReply::Known(out.split_off(start)))
+            }
         }
         *commands += 1;
         *used += u64::from(is_used);
@@ -194,10 +200,10 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Waits for replies, and writes those before them; ends if the client is gone. A client that
     /// has sent everything may be gone unnoticed, so its replies are waited for only as long as an
     /// idle connection is kept.
-    async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
+    async fn wait(&mut self, later: Vec<PendingReply>) -> io::Result<()> {
         let Bounds { half_closed, idle, .. } = self.bounds;
         let mut unseen = pin!(sleep(idle));
-        let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
+        let mut replies = pin!(join_all(later.into_iter().map(PendingReply::reply)));
         let mut grace = pin!(sleep(half_closed));
         let (mut had_ended, mut was_full) = (false, false);
         loop {
@@ -281,8 +287,8 @@ mod tests {
             let after = (connection.commands, connection.wire.output.bytes.len());
             turns.push((after.0 - before.0, after.1 - before.1));
             match next {
-                Next::Yield => {}
-                Next::Read => return turns,
+                NextStep::Yield => {}
+                NextStep::Read => return turns,
                 _ => unreachable!("all is answered in turns"),
             }
         }

@@ -1,29 +1,29 @@
 //! Dispatch: finds the command, checks that the client may use it, and answers it.
 
 use super::args::Args;
-use super::reply::Reply;
-use super::session::{Outcome, Session};
-use super::table::{self, Command, Verb};
+use super::reply::RespReply;
+use super::session::{CommandOutcome, Session};
+use super::table::{self, Command, CommandVerb};
 use super::usage::{self, wrong_number};
 use super::{check, handshake, introspection, throttle};
 use crate::limiters;
 
 impl Session {
     /// Answers one command after the replies written already.
-    pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
-        let mut reply = Reply::new(out, self.proto);
-        let Some(name) = args.get(0) else { return Outcome::Answered };
+    pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> CommandOutcome {
+        let mut reply = RespReply::new(out, self.proto);
+        let Some(name) = args.get(0) else { return CommandOutcome::Answered };
         self.follow_tokens();
         let Some(command) = self.allowed(name, args, &mut reply) else {
             if let Some(transaction) = &mut self.transaction {
                 transaction.abort();
             }
-            return Outcome::Answered;
+            return CommandOutcome::Answered;
         };
         let transaction = self.transaction.as_mut().filter(|_| !command.verb.is_never_kept());
         if let Some(transaction) = transaction {
             transaction.keep(args, &mut reply);
-            return Outcome::Answered;
+            return CommandOutcome::Answered;
         }
         self.run(command, args, &mut reply)
     }
@@ -33,7 +33,7 @@ impl Session {
         &self,
         name: &[u8],
         args: &Args<'_>,
-        reply: &mut Reply<'_>,
+        reply: &mut RespReply<'_>,
     ) -> Option<&'static Command> {
         let Some(command) = table::find(name) else {
             self.unknown(args, reply);
@@ -54,35 +54,44 @@ impl Session {
         Some(command)
     }
 
-    fn run(&mut self, command: &Command, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+    fn run(
+        &mut self,
+        command: &Command,
+        args: &Args<'_>,
+        reply: &mut RespReply<'_>,
+    ) -> CommandOutcome {
         match command.verb {
-            Verb::Throttle => return throttle::answer(self, args, reply),
-            Verb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
-            Verb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
-            Verb::Reserve | Verb::Settle | Verb::Renew | Verb::Refund | Verb::ResetLimiters => {
-                return Outcome::Later;
+            CommandVerb::Throttle => return throttle::answer(self, args, reply),
+            CommandVerb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
+            CommandVerb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
+            CommandVerb::Reserve
+            | CommandVerb::Settle
+            | CommandVerb::Renew
+            | CommandVerb::Refund
+            | CommandVerb::ResetLimiters => {
+                return CommandOutcome::Later;
             }
-            Verb::Ping => ping(args, reply),
-            Verb::Echo => reply.bulk(args.word(1)),
-            Verb::Hello => return handshake::hello(self, args, reply),
-            Verb::Auth => return handshake::auth(self, args, reply),
-            Verb::Client => handshake::client(self, args, reply),
-            Verb::Select => handshake::select(args, reply),
-            Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => introspection::command(self, args, reply),
-            Verb::Info => introspection::info(&self.state, args, reply),
-            Verb::Multi => self.multi(reply),
-            Verb::Exec => self.exec(reply),
-            Verb::Discard => self.discard(reply),
-            Verb::Quit => {
+            CommandVerb::Ping => ping(args, reply),
+            CommandVerb::Echo => reply.bulk(args.word(1)),
+            CommandVerb::Hello => return handshake::hello(self, args, reply),
+            CommandVerb::Auth => return handshake::auth(self, args, reply),
+            CommandVerb::Client => handshake::client(self, args, reply),
+            CommandVerb::Select => handshake::select(args, reply),
+            CommandVerb::Reset => handshake::reset(self, reply),
+            CommandVerb::Command => introspection::command(self, args, reply),
+            CommandVerb::Info => introspection::info(&self.state, args, reply),
+            CommandVerb::Multi => self.multi(reply),
+            CommandVerb::Exec => self.exec(reply),
+            CommandVerb::Discard => self.discard(reply),
+            CommandVerb::Quit => {
                 reply.ok();
-                return Outcome::Ends;
+                return CommandOutcome::Ends;
             }
         }
-        Outcome::Answered
+        CommandOutcome::Answered
     }
 
-    fn multi(&mut self, reply: &mut Reply<'_>) {
+    fn multi(&mut self, reply: &mut RespReply<'_>) {
         if self.transaction.is_some() {
             return reply.error("ERR MULTI calls can not be nested");
         }
@@ -90,14 +99,14 @@ impl Session {
         reply.ok();
     }
 
-    fn exec(&mut self, reply: &mut Reply<'_>) {
+    fn exec(&mut self, reply: &mut RespReply<'_>) {
         match self.transaction.take() {
             Some(transaction) => self.to_run = transaction.exec(reply),
             None => reply.error("ERR EXEC without MULTI"),
         }
     }
 
-    fn discard(&mut self, reply: &mut Reply<'_>) {
+    fn discard(&mut self, reply: &mut RespReply<'_>) {
         match self.transaction.take() {
             Some(_) => reply.ok(),
             None => reply.error("ERR DISCARD without MULTI"),
@@ -105,7 +114,7 @@ impl Session {
     }
 
     /// Clients that have not authenticated do not learn the names of commands.
-    fn unknown(&self, args: &Args<'_>, reply: &mut Reply<'_>) {
+    fn unknown(&self, args: &Args<'_>, reply: &mut RespReply<'_>) {
         match self.is_authenticated {
             true => usage::unknown(args, reply),
             false => reply.error("NOAUTH Authentication required."),
@@ -113,7 +122,7 @@ impl Session {
     }
 }
 
-fn ping(args: &Args<'_>, reply: &mut Reply<'_>) {
+fn ping(args: &Args<'_>, reply: &mut RespReply<'_>) {
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.word(1)),

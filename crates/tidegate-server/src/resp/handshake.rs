@@ -2,8 +2,8 @@
 
 use super::args::{Args, integer};
 use super::bounds::WRONG_TOKENS;
-use super::reply::{Proto, Reply};
-use super::session::{Outcome, Session};
+use super::reply::{Proto, RespReply};
+use super::session::{CommandOutcome, Session};
 use super::usage::{help, unknown_subcommand, wrong_number};
 use crate::listener::Given;
 use crate::verbs::PublicVerbs;
@@ -15,7 +15,11 @@ const NONE_NEEDED: &str = "ERR AUTH <password> called without any password confi
 const USER: &[u8] = b"default";
 
 /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; it has no effect if any part of it is invalid.
-pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub(super) fn hello(
+    session: &mut Session,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) -> CommandOutcome {
     match Greeting::read(session, args) {
         Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
@@ -30,7 +34,7 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
             introduce(session, reply);
         }
     }
-    Outcome::Answered
+    CommandOutcome::Answered
 }
 
 /// A parsed HELLO.
@@ -92,7 +96,7 @@ fn proto(word: &[u8]) -> Result<Proto, String> {
 }
 
 /// Writes the server's description of itself.
-fn introduce(session: &Session, reply: &mut Reply<'_>) {
+fn introduce(session: &Session, reply: &mut RespReply<'_>) {
     reply.map(7);
     for (name, value) in [("server", "tidegate"), ("version", env!("CARGO_PKG_VERSION"))] {
         reply.text(name);
@@ -110,7 +114,11 @@ fn introduce(session: &Session, reply: &mut Reply<'_>) {
 }
 
 /// `AUTH [user] token`.
-pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub(super) fn auth(
+    session: &mut Session,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) -> CommandOutcome {
     let (user, token) = match args.len() {
         2 => (USER, args.word(1)),
         3 => (args.word(1), args.word(2)),
@@ -123,17 +131,21 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
         Ok((verbs, token)) => {
             session.authenticated(verbs, token);
             reply.ok();
-            Outcome::Answered
+            CommandOutcome::Answered
         }
         Err(error) => refuse(session, &error, reply),
     }
 }
 
 /// Limits how many tokens a client can try on one connection.
-fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome {
+fn refuse(session: &mut Session, error: &str, reply: &mut RespReply<'_>) -> CommandOutcome {
     reply.error(error);
     session.wrong_tokens += u32::from(error == WRONG);
-    if session.wrong_tokens < WRONG_TOKENS { Outcome::Answered } else { Outcome::Ends }
+    if session.wrong_tokens < WRONG_TOKENS {
+        CommandOutcome::Answered
+    } else {
+        CommandOutcome::Ends
+    }
 }
 
 /// The verbs of a token. Without a secret any token is right, as in Redis, and grants nothing.
@@ -155,7 +167,7 @@ fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<Admitted, Strin
 type Admitted = (PublicVerbs, Option<Given>);
 
 /// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.
-pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut RespReply<'_>) {
     const ASKED: [(&str, usize); 5] =
         [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4), ("help", 2)];
     let word = args.word(1);
@@ -183,7 +195,7 @@ const HELP: [&str; 6] = [
     "    Names the library of the client; the server ignores it.",
 ];
 
-fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
+fn set_name(session: &mut Session, word: &[u8], reply: &mut RespReply<'_>) {
     match name(word) {
         Ok(name) => {
             session.name = name.to_vec();
@@ -205,7 +217,7 @@ fn name(word: &[u8]) -> Result<&[u8], String> {
 }
 
 /// Clients report their library, which is ignored.
-fn set_info(args: &Args<'_>, reply: &mut Reply<'_>) {
+fn set_info(args: &Args<'_>, reply: &mut RespReply<'_>) {
     let (option, value) = (args.word(2), args.word(3));
     let known = [&b"lib-name"[..], b"lib-ver"].iter().any(|o| o.eq_ignore_ascii_case(option));
     let shown = String::from_utf8_lossy(option);
@@ -219,7 +231,7 @@ fn set_info(args: &Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// `SELECT 0`.
-pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn select(args: &Args<'_>, reply: &mut RespReply<'_>) {
     match integer(args.word(1)) {
         Some(0) => reply.ok(),
         Some(_) => reply.error("ERR DB index is out of range"),
@@ -228,7 +240,7 @@ pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// `RESET`: the connection returns to its initial state.
-pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
+pub(super) fn reset(session: &mut Session, reply: &mut RespReply<'_>) {
     session.proto = Proto::default();
     session.forget_token();
     session.name.clear();

@@ -1,16 +1,16 @@
 //! Inline commands, typed by a person: words on a line, in quotes if they contain space.
 
-use super::args::Span;
+use super::args::WordRange;
 
 /// Splits a line into words as Redis does; `None` if a quote is not closed, or is followed by
 /// anything but space. In double quotes `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and `\` before any
 /// other byte stand for a byte; in single quotes only `\'` does.
-pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
+pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<WordRange>) -> Option<()> {
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {
         let start = words.len();
         rest = word(rest, words)?.trim_ascii_start();
-        spans.push(Span::of(start..words.len()));
+        spans.push(WordRange::of(start..words.len()));
     }
     // Empty words have no bytes in the input, so they are pushed here.
     words.push(0);

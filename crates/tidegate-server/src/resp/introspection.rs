@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::args::Args;
-use super::reply::Reply;
+use super::reply::RespReply;
 use super::session::Session;
 use super::state::ListenerState;
 use super::table::{Argument, COMMANDS, Command};
@@ -13,7 +13,7 @@ use super::usage::{help, unknown_subcommand, wrong_number};
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
-pub(super) fn command(session: &Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn command(session: &Session, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let named = args.skip(2);
     let asked = args.get(1).map(<[u8]>::to_ascii_lowercase);
     match (asked.as_deref(), named.len()) {
@@ -45,17 +45,17 @@ fn listed(session: &Session) -> impl Iterator<Item = &'static Command> {
     COMMANDS.iter().filter(move |command| command.verb.public().is_none_or(|verb| verbs.has(verb)))
 }
 
-fn list(session: &Session, reply: &mut Reply<'_>) {
+fn list(session: &Session, reply: &mut RespReply<'_>) {
     reply.array(listed(session).count());
     listed(session).for_each(|command| reply.text(command.name));
 }
 
-fn all(session: &Session, reply: &mut Reply<'_>) {
+fn all(session: &Session, reply: &mut RespReply<'_>) {
     reply.array(listed(session).count());
     listed(session).for_each(|command| info_of(command, reply));
 }
 
-fn some(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn some(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
     reply.array(named.len());
     for name in named.iter() {
         let is = |command: &&Command| command.name.as_bytes().eq_ignore_ascii_case(name);
@@ -67,7 +67,7 @@ fn some(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// The ten fields of a command in Redis' reply.
-fn info_of(command: &Command, reply: &mut Reply<'_>) {
+fn info_of(command: &Command, reply: &mut RespReply<'_>) {
     reply.array(10);
     reply.text(command.name);
     reply.integer(command.arity);
@@ -83,7 +83,7 @@ fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(0); // subcommands
 }
 
-fn docs(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn docs(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
     let asked = |command: &&Command| {
         named.len() == 0
             || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
@@ -104,7 +104,7 @@ fn docs(session: &Session, named: &Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// One argument, in the form of Redis.
-fn write_argument(argument: &Argument, reply: &mut Reply<'_>) {
+fn write_argument(argument: &Argument, reply: &mut RespReply<'_>) {
     let Argument { name, kind, token, flags, parts } = argument;
     let further = usize::from(token.is_some())
         + usize::from(!flags.is_empty())
@@ -129,7 +129,7 @@ fn write_argument(argument: &Argument, reply: &mut Reply<'_>) {
 }
 
 /// `INFO [section ...]`: the values that monitors read, in the form of Redis.
-pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let (begun, open) = state.connections();
     let rules = state.limiters.policy().rules().len();
     let sections = [

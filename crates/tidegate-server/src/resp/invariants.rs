@@ -4,13 +4,13 @@ use tidegate::{KeyedLimiter, MAX_COST, MAX_REQUEST_ID_BYTES, Spec, Under};
 
 use super::args::Args;
 use super::bounds::{COMMAND_BYTES, WORD_BYTES, WORDS};
-use super::call::Call;
-use super::parse::{Mistake, Parser};
-use super::question::{self, Question};
+use super::parse::{ParseMistake, Parser};
+use super::question::{self, RespQuestion};
+use super::throttle_call::ThrottleCall;
 use crate::admits::no_more_than_the_limit;
 
 /// The words of the commands of an input, and the error that ended it.
-type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
+type ParsedCommands = (Vec<Vec<Vec<u8>>>, Option<ParseMistake>);
 
 /// Panics if an input is misread.
 pub(crate) fn judge(sent: &[u8]) {
@@ -40,7 +40,7 @@ fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
 }
 
 /// The commands of an input in pieces of at most `most` bytes.
-fn read(sent: &[u8], most: usize) -> Read {
+fn read(sent: &[u8], most: usize) -> ParsedCommands {
     let (mut parser, mut at, mut commands) = (Parser::new(), 0, Vec::new());
     let mut came = 0;
     while came < sent.len() {
@@ -76,10 +76,10 @@ fn judge_args(args: &Args<'_>) {
 
 /// Reads the words as if they followed TG.CHECK.
 fn judge_question(args: &Args<'_>) {
-    match Question::read(args, &mut question::Entries::default()) {
-        Err(question::Mistake::Arity) => {}
-        Err(question::Mistake::NoText) => judge_question(&args.to_texts().as_args()),
-        Err(question::Mistake::Invalid(message)) => assert!(!message.is_empty()),
+    match RespQuestion::read(args, &mut question::RespEntries::default()) {
+        Err(question::QuestionMistake::Arity) => {}
+        Err(question::QuestionMistake::NoText) => judge_question(&args.to_texts().as_args()),
+        Err(question::QuestionMistake::Invalid(message)) => assert!(!message.is_empty()),
         Ok(question) => question.ask(|request| {
             assert_eq!(request.domain().as_bytes(), args.word(1));
             let id = request.id().map(str::len);
@@ -99,7 +99,7 @@ fn judge_question(args: &Args<'_>) {
 
 /// Reads the words as if they followed CL.THROTTLE, and decides.
 fn judge_call(args: &Args<'_>) {
-    let Ok(call) = Call::read(args) else { return };
+    let Ok(call) = ThrottleCall::read(args) else { return };
     let Ok(rule) = call.limit.rule() else { return };
     let usual = Spec::unlimited(tidegate::AlgorithmKind::TokenBucket);
     let Ok(limiter) = KeyedLimiter::new(usual) else { return };

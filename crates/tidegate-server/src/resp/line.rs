@@ -2,7 +2,7 @@
 
 use tidegate::json::DecisionLine;
 
-use super::reply::{Proto, Reply};
+use super::reply::{Proto, RespReply};
 
 /// A name as it is written, of at most 99 bytes.
 macro_rules! name {
@@ -55,7 +55,7 @@ pub(super) fn write_line(
     decision: &DecisionLine<'_>,
     flags: [(&'static str, bool); 4],
     more: usize,
-    reply: &mut Reply<'_>,
+    reply: &mut RespReply<'_>,
 ) {
     reply.map(7 + flags.len() + more);
     reply.written(name!("allowed"));
@@ -108,7 +108,12 @@ mod tests {
     const FLAGS: [&str; 4] = ["unlimited", "degraded", "overflow", "overloaded"];
 
     /// The same line, item by item.
-    fn item_by_item(line: &DecisionLine<'_>, is: [bool; 4], more: usize, reply: &mut Reply<'_>) {
+    fn item_by_item(
+        line: &DecisionLine<'_>,
+        is: [bool; 4],
+        more: usize,
+        reply: &mut RespReply<'_>,
+    ) {
         reply.map(11 + more);
         reply.text("allowed");
         reply.boolean(line.allowed);
@@ -139,8 +144,8 @@ mod tests {
                 let flags = [0, 1, 2, 3].map(|flag: usize| (FLAGS[flag], is[flag]));
                 let (mut written, mut expected) = (Vec::new(), Vec::new());
                 let line = line(rule, number);
-                write_line(&line, flags, more, &mut Reply::new(&mut written, proto));
-                item_by_item(&line, is, more, &mut Reply::new(&mut expected, proto));
+                write_line(&line, flags, more, &mut RespReply::new(&mut written, proto));
+                item_by_item(&line, is, more, &mut RespReply::new(&mut expected, proto));
                 let [written, expected] =
                     [written, expected].map(|it| String::from_utf8(it).unwrap());
                 assert_eq!(written, expected);

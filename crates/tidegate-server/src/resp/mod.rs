@@ -3,13 +3,13 @@
 //! A command passes [`connection`] (reads it) -> [`parse`] (the ranges of its words) ->
 //! [`dispatch`] (finds it in [`table`], and checks that the client may use it) -> [`check`] or
 //! [`throttle`] -> the gate -> [`reply`]. All commands of a read are answered before anything is
-//! written, and a command that has to wait is returned to the connection as [`later`].
+//! written, and a command that has to wait is returned to the connection as [`pending_reply`].
 
 #[cfg(test)]
 mod allocations;
 mod args;
 mod bounds;
-mod call;
+mod call_limits;
 mod check;
 mod connection;
 #[cfg(test)]
@@ -21,11 +21,10 @@ mod input;
 mod introspection;
 #[cfg(test)]
 mod invariants;
-mod later;
 mod line;
 mod output;
 mod parse;
-mod plans;
+mod pending_reply;
 mod question;
 mod reply;
 mod reserve;
@@ -37,6 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod throttle_call;
 mod transaction;
 mod undo;
 mod usage;
@@ -61,7 +61,7 @@ impl Service {
     /// Serves `limiters`, which other listeners may share.
     ///
     /// # Errors
-    /// No error is known; see [`plans::Throttle`].
+    /// No error is known; see [`call_limits::Throttle`].
     pub(crate) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
         let state = ListenerState::new(limiters, clients)?;
         Ok(Self { state: Arc::new(state) })

@@ -4,13 +4,13 @@
 //! Existing codecs return each command as a tree of allocated frames. A command here is a list of
 //! ranges of the input, so that a decision allocates nothing.
 
-use super::args::{Args, Span};
+use super::args::{Args, WordRange};
 use super::bounds::{AUTHENTICATED, COMMAND_BYTES, InputBounds, WORD_BYTES, WORDS};
 use super::inline;
 
 /// Why the input cannot be parsed any further. It is reported, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mistake {
+pub(super) enum ParseMistake {
     WordCount,
     WordLength,
     WordCountTooLong,
@@ -27,7 +27,7 @@ pub(super) enum Mistake {
     Http,
 }
 
-impl Mistake {
+impl ParseMistake {
     /// The message, in the wording of Redis if Redis has one.
     pub(super) fn message(self) -> String {
         let what = match self {
@@ -67,7 +67,7 @@ pub(super) struct Parser {
     at: usize,
     /// The bounds of one command.
     pub(super) bounds: &'static InputBounds,
-    spans: Vec<Span>,
+    spans: Vec<WordRange>,
     /// The words of an inline command, without their quotes.
     unquoted: Vec<u8>,
 }
@@ -83,7 +83,7 @@ impl Parser {
     ///
     /// # Errors
     /// Returns an error if the bytes cannot be the beginning of any command.
-    pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Mistake> {
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, ParseMistake> {
         if self.stage == Stage::Start && !self.begin(bytes)? {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl Parser {
     }
 
     /// Finds the kind of the command; returns false if it needs more bytes.
-    fn begin(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+    fn begin(&mut self, bytes: &[u8]) -> Result<bool, ParseMistake> {
         self.spans.clear();
         self.unquoted.clear();
         match bytes.first() {
@@ -116,7 +116,8 @@ impl Parser {
                 return Ok(true);
             }
         }
-        let Some((count, at)) = length(bytes, 1, Mistake::WordCount, Mistake::WordCountTooLong)?
+        let Some((count, at)) =
+            length(bytes, 1, ParseMistake::WordCount, ParseMistake::WordCountTooLong)?
         else {
             return Ok(false);
         };
@@ -128,16 +129,16 @@ impl Parser {
     }
 
     /// Checks the number of words.
-    fn counts(&self, words: usize) -> Result<(), Mistake> {
+    fn counts(&self, words: usize) -> Result<(), ParseMistake> {
         match words {
             _ if words <= self.bounds.words => Ok(()),
-            _ if words <= WORDS => Err(Mistake::Unauthenticated("multibulk")),
-            _ => Err(Mistake::WordCount),
+            _ if words <= WORDS => Err(ParseMistake::Unauthenticated("multibulk")),
+            _ => Err(ParseMistake::WordCount),
         }
     }
 
     /// Continues with the words; returns whether all have arrived.
-    fn words(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+    fn words(&mut self, bytes: &[u8]) -> Result<bool, ParseMistake> {
         let Stage::Words { mut left } = self.stage else { return Ok(false) };
         while left > 0 {
             let Some((word, at)) = word(bytes, self.at, self.bounds)? else { break };
@@ -149,68 +150,72 @@ impl Parser {
     }
 
     /// Continues with an inline command; returns whether its line has ended.
-    fn line(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+    fn line(&mut self, bytes: &[u8]) -> Result<bool, ParseMistake> {
         let rest = bytes.get(self.at..).unwrap_or_default();
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
             self.at = bytes.len();
             return if self.at > self.bounds.inline_bytes {
-                Err(Mistake::InlineTooLong)
+                Err(ParseMistake::InlineTooLong)
             } else {
                 Ok(false)
             };
         };
         let line = bytes.get(..self.at + end).unwrap_or_default();
         if line.len() > self.bounds.inline_bytes {
-            return Err(Mistake::InlineTooLong);
+            return Err(ParseMistake::InlineTooLong);
         }
         self.at += end + 1;
-        inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(Mistake::Quotes)?;
+        inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(ParseMistake::Quotes)?;
         self.counts(self.spans.len())?;
         // A browser can be made to send this command: it must not use up another client's limit.
         let name = self.args(bytes).word(0);
         let is_http = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
-        if is_http { Err(Mistake::Http) } else { Ok(true) }
+        if is_http { Err(ParseMistake::Http) } else { Ok(true) }
     }
 }
 
 /// The word whose length begins at `from`, and the position of the next word.
 #[inline]
-fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span, usize)>, Mistake> {
+fn word(
+    bytes: &[u8],
+    from: usize,
+    bounds: &InputBounds,
+) -> Result<Option<(WordRange, usize)>, ParseMistake> {
     // Most words are short, and all is there.
     if let Some([b'$', digit @ b'0'..=b'9', b'\r', b'\n', rest @ ..]) = bytes.get(from..) {
         let (start, count) = (from + 4, usize::from(digit - b'0'));
         let end = start + count;
         if rest.get(count..count + 2) == Some(b"\r\n") && end + 2 <= bounds.command_bytes {
-            return Ok(Some((Span::of(start..end), end + 2)));
+            return Ok(Some((WordRange::of(start..end), end + 2)));
         }
     }
     match bytes.get(from) {
         None => return Ok(None),
         Some(b'$') => {}
-        Some(came) => return Err(Mistake::NoWord { came: *came }),
+        Some(came) => return Err(ParseMistake::NoWord { came: *came }),
     }
     let Some((count, start)) =
-        length(bytes, from + 1, Mistake::WordLength, Mistake::WordLengthTooLong)?
+        length(bytes, from + 1, ParseMistake::WordLength, ParseMistake::WordLengthTooLong)?
     else {
         return Ok(None);
     };
-    let count = usize::try_from(count).map_err(|_| Mistake::WordLength)?;
+    let count = usize::try_from(count).map_err(|_| ParseMistake::WordLength)?;
     if count > WORD_BYTES {
-        return Err(Mistake::WordLength);
+        return Err(ParseMistake::WordLength);
     }
     let end = start + count;
     // The length is checked before the word has arrived, so that a refused word takes no memory.
     if count > bounds.word_bytes || end + 2 > bounds.command_bytes {
         return Err(if bounds.words < WORDS {
-            Mistake::Unauthenticated("bulk")
+            ParseMistake::Unauthenticated("bulk")
         } else {
-            Mistake::TooLong
+            ParseMistake::TooLong
         });
     }
     match bytes.get(end..end + 2) {
         None => Ok(None),
-        Some(b"\r\n") => Ok(Some((Span::of(start..end), end + 2))),
-        Some(_) => Err(Mistake::WordNotEnded),
+        Some(b"\r\n") => Ok(Some((WordRange::of(start..end), end + 2))),
+        Some(_) => Err(ParseMistake::WordNotEnded),
     }
 }
 
@@ -219,9 +224,9 @@ fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span,
 fn length(
     bytes: &[u8],
     from: usize,
-    wrong: Mistake,
-    too_long: Mistake,
-) -> Result<Option<(i64, usize)>, Mistake> {
+    wrong: ParseMistake,
+    too_long: ParseMistake,
+) -> Result<Option<(i64, usize)>, ParseMistake> {
     /// No accepted number has more digits.
     const LONGEST: usize = 20;
     let rest = bytes.get(from..).unwrap_or_default();
@@ -254,7 +259,7 @@ mod tests {
     use crate::resp::bounds::{INLINE_BYTES, UNAUTHENTICATED};
 
     /// The commands of some bytes, in two parts.
-    fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
+    fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, ParseMistake> {
         let (mut parser, mut buffer, mut all) = (Parser::new(), Vec::new(), Vec::new());
         for part in parts {
             buffer.extend_from_slice(part);
@@ -283,19 +288,19 @@ mod tests {
     fn bytes_that_cannot_be_a_command_are_refused_as_soon_as_they_are_read() {
         let long = [b'a'; INLINE_BYTES + 1];
         for (sent, mistake) in [
-            (&b"*1025\r\n"[..], Mistake::WordCount),
-            (b"*x\r\n", Mistake::WordCount),
-            (b"*1\rx", Mistake::WordCount),
-            (b"*99999999999999999999999", Mistake::WordCountTooLong),
-            (b"*1\r\n+", Mistake::NoWord { came: b'+' }),
-            (b"*1\r\n$-1\r\n", Mistake::WordLength),
-            (b"*1\r\n$65537\r\n", Mistake::WordLength),
-            (b"*1\r\n$000000000000000000000", Mistake::WordLengthTooLong),
-            (b"*1\r\n$1\r\nabc", Mistake::WordNotEnded),
-            (b"say \"a\n", Mistake::Quotes),
-            (b"POST / HTTP/1.1\r\n", Mistake::Http),
-            (b"Host: a\r\n", Mistake::Http),
-            (&long, Mistake::InlineTooLong),
+            (&b"*1025\r\n"[..], ParseMistake::WordCount),
+            (b"*x\r\n", ParseMistake::WordCount),
+            (b"*1\rx", ParseMistake::WordCount),
+            (b"*99999999999999999999999", ParseMistake::WordCountTooLong),
+            (b"*1\r\n+", ParseMistake::NoWord { came: b'+' }),
+            (b"*1\r\n$-1\r\n", ParseMistake::WordLength),
+            (b"*1\r\n$65537\r\n", ParseMistake::WordLength),
+            (b"*1\r\n$000000000000000000000", ParseMistake::WordLengthTooLong),
+            (b"*1\r\n$1\r\nabc", ParseMistake::WordNotEnded),
+            (b"say \"a\n", ParseMistake::Quotes),
+            (b"POST / HTTP/1.1\r\n", ParseMistake::Http),
+            (b"Host: a\r\n", ParseMistake::Http),
+            (&long, ParseMistake::InlineTooLong),
         ] {
             assert_eq!(commands([sent, b""]), Err(mistake), "{}", sent.escape_ascii());
             assert!(mistake.message().starts_with("ERR Protocol error: "));
@@ -308,7 +313,7 @@ mod tests {
         let three = [b"*3\r\n".as_slice(), &word, &word, &word].concat();
         assert_eq!(commands([&three, b""]).unwrap().len(), 1);
         let five = [b"*5\r\n".as_slice(), &word, &word, &word, &word, &word].concat();
-        assert_eq!(commands([&five, b""]), Err(Mistake::TooLong));
+        assert_eq!(commands([&five, b""]), Err(ParseMistake::TooLong));
     }
 
     #[test]
@@ -317,12 +322,12 @@ mod tests {
         let inline = [b'a'; (16 << 10) + 1];
         for (sent, mistake) in [
             (&b"*10\r\n$16000\r\n"[..], None),
-            (b"*11\r\n", Some(Mistake::Unauthenticated("multibulk"))),
-            (b"*1025\r\n", Some(Mistake::WordCount)),
-            (b"1 2 3 4 5 6 7 8 9 10 11\n", Some(Mistake::Unauthenticated("multibulk"))),
-            (b"*1\r\n$16385\r\n", Some(Mistake::Unauthenticated("bulk"))),
-            (&[&long[..], b"$400\r\n"].concat(), Some(Mistake::Unauthenticated("bulk"))),
-            (&inline, Some(Mistake::InlineTooLong)),
+            (b"*11\r\n", Some(ParseMistake::Unauthenticated("multibulk"))),
+            (b"*1025\r\n", Some(ParseMistake::WordCount)),
+            (b"1 2 3 4 5 6 7 8 9 10 11\n", Some(ParseMistake::Unauthenticated("multibulk"))),
+            (b"*1\r\n$16385\r\n", Some(ParseMistake::Unauthenticated("bulk"))),
+            (&[&long[..], b"$400\r\n"].concat(), Some(ParseMistake::Unauthenticated("bulk"))),
+            (&inline, Some(ParseMistake::InlineTooLong)),
         ] {
             let mut parser = Parser::new();
             parser.bounds = &UNAUTHENTICATED;

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
 use super::args::Args;
-use options::Options;
+use options::QuestionOptions;
 
 /// Entries that are stored without an allocation.
 const AT_HAND: usize = 8;
@@ -20,28 +20,31 @@ const MOST_ENTRIES: usize = 64;
 
 /// The entries of a question, kept apart from it by who asks: they are too large to be moved.
 #[derive(Default)]
-pub(super) struct Entries<'a>(SmallVec<[(&'a str, &'a str); AT_HAND]>);
+pub(super) struct RespEntries<'a>(SmallVec<[(&'a str, &'a str); AT_HAND]>);
 
-pub(super) struct Question<'a, 'e> {
+pub(super) struct RespQuestion<'a, 'e> {
     domain: &'a str,
-    options: Options<'a>,
+    options: QuestionOptions<'a>,
     entries: &'e [(&'a str, &'a str)],
 }
 
 /// Why a question is invalid.
-pub(super) enum Mistake {
+pub(super) enum QuestionMistake {
     Arity,
     /// A word has to be escaped.
     NoText,
     Invalid(String),
 }
 
-impl<'a, 'e> Question<'a, 'e> {
+impl<'a, 'e> RespQuestion<'a, 'e> {
     /// Reads the words of a command, including its name, with its entries in `entries`, which is empty.
     ///
     /// # Errors
     /// Returns the first error of the question.
-    pub(super) fn read(args: &Args<'a>, entries: &'e mut Entries<'a>) -> Result<Self, Mistake> {
+    pub(super) fn read(
+        args: &Args<'a>,
+        entries: &'e mut RespEntries<'a>,
+    ) -> Result<Self, QuestionMistake> {
         Self::read_with(args, entries, false)
     }
 
@@ -51,29 +54,29 @@ impl<'a, 'e> Question<'a, 'e> {
     /// Returns the first error of the question.
     pub(super) fn read_reserve(
         args: &Args<'a>,
-        entries: &'e mut Entries<'a>,
-    ) -> Result<Self, Mistake> {
+        entries: &'e mut RespEntries<'a>,
+    ) -> Result<Self, QuestionMistake> {
         Self::read_with(args, entries, true)
     }
 
     fn read_with(
         args: &Args<'a>,
-        entries: &'e mut Entries<'a>,
+        entries: &'e mut RespEntries<'a>,
         has_life: bool,
-    ) -> Result<Self, Mistake> {
+    ) -> Result<Self, QuestionMistake> {
         let domain = text(args, 1)?;
         if domain.is_empty() {
-            return Err(Mistake::Invalid(
+            return Err(QuestionMistake::Invalid(
                 "the domain is empty: expected a name such as default".to_owned(),
             ));
         }
-        let (options, rest) = Options::read(args.skip(2), has_life)?;
+        let (options, rest) = QuestionOptions::read(args.skip(2), has_life)?;
         if rest.len() % 2 == 1 {
-            return Err(Mistake::Arity);
+            return Err(QuestionMistake::Arity);
         }
         let count = rest.len() / 2;
         if count > MOST_ENTRIES {
-            return Err(Mistake::Invalid(format!(
+            return Err(QuestionMistake::Invalid(format!(
                 "there are {count} entries: expected at most {MOST_ENTRIES}"
             )));
         }
@@ -112,6 +115,6 @@ impl<'a, 'e> Question<'a, 'e> {
     }
 }
 
-fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, Mistake> {
-    args.text(number).ok_or(Mistake::NoText)
+fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, QuestionMistake> {
+    args.text(number).ok_or(QuestionMistake::NoText)
 }

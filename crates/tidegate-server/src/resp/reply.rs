@@ -22,12 +22,12 @@ impl Proto {
 /// Appends to the replies written already. An array or a map must be followed by as many items, or
 /// pairs, as it announces.
 #[derive(Debug)]
-pub(super) struct Reply<'a> {
+pub(super) struct RespReply<'a> {
     out: &'a mut Vec<u8>,
     proto: Proto,
 }
 
-impl<'a> Reply<'a> {
+impl<'a> RespReply<'a> {
     pub(super) const fn new(out: &'a mut Vec<u8>, proto: Proto) -> Self {
         Self { out, proto }
     }
@@ -185,15 +185,15 @@ impl<'a> Reply<'a> {
 mod tests {
     use super::*;
 
-    fn written(proto: Proto, write: impl FnOnce(&mut Reply<'_>)) -> String {
+    fn written(proto: Proto, write: impl FnOnce(&mut RespReply<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut Reply::new(&mut out, proto));
+        write(&mut RespReply::new(&mut out, proto));
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn each_version_has_its_own_kinds() {
-        let all = |reply: &mut Reply<'_>| {
+        let all = |reply: &mut RespReply<'_>| {
             reply.map(1);
             reply.field("a", None);
             reply.boolean(true);

@@ -6,16 +6,16 @@ use tidegate::MAX_COST;
 use super::args::{Args, integer};
 use super::check::write_answer;
 use super::line::write_line;
-use super::question::{Entries, Mistake, Question};
-use super::reply::Reply;
+use super::question::{QuestionMistake, RespEntries, RespQuestion};
+use super::reply::RespReply;
 use super::state::ListenerState;
 use crate::counts;
 use crate::limiters::{Unreserved, Unsettled};
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
-pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let mut entries = Entries::default();
-    let question = match Question::read_reserve(args, &mut entries) {
+pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+    let mut entries = RespEntries::default();
+    let question = match RespQuestion::read_reserve(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => {
             state.counts().count(counts::Outcome::Error);
@@ -59,7 +59,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
 }
 
 /// Settles a reservation, and answers how its limiters stand then.
-pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let actual = integer(args.word(2)).and_then(|units| u64::try_from(units).ok());
     let Some(actual) = actual.filter(|units| *units <= MAX_COST) else {
         let shown = String::from_utf8_lossy(args.word(2).get(..32).unwrap_or(args.word(2)));
@@ -86,16 +86,16 @@ pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut R
 }
 
 /// Makes the permits of a reservation last their lives from now, and answers 1 if all were still out, else 0.
-pub(super) async fn renew(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) async fn renew(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     match state.limiters.renew(&String::from_utf8_lossy(args.word(1))).await {
         Ok(are_out) => reply.integer(i64::from(are_out)),
         Err(why) => reply.error(&format!("ERR {why}")),
     }
 }
 
-impl Mistake {
+impl QuestionMistake {
     /// The error of a command that is not counted.
-    pub(super) fn write_of(&self, command: &str, reply: &mut Reply<'_>) {
+    pub(super) fn write_of(&self, command: &str, reply: &mut RespReply<'_>) {
         match self {
             Self::Arity | Self::NoText => super::usage::wrong_number(command, reply),
             Self::Invalid(message) => reply.error(&format!("ERR {message}")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bounds::{AUTHENTICATED, InputBounds, UNAUTHENTICATED};
-use super::plans::Plans;
+use super::call_limits::LastLimit;
 use super::reply::Proto;
 use super::state::ListenerState;
 use super::transaction::Transaction;
@@ -12,7 +12,7 @@ use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CommandOutcome {
     /// The reply is written.
     Answered,
     /// The reply is written, and the connection ends.
@@ -40,7 +40,7 @@ pub(super) struct Session {
     pub(super) decided: u64,
     pub(super) number: u64,
     pub(super) name: Vec<u8>,
-    pub(super) plans: Plans,
+    pub(super) plans: LastLimit,
     /// The commands since MULTI.
     pub(super) transaction: Option<Box<Transaction>>,
     /// Commands that are run before the rest of the input.
@@ -51,7 +51,7 @@ impl Session {
     /// A session of a connection whose clients have these verbs.
     pub(super) fn begin(state: Arc<ListenerState>, of_connection: PublicVerbs) -> Self {
         let (number, is_authenticated) = (state.begin(), state.clients.secret.is_none());
-        let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
+        let (proto, name, plans) = (Proto::default(), Vec::new(), LastLimit::default());
         let (wrong_tokens, decided) = (0, 0);
         let (transaction, to_run) = (None, Vec::new());
         Self {

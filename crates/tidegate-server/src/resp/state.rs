@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use tidegate::RuleErrors;
 use tokio::time::Instant;
 
-use super::plans::Throttle;
+use super::call_limits::Throttle;
 use crate::counts::ListenerCounts;
 use crate::limiters::Limiters;
 use crate::listener::Clients;

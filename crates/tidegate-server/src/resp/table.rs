@@ -4,7 +4,7 @@ use crate::verbs::PublicVerb;
 
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum CommandVerb {
     Throttle,
     Check,
     Peek,
@@ -28,7 +28,7 @@ pub(super) enum Verb {
     Discard,
 }
 
-impl Verb {
+impl CommandVerb {
     /// Returns whether it is run at once also after MULTI.
     pub(super) const fn is_never_kept(self) -> bool {
         matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Quit | Self::Reset)
@@ -116,7 +116,7 @@ static OF_RENEW: [Argument; 1] = [argument("reservation", "string")];
 
 #[derive(Debug)]
 pub(super) struct Command {
-    pub(super) verb: Verb,
+    pub(super) verb: CommandVerb,
     /// The name in lower case; clients may write it in any.
     pub(super) name: &'static str,
     /// The number of words, including the name; a negative one is a minimum.
@@ -129,7 +129,7 @@ pub(super) struct Command {
     pub(super) summary: &'static str,
 }
 
-const fn command(verb: Verb, name: &'static str, arity: i64) -> Command {
+const fn command(verb: CommandVerb, name: &'static str, arity: i64) -> Command {
     Command { verb, name, arity, first_key: 0, is_open: false, group: "connection", summary: "" }
 }
 
@@ -149,13 +149,13 @@ impl Command {
     /// Its arguments; only for commands that clients do not know already.
     pub(super) const fn arguments(&self) -> &'static [Argument] {
         match self.verb {
-            Verb::Throttle => &OF_THROTTLE,
-            Verb::Check | Verb::Peek => &OF_CHECK,
-            Verb::Reserve => &OF_RESERVE,
-            Verb::Settle => &OF_SETTLE,
-            Verb::Renew => &OF_RENEW,
-            Verb::Refund => &OF_REFUND,
-            Verb::ResetLimiters => &OF_RESET,
+            CommandVerb::Throttle => &OF_THROTTLE,
+            CommandVerb::Check | CommandVerb::Peek => &OF_CHECK,
+            CommandVerb::Reserve => &OF_RESERVE,
+            CommandVerb::Settle => &OF_SETTLE,
+            CommandVerb::Renew => &OF_RENEW,
+            CommandVerb::Refund => &OF_REFUND,
+            CommandVerb::ResetLimiters => &OF_RESET,
             _ => &[],
         }
     }
@@ -170,46 +170,46 @@ impl Command {
 /// The most frequent commands come first.
 pub(super) static COMMANDS: [Command; 21] = [
     // A wrong number of words gets the error of redis-cell.
-    command(Verb::Throttle, "cl.throttle", -1).keyed().of(
+    command(CommandVerb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
         "Decides by a limit that the call carries: count per period seconds, and max_burst beyond the first",
     ),
-    command(Verb::Check, "tg.check", -2)
+    command(CommandVerb::Check, "tg.check", -2)
         .of("limit", "Decides a request by the rules of a domain, and takes its cost if all admit it"),
-    command(Verb::Peek, "tg.peek", -2)
+    command(CommandVerb::Peek, "tg.peek", -2)
         .of("limit", "Tells what TG.CHECK would answer, and takes nothing"),
-    command(Verb::Reserve, "tg.reserve", -2)
+    command(CommandVerb::Reserve, "tg.reserve", -2)
         .of("limit", "Decides as TG.CHECK, and keeps what it took for TG.SETTLE"),
-    command(Verb::Settle, "tg.settle", 3)
+    command(CommandVerb::Settle, "tg.settle", 3)
         .of("limit", "Gives back what a reservation did not need, or takes what it lacked"),
-    command(Verb::Renew, "tg.renew", 2)
+    command(CommandVerb::Renew, "tg.renew", 2)
         .of("limit", "Makes the permits of a reservation last their lives from now"),
-    command(Verb::Refund, "tg.refund", -2).of("limit", "Gives the cost of a request back"),
-    command(Verb::ResetLimiters, "tg.reset", -2)
+    command(CommandVerb::Refund, "tg.refund", -2).of("limit", "Gives the cost of a request back"),
+    command(CommandVerb::ResetLimiters, "tg.reset", -2)
         .of("limit", "Makes every limiter of a request idle"),
-    command(Verb::Ping, "ping", -1).of("connection", "Answers PONG, or the message"),
-    command(Verb::Echo, "echo", 2).of("connection", "Answers the message"),
-    command(Verb::Hello, "hello", -1)
+    command(CommandVerb::Ping, "ping", -1).of("connection", "Answers PONG, or the message"),
+    command(CommandVerb::Echo, "echo", 2).of("connection", "Answers the message"),
+    command(CommandVerb::Hello, "hello", -1)
         .of("connection", "Selects RESP2 or RESP3, and describes the server")
         .open(),
-    command(Verb::Auth, "auth", -2)
+    command(CommandVerb::Auth, "auth", -2)
         .of("connection", "Authenticates the connection")
         .open(),
-    command(Verb::Client, "client", -2)
+    command(CommandVerb::Client, "client", -2)
         .of("connection", "Describes or names this connection"),
-    command(Verb::Select, "select", 2).of("connection", "There is one database, 0"),
-    command(Verb::Reset, "reset", 1)
+    command(CommandVerb::Select, "select", 2).of("connection", "There is one database, 0"),
+    command(CommandVerb::Reset, "reset", 1)
         .of("connection", "Returns the connection to its initial state")
         .open(),
-    command(Verb::Quit, "quit", -1).of("connection", "Ends the connection").open(),
-    command(Verb::Command, "command", -1)
+    command(CommandVerb::Quit, "quit", -1).of("connection", "Ends the connection").open(),
+    command(CommandVerb::Command, "command", -1)
         .of("server", "Describes these commands"),
-    command(Verb::Info, "info", -1).of("server", "Tells of the server"),
-    command(Verb::Multi, "multi", 1)
+    command(CommandVerb::Info, "info", -1).of("server", "Tells of the server"),
+    command(CommandVerb::Multi, "multi", 1)
         .of("transactions", "Keeps the commands that follow until EXEC"),
-    command(Verb::Exec, "exec", 1)
+    command(CommandVerb::Exec, "exec", 1)
         .of("transactions", "Runs the commands that were kept, one after another"),
-    command(Verb::Discard, "discard", 1).of("transactions", "Forgets the commands that were kept"),
+    command(CommandVerb::Discard, "discard", 1).of("transactions", "Forgets the commands that were kept"),
 ];
 
 /// The command of a name, in upper or lower case.

@@ -6,11 +6,11 @@
 use tidegate::{Decision, Micros, Under};
 
 use super::args::Args;
-use super::call::Call;
-use super::plans::Throttle;
-use super::reply::Reply;
-use super::session::{Outcome, Session};
+use super::call_limits::Throttle;
+use super::reply::RespReply;
+use super::session::{CommandOutcome, Session};
 use super::state::ListenerState;
+use super::throttle_call::ThrottleCall;
 use crate::counts;
 
 /// The namespace of the keys of all calls in a store.
@@ -18,21 +18,25 @@ const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
 
 /// Answers immediately, unless the store has to decide.
-pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+pub(super) fn answer(
+    session: &mut Session,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) -> CommandOutcome {
     let decided = match &session.state.throttle {
-        Throttle::InStore => return Outcome::Later,
-        Throttle::Here(limiter) => Call::read(args).and_then(|call| {
+        Throttle::InStore => return CommandOutcome::Later,
+        Throttle::Here(limiter) => ThrottleCall::read(args).and_then(|call| {
             let rule = session.plans.rule(call.limit)?;
             Ok(limiter.check(Under(rule, call.key), call.cost))
         }),
     };
     session.decided += u64::from(decided.is_ok());
     write_decision(&session.state, decided, reply);
-    Outcome::Answered
+    CommandOutcome::Answered
 }
 
 /// Answers once the store has decided.
-pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let read = state.counts().now();
     let decided = in_store(state, args).await;
     state.counts().took(read, u64::from(decided.is_ok()));
@@ -41,7 +45,7 @@ pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut Re
 
 async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, String> {
     let Some(gate) = state.limiters.shared() else { return Err("there is no store".to_owned()) };
-    let call = Call::read(args)?;
+    let call = ThrottleCall::read(args)?;
     let rule = call.limit.rule()?;
     let decided = gate.store().check_under(NAMESPACE, call.key, &rule, call.cost).await;
     decided.map_err(|error| error.to_string())
@@ -49,7 +53,11 @@ async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, St
 
 /// Five integers: 1 if the call is limited and else 0, the limit, the remaining units, the seconds until the same
 /// quantity fits (-1 if it fits now, or never will), and the seconds until the limiter is idle. Seconds are rounded up.
-fn write_decision(state: &ListenerState, decided: Result<Decision, String>, reply: &mut Reply<'_>) {
+fn write_decision(
+    state: &ListenerState,
+    decided: Result<Decision, String>,
+    reply: &mut RespReply<'_>,
+) {
     let decision = match decided {
         Ok(decision) => decision,
         Err(message) => {

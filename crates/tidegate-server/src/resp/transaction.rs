@@ -5,7 +5,7 @@
 //! one step, as without MULTI, and decisions of other clients may come between two of them.
 
 use super::args::Args;
-use super::reply::Reply;
+use super::reply::RespReply;
 
 /// Most bytes of the commands that are kept.
 const KEPT_BYTES: usize = 64 << 10;
@@ -28,7 +28,7 @@ impl Transaction {
     }
 
     /// Keeps a command for EXEC.
-    pub(super) fn keep(&mut self, args: &Args<'_>, reply: &mut Reply<'_>) {
+    pub(super) fn keep(&mut self, args: &Args<'_>, reply: &mut RespReply<'_>) {
         if !self.is_aborted {
             self.commands += 1;
             self.kept.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
@@ -48,7 +48,7 @@ impl Transaction {
     }
 
     /// Answers EXEC; returns the commands to run.
-    pub(super) fn exec(self, reply: &mut Reply<'_>) -> Vec<u8> {
+    pub(super) fn exec(self, reply: &mut RespReply<'_>) -> Vec<u8> {
         let Self { kept, commands, is_aborted } = self;
         match is_aborted {
             true => reply.error("EXECABORT Transaction discarded because of previous errors."),

@@ -4,14 +4,14 @@ use tidegate::json::DecisionLine;
 
 use super::args::Args;
 use super::line::write_line;
-use super::question::{Entries, Mistake, Question};
-use super::reply::Reply;
+use super::question::{QuestionMistake, RespEntries, RespQuestion};
+use super::reply::RespReply;
 use super::state::ListenerState;
 use crate::flags;
 
 /// Gives the cost back; the reply is as over HTTP.
-pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let mut entries = Entries::default();
+pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+    let mut entries = RespEntries::default();
     let question = match read(args, &mut entries, "a refund") {
         Ok(question) => question,
         Err(mistake) => return mistake.write_of("tg.refund", reply),
@@ -24,8 +24,8 @@ pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut R
 }
 
 /// Resets the limiters; the reply is their number.
-pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let mut entries = Entries::default();
+pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+    let mut entries = RespEntries::default();
     let question = match read(args, &mut entries, "a reset") {
         Ok(question) if question.names_a_cost() => {
             return reply.error(
@@ -46,18 +46,18 @@ pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Re
 /// Reads a question without an id, because a repeated question is executed again.
 fn read<'a, 'e>(
     args: &Args<'a>,
-    entries: &'e mut Entries<'a>,
+    entries: &'e mut RespEntries<'a>,
     what: &str,
-) -> Result<Question<'a, 'e>, Mistake> {
-    let question = Question::read(args, entries)?;
+) -> Result<RespQuestion<'a, 'e>, QuestionMistake> {
+    let question = RespQuestion::read(args, entries)?;
     if question.names_an_id() {
-        return Err(Mistake::Invalid(format!(
+        return Err(QuestionMistake::Invalid(format!(
             "ID means nothing to {what}, which is done each time it is asked: remove it"
         )));
     }
     Ok(question)
 }
 
-fn unknown(error: &tidegate::StoreError, reply: &mut Reply<'_>) {
+fn unknown(error: &tidegate::StoreError, reply: &mut RespReply<'_>) {
     reply.error(&format!("ERR {error}; it is unknown whether anything was changed"));
 }

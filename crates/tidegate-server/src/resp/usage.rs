@@ -1,15 +1,15 @@
 //! The usage of commands, and errors about it, in the wording of Redis.
 
 use super::args::Args;
-use super::reply::Reply;
+use super::reply::RespReply;
 
 /// The error of a command with too many or too few words.
-pub(super) fn wrong_number(command: &str, reply: &mut Reply<'_>) {
+pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
     reply.error(&format!("ERR wrong number of arguments for '{command}' command"));
 }
 
 /// The error of an unknown command, with the first words after it.
-pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn unknown(args: &Args<'_>, reply: &mut RespReply<'_>) {
     /// The most bytes that are shown of a name, and of the words after it.
     const MOST_SHOWN: usize = 128;
     let shown = |word: &[u8], most: usize| {
@@ -27,13 +27,13 @@ pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
 }
 
 /// The error of an unknown subcommand.
-pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut Reply<'_>) {
+pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut RespReply<'_>) {
     let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
     reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
 }
 
 /// The reply to HELP: the words that a command takes, and their uses.
-pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut Reply<'_>) {
+pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut RespReply<'_>) {
     reply.array(lines.len() + 2);
     reply.simple(command);
     lines.iter().for_each(|line| reply.simple(line));

@@ -14,7 +14,7 @@ fn a_response_is_read_by_envoy_to_its_last_field() {
     let yes = Value { kind: Some(Kind::BoolValue(true)) };
     let status = DescriptorStatus {
         code: Code::OverLimit.into(),
-        current_limit: Some(RateLimit {
+        current_limit: Some(RateLimitMessage {
             requests_per_unit: 5,
             unit: Unit::Week.into(),
             name: "per-user".to_owned(),

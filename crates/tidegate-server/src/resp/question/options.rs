@@ -6,24 +6,27 @@ use std::time::Duration;
 use tidegate::{MAX_COST, Request};
 
 use super::super::args::{Args, integer};
-use super::{Mistake, text};
+use super::{QuestionMistake, text};
 use crate::limiters::LONGEST_LIFE;
 
 /// The options of a question.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options<'a> {
+pub(super) struct QuestionOptions<'a> {
     /// Units; 1 by default.
     pub(super) cost: u64,
     pub(super) names_a_cost: bool,
-    pub(super) id: Option<Id<'a>>,
+    pub(super) id: Option<RespRequestId<'a>>,
     /// The life of a reservation, if the caller says so.
     pub(super) life: Option<Duration>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> QuestionOptions<'a> {
     /// Reads the options, and returns them with the words after them. Each is read once: a second
     /// one is the name of an entry. `LIFE ms` is an option only if `has_life`.
-    pub(super) fn read(mut rest: Args<'a>, has_life: bool) -> Result<(Self, Args<'a>), Mistake> {
+    pub(super) fn read(
+        mut rest: Args<'a>,
+        has_life: bool,
+    ) -> Result<(Self, Args<'a>), QuestionMistake> {
         let (mut cost, mut id, mut life) = (None, None, None);
         loop {
             match rest.word(0) {
@@ -32,7 +35,7 @@ impl<'a> Options<'a> {
                 }
                 // The option is only valid in capitals: many entries are called `id`, and such an
                 // entry read as an option would match no rule.
-                b"ID" if id.is_none() => id = Some(Id::read(&rest)?),
+                b"ID" if id.is_none() => id = Some(RespRequestId::read(&rest)?),
                 b"LIFE" if has_life && life.is_none() => life = Some(lifetime(rest.word(1))?),
                 _ => {
                     let names_a_cost = cost.is_some();
@@ -47,14 +50,14 @@ impl<'a> Options<'a> {
 
 /// A text that is valid as the id of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Id<'a>(&'a str);
+pub(super) struct RespRequestId<'a>(&'a str);
 
-impl<'a> Id<'a> {
+impl<'a> RespRequestId<'a> {
     /// Reads the word after `ID`.
-    fn read(args: &Args<'a>) -> Result<Self, Mistake> {
+    fn read(args: &Args<'a>) -> Result<Self, QuestionMistake> {
         let id = text(args, 1)?;
         let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
-        read.map(|_| Self(id)).map_err(|mistake| Mistake::Invalid(mistake.to_string()))
+        read.map(|_| Self(id)).map_err(|mistake| QuestionMistake::Invalid(mistake.to_string()))
     }
 
     /// The request with this id.
@@ -67,22 +70,22 @@ impl<'a> Id<'a> {
     }
 }
 
-fn units(word: &[u8]) -> Result<u64, Mistake> {
+fn units(word: &[u8]) -> Result<u64, QuestionMistake> {
     let units = integer(word).and_then(|units| u64::try_from(units).ok());
     units.filter(|units| *units <= MAX_COST).ok_or_else(|| {
-        Mistake::Invalid(format!(
+        QuestionMistake::Invalid(format!(
             "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))
     })
 }
 
-fn lifetime(word: &[u8]) -> Result<Duration, Mistake> {
+fn lifetime(word: &[u8]) -> Result<Duration, QuestionMistake> {
     let most = LONGEST_LIFE.as_millis();
     let ms = integer(word).and_then(|ms| u64::try_from(ms).ok());
     let ms = ms.filter(|ms| *ms >= 1 && u128::from(*ms) <= most);
     ms.map(Duration::from_millis).ok_or_else(|| {
-        Mistake::Invalid(format!(
+        QuestionMistake::Invalid(format!(
             "LIFE is {:?}: expected a whole number of milliseconds from 1 to {most}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))
@@ -92,16 +95,17 @@ fn lifetime(word: &[u8]) -> Result<Duration, Mistake> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::args::Span;
+    use crate::resp::args::WordRange;
 
     /// The cost, the id, and the number of words after them.
     fn read(line: &str) -> Option<(u64, Option<String>, usize)> {
         let start = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
         let spans: Vec<_> = line
             .split_whitespace()
-            .map(|word| Span::of(start(word)..start(word) + word.len()))
+            .map(|word| WordRange::of(start(word)..start(word) + word.len()))
             .collect();
-        let (options, rest) = Options::read(Args::new(line.as_bytes(), &spans), false).ok()?;
+        let (options, rest) =
+            QuestionOptions::read(Args::new(line.as_bytes(), &spans), false).ok()?;
         Some((options.cost, options.id.map(|id| id.0.to_owned()), rest.len()))
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::args::{Args, OwnedArgs};
-use super::reply::{Proto, Reply};
+use super::reply::{Proto, RespReply};
 use super::session::Session;
 use super::state::ListenerState;
-use super::table::{self, Verb};
+use super::table::{self, CommandVerb};
 use super::{check, reserve, throttle, undo};
 use crate::limiters;
 
@@ -18,23 +18,23 @@ const USUAL: usize = 384;
 
 /// A pending reply.
 #[derive(Debug)]
-pub(super) enum Later {
+pub(super) enum PendingReply {
     /// The reply of a command that waits for a limiter or for the store.
     Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs },
     /// The known reply of a later command, which must wait its turn.
     Known(Vec<u8>),
 }
 
-impl Later {
+impl PendingReply {
     pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
         let (state, proto) = (Arc::clone(&session.state), session.proto);
-        let has_bytes = verb(&args) == Some(Verb::Throttle);
+        let has_bytes = verb(&args) == Some(CommandVerb::Throttle);
         let args = if has_bytes { args.into() } else { args.to_texts() };
         Self::Asked { state, proto, args }
     }
 
     /// The verb of a command that waits.
-    pub(super) fn verb(&self) -> Option<Verb> {
+    pub(super) fn verb(&self) -> Option<CommandVerb> {
         match self {
             Self::Asked { args, .. } => verb(&args.as_args()),
             Self::Known(_) => None,
@@ -51,33 +51,35 @@ impl Later {
             AssertUnwindSafe(decided(&state, proto, &args.as_args())).catch_unwind().await;
         replied.unwrap_or_else(|_| {
             let mut out = Vec::new();
-            internal(&mut Reply::new(&mut out, proto));
+            internal(&mut RespReply::new(&mut out, proto));
             out
         })
     }
 }
 
-fn verb(args: &Args<'_>) -> Option<Verb> {
+fn verb(args: &Args<'_>) -> Option<CommandVerb> {
     table::find(args.word(0)).map(|command| command.verb)
 }
 
 async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(USUAL);
-    let mut reply = Reply::new(&mut out, proto);
+    let mut reply = RespReply::new(&mut out, proto);
     match verb(args) {
-        Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
-        Some(Verb::Reserve) => reserve::reserve(state, args, &mut reply).await,
-        Some(Verb::Settle) => reserve::settle(state, args, &mut reply).await,
-        Some(Verb::Renew) => reserve::renew(state, args, &mut reply).await,
-        Some(Verb::Refund) => undo::refund(state, args, &mut reply).await,
-        Some(Verb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
-        Some(Verb::Peek) => check::later(state, limiters::Verb::Peek, args, &mut reply).await,
+        Some(CommandVerb::Throttle) => throttle::later(state, args, &mut reply).await,
+        Some(CommandVerb::Reserve) => reserve::reserve(state, args, &mut reply).await,
+        Some(CommandVerb::Settle) => reserve::settle(state, args, &mut reply).await,
+        Some(CommandVerb::Renew) => reserve::renew(state, args, &mut reply).await,
+        Some(CommandVerb::Refund) => undo::refund(state, args, &mut reply).await,
+        Some(CommandVerb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
+        Some(CommandVerb::Peek) => {
+            check::later(state, limiters::Verb::Peek, args, &mut reply).await
+        }
         _ => check::later(state, limiters::Verb::Check, args, &mut reply).await,
     }
     out
 }
 
 /// The reply to a request that panicked; the log has the details.
-pub(super) fn internal(reply: &mut Reply<'_>) {
+pub(super) fn internal(reply: &mut RespReply<'_>) {
     reply.error("ERR internal error: this request failed, and the log of the server says where");
 }

@@ -12,13 +12,13 @@ pub(super) struct CallLimit {
     period: i64,
 }
 
-pub(super) struct Call<'a> {
+pub(super) struct ThrottleCall<'a> {
     pub(super) key: &'a [u8],
     pub(super) limit: CallLimit,
     pub(super) cost: u64,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ThrottleCall<'a> {
     /// Reports errors in the wording of redis-cell, and in its order.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, String> {
         if args.len() != 5 && args.len() != 6 {

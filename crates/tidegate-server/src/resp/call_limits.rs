@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, RuleErrors, Spec};
 
-use super::call::CallLimit;
+use super::throttle_call::CallLimit;
 use crate::limiters::Limiters;
 
 /// The largest number of keys, the same as a rule's default.
@@ -37,9 +37,9 @@ impl Throttle {
 
 /// The last limit of a connection: most connections use only one.
 #[derive(Debug, Default)]
-pub(super) struct Plans(Option<(CallLimit, Rule)>);
+pub(super) struct LastLimit(Option<(CallLimit, Rule)>);
 
-impl Plans {
+impl LastLimit {
     /// The rule of this limit, built only if the limit differs from the previous limit.
     pub(super) fn rule(&mut self, limit: CallLimit) -> Result<&Rule, String> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
