@@ -19,7 +19,7 @@ mod server {
     pub(crate) mod listener {
         mod secret;
 
-        pub(crate) use secret::{Secret, bearer};
+        pub(crate) use secret::{ListenerSecret, bearer};
     }
 }
 

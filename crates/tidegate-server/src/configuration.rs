@@ -18,9 +18,9 @@ use tidegate_lab::diff::{Change, PolicyDiff};
 
 use crate::counts::Reloads;
 use crate::limiters::Limiters;
-use crate::logging::{AUDIT, Level, LevelSwitch};
+use crate::logging::{AUDIT, LevelSwitch, LogLevel};
 use crate::policy::Wrong;
-pub(crate) use put::{Proposal, Proposed, Refused};
+pub(crate) use put::{Proposal, Proposed, PutRefused};
 pub(crate) use watch::watch;
 
 /// The one field of `[server]` that a running server follows.
@@ -40,7 +40,7 @@ pub(crate) struct Candidate {
     /// The fields of `[server]`.
     pub(crate) server: SectionValues,
     /// The level of the log, by flag, variable or field.
-    pub(crate) level: Level,
+    pub(crate) level: LogLevel,
 }
 
 /// Reads a text, given after the name of its file.
@@ -167,7 +167,7 @@ impl Configuration {
 
     /// Follows a text whose rules are in force by now. Its tag is set last, so that a caller who reads the tag and then
     /// the rules never has a tag newer than the rules.
-    fn follow(&self, level: Level, server: &SectionValues, text: String) {
+    fn follow(&self, level: LogLevel, server: &SectionValues, text: String) {
         self.level.set(level);
         let before = self.loaded();
         let fields = before.server.iter().filter(|(name, _)| needs_restart(name));

@@ -12,7 +12,7 @@ use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClo
 
 /// The outcome of a request for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum RequestOutcome {
     Allowed,
     /// Allowed, because no limit holds for it: it matches no rule, or only rules in shadow mode or without a limit for its
     /// keys.
@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
     Error,
 }
 
-impl Outcome {
+impl RequestOutcome {
     pub(crate) const ALL: [(Self, &str); 6] = [
         (Self::Allowed, "allowed"),
         (Self::Unlimited, "unlimited"),
@@ -72,7 +72,7 @@ impl Outcome {
 pub(crate) struct ListenerCounts {
     /// The name of the listener.
     pub(crate) listener: &'static str,
-    requests: Striped<{ Outcome::ALL.len() }>,
+    requests: Striped<{ RequestOutcome::ALL.len() }>,
     durations: Histogram,
     accepted: AtomicU64,
     ended: AtomicU64,
@@ -83,11 +83,11 @@ impl ListenerCounts {
     /// Counts an answer of the gate.
     #[inline]
     pub(crate) fn answered(&self, answer: &Answer<'_>) {
-        self.count(Outcome::of(answer));
+        self.count(RequestOutcome::of(answer));
     }
 
     #[inline]
-    pub(crate) fn count(&self, outcome: Outcome) {
+    pub(crate) fn count(&self, outcome: RequestOutcome) {
         self.requests.add(outcome as usize, 1);
     }
 
@@ -107,15 +107,15 @@ impl ListenerCounts {
     }
 
     /// Counts a connection, which is open until the guard is dropped.
-    pub(crate) fn accept(self: &Arc<Self>) -> Open {
+    pub(crate) fn accept(self: &Arc<Self>) -> OpenConnection {
         self.accepted.fetch_add(1, Relaxed);
-        Open(Arc::clone(self))
+        OpenConnection(Arc::clone(self))
     }
 
     /// The number of requests by outcome.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let requests = self.requests.read();
-        Outcome::ALL.iter().zip(requests).map(|((_, name), count)| (*name, count))
+        RequestOutcome::ALL.iter().zip(requests).map(|((_, name), count)| (*name, count))
     }
 
     pub(crate) fn durations(&self) -> Durations {
@@ -132,9 +132,9 @@ impl ListenerCounts {
 
 /// A connection that is open.
 #[derive(Debug)]
-pub(crate) struct Open(Arc<ListenerCounts>);
+pub(crate) struct OpenConnection(Arc<ListenerCounts>);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Relaxed);
     }
@@ -142,7 +142,7 @@ impl Drop for Open {
 
 /// The counts of all listeners, of reloads and of snapshots.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct ServerCounts {
     /// When counting began.
     pub(crate) started: Timestamp,
     pub(crate) http: Arc<ListenerCounts>,
@@ -153,7 +153,7 @@ pub(crate) struct Counts {
     pub(crate) snapshots: Snapshots,
 }
 
-impl Default for Counts {
+impl Default for ServerCounts {
     fn default() -> Self {
         let counts = |listener| Arc::new(ListenerCounts { listener, ..ListenerCounts::default() });
         let (http, grpc) = (counts("http"), counts("grpc"));
@@ -164,7 +164,7 @@ impl Default for Counts {
     }
 }
 
-impl Counts {
+impl ServerCounts {
     /// The counts of each listener with its name.
     pub(crate) fn all(&self) -> [(&'static str, &ListenerCounts); 4] {
         let all = [&self.http, &self.grpc, &self.resp, &self.admin];

@@ -27,21 +27,23 @@ use tidegate::{
     SnapshotWritten, StoreError, StoreSettings,
 };
 
-use crate::counts::Counts;
+use crate::counts::ServerCounts;
 use crate::failure::Failure;
 use crate::listener::source;
 use crate::stop::Stop;
-use events::Events;
-pub(crate) use events::Standing;
+use events::StoreEvents;
+pub(crate) use events::StoreStanding;
 pub(crate) use life::{LONGEST_LIFE, USUAL_LIFE};
-use reports::Reports;
-pub(crate) use reports::{Report, Subject, Unreported};
+use reports::CallerReports;
+pub(crate) use reports::{CallerReport, Subject, Unreported};
 use reservations::Reservations;
-pub(crate) use reservations::{Done, Listed, Settled, Unreserved, Unsettled};
-pub(crate) use reserve::Reserved;
+pub(crate) use reservations::{
+    ListedReservation, SettleResult, SettledReservation, Unreserved, Unsettled,
+};
+pub(crate) use reserve::ReserveAnswer;
 use settlement_losses::SettlementLosses;
 pub(crate) use tail::Filter;
-pub(crate) use top_keys::{By, ONE_IN, Top};
+pub(crate) use top_keys::{ONE_IN, Top, TopKeysBy};
 pub(crate) use unmatched::names;
 use watching::Watching;
 
@@ -59,12 +61,12 @@ pub(crate) struct Limiters {
     /// What watches their decisions.
     watching: Arc<Watching>,
     /// The counts of the listeners that ask them.
-    counts: Counts,
+    counts: ServerCounts,
     reservations: Reservations,
     /// Units that settlements lost.
     lost: SettlementLosses,
     /// The reports of callers.
-    reports: Reports,
+    reports: CallerReports,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,7 @@ impl Verb {
 #[derive(Debug)]
 enum Store {
     Memory(Box<Gate>),
-    Shared(Box<SharedGate>, Arc<Events>),
+    Shared(Box<SharedGate>, Arc<StoreEvents>),
 }
 
 impl Limiters {
@@ -103,7 +105,7 @@ impl Limiters {
         };
         let lets_wait = lets_wait(&policy);
         let watching = Watching::new();
-        let events = Arc::new(Events::of(&store.url));
+        let events = Arc::new(StoreEvents::of(&store.url));
         let gate = shared(watching.watch(policy), store, &events)?;
         Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, watching))
     }
@@ -114,10 +116,10 @@ impl Limiters {
             lets_wait: lets_wait.into(),
             stop: None,
             watching,
-            counts: Counts::default(),
+            counts: ServerCounts::default(),
             reservations: Reservations::usual(),
             lost: SettlementLosses::default(),
-            reports: Reports::default(),
+            reports: CallerReports::default(),
         }
     }
 
@@ -342,7 +344,11 @@ fn lets_wait(policy: &Policy) -> bool {
     policy.rules().iter().any(|rule| waits(rule.spec()))
 }
 
-fn shared(setup: Setup, store: StoreSettings, events: &Arc<Events>) -> Result<SharedGate, Failure> {
+fn shared(
+    setup: Setup,
+    store: StoreSettings,
+    events: &Arc<StoreEvents>,
+) -> Result<SharedGate, Failure> {
     let observer = Arc::clone(events);
     let gate = SharedGate::new(setup, store, move |event| observer.log(event));
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))

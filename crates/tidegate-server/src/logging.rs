@@ -17,18 +17,18 @@ use tracing_subscriber::{Registry, registry, reload};
 use crate::failure::Failure;
 pub(crate) use often::AUDIT;
 use often::Often;
-use queue::{Escape, Queue};
+use queue::{Escape, LogQueue};
 
 /// The format of a line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum LineFormat {
     /// For people.
     Text,
     /// For machines: one JSON object per line.
     Json,
 }
 
-impl Format {
+impl LineFormat {
     fn escape(self) -> Escape {
         match self {
             Self::Text => printable::line,
@@ -39,7 +39,7 @@ impl Format {
 
 /// The least severe event that is logged.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Level {
+pub(crate) enum LogLevel {
     /// Nothing.
     Off,
     /// Failures.
@@ -54,15 +54,15 @@ pub(crate) enum Level {
     Trace,
 }
 
-impl From<Level> for LevelFilter {
-    fn from(level: Level) -> Self {
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
         match level {
-            Level::Off => Self::OFF,
-            Level::Error => Self::ERROR,
-            Level::Warn => Self::WARN,
-            Level::Info => Self::INFO,
-            Level::Debug => Self::DEBUG,
-            Level::Trace => Self::TRACE,
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
         }
     }
 }
@@ -72,18 +72,18 @@ impl From<Level> for LevelFilter {
 pub(crate) struct LevelSwitch(Option<reload::Handle<Targets, Registry>>);
 
 impl LevelSwitch {
-    pub(crate) fn set(&self, level: Level) {
+    pub(crate) fn set(&self, level: LogLevel) {
         // It fails only when the process ends.
         let _ = self.0.as_ref().map(|handle| handle.reload(targets(level)));
     }
 }
 
 /// Logs dependencies from `error` upward, at `debug` from `warn`, at `trace` all of them.
-fn targets(level: Level) -> Targets {
+fn targets(level: LogLevel) -> Targets {
     let ours = LevelFilter::from(level);
     let theirs = match level {
-        Level::Trace => ours,
-        Level::Debug => LevelFilter::WARN,
+        LogLevel::Trace => ours,
+        LogLevel::Debug => LevelFilter::WARN,
         _ => ours.min(LevelFilter::ERROR),
     };
     Targets::new().with_target("tidegate", ours).with_default(theirs)
@@ -92,10 +92,10 @@ fn targets(level: Level) -> Targets {
 /// The log of this process. Dropping it waits for the last lines to be written, a second at most.
 #[derive(Debug)]
 pub(crate) struct Log {
-    queue: Queue,
+    queue: LogQueue,
     often: Often,
     level: LevelSwitch,
-    format: Format,
+    format: LineFormat,
 }
 
 impl Log {
@@ -103,9 +103,9 @@ impl Log {
     ///
     /// # Errors
     /// Returns an error if the thread of the log cannot be started.
-    pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
+    pub(crate) fn begin(format: LineFormat, level: LogLevel) -> Result<Self, Failure> {
         let (targets, switch) = reload::Layer::new(targets(level));
-        let queue = Queue::to(stderr(), format.escape(), tell_of_dropped).map_err(|error| {
+        let queue = LogQueue::to(stderr(), format.escape(), tell_of_dropped).map_err(|error| {
             Failure::new(format!("can not start the thread of the log: {error}"))
         })?;
         let often = Often::by(SystemClock::new());
@@ -116,8 +116,8 @@ impl Log {
             .with_ansi(false)
             .log_internal_errors(false);
         let lines = match format {
-            Format::Text => lines.boxed(),
-            Format::Json => lines.json().flatten_event(true).boxed(),
+            LineFormat::Text => lines.boxed(),
+            LineFormat::Json => lines.json().flatten_event(true).boxed(),
         };
         registry().with(lines.with_filter(targets.and(often.clone()))).init();
         std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
@@ -139,8 +139,8 @@ impl Log {
     /// Writes the message of a failure: as it is for people, as an event for machines.
     pub(crate) fn write_failure(&self, message: &str) {
         match self.format {
-            Format::Text => self.queue.put(format!("{message}\n").into_bytes().into()),
-            Format::Json => tracing::error!("{message}"),
+            LineFormat::Text => self.queue.put(format!("{message}\n").into_bytes().into()),
+            LineFormat::Json => tracing::error!("{message}"),
         }
     }
 }

@@ -38,7 +38,7 @@ impl OnceAMinute {
 
 /// The kinds of requests that are not understood, or find no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WarningKind {
     /// A message or a body that is none of the protocol.
     Message,
     /// A question that no server could answer.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 
 /// Warns of a request that is not decided, with the mistake and the peer.
 #[cold]
-pub(crate) fn warn_of(kind: Kind, reason: &str) {
+pub(crate) fn warn_of(kind: WarningKind, reason: &str) {
     static KINDS: [OnceAMinute; 6] = [const { OnceAMinute::new() }; 6];
     let Some(withheld) = KINDS.get(kind as usize).and_then(|one| one.passes(&SystemClock::new()))
     else {

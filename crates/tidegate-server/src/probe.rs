@@ -13,7 +13,7 @@ use crate::limiters::Limiters;
 use crate::sample_request::SampleRequest;
 
 /// The result of a check; `None` while it is under way.
-type Found = Option<bool>;
+type ProbeResult = Option<bool>;
 
 /// Checks the limiters now and then. A check serves all probes that arrive while it runs, so checks that hang do not
 /// pile up, and probes do not wait for each other.
@@ -22,7 +22,7 @@ pub(crate) struct Probe {
     /// The time for which a check is waited for.
     within: Duration,
     /// The last check, which may be under way.
-    look: Mutex<watch::Receiver<Found>>,
+    look: Mutex<watch::Receiver<ProbeResult>>,
 }
 
 impl Probe {
@@ -44,7 +44,7 @@ impl Probe {
     }
 
     /// The check that is under way, or a new check.
-    fn under_way(&self) -> watch::Receiver<Found> {
+    fn under_way(&self) -> watch::Receiver<ProbeResult> {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
         if !goes_on {
@@ -55,7 +55,7 @@ impl Probe {
 
     /// While the result is held, no check ends.
     #[cfg(test)]
-    pub(crate) fn hang(&self) -> watch::Sender<Found> {
+    pub(crate) fn hang(&self) -> watch::Sender<ProbeResult> {
         let (hangs, look) = watch::channel(None);
         *self.look.lock().unwrap() = look;
         hangs
@@ -63,7 +63,7 @@ impl Probe {
 }
 
 /// Starts a check.
-fn begin(limiters: Arc<Limiters>) -> watch::Receiver<Found> {
+fn begin(limiters: Arc<Limiters>) -> watch::Receiver<ProbeResult> {
     let (finish, found) = watch::channel(None);
     let runtime = Handle::current();
     spawn_blocking(move || finish.send_replace(Some(runtime.block_on(look(&limiters)))));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::listener::Secret;
+use crate::listener::ListenerSecret;
 use crate::logging::Log;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -12,8 +12,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct Reports<'a> {
     pub(crate) log: &'a Log,
     /// The secret of the listeners for clients.
-    pub(crate) clients: Option<Secret>,
-    pub(crate) admin: Option<Secret>,
+    pub(crate) clients: Option<ListenerSecret>,
+    pub(crate) admin: Option<ListenerSecret>,
 }
 
 impl Reports<'_> {
@@ -35,7 +35,8 @@ impl Reports<'_> {
 
     fn report(&self) {
         self.log.log_withheld();
-        let refused = |secret: &Option<Secret>| secret.as_ref().map_or(0, Secret::refused);
+        let refused =
+            |secret: &Option<ListenerSecret>| secret.as_ref().map_or(0, ListenerSecret::refused);
         let (clients, admin) = (refused(&self.clients), refused(&self.admin));
         if clients + admin > 0 {
             tracing::warn!(clients, admin, "calls were refused for want of a known token");

@@ -45,7 +45,7 @@ impl SampleRequest {
 
     /// The body of a check, on one line.
     pub(crate) fn body(&self) -> String {
-        let body = Body {
+        let body = SampleBody {
             domain: Some(self.domain.as_str()).filter(|d| *d != Request::DEFAULT_DOMAIN),
             descriptor: OrderedMap(&self.entries),
         };
@@ -54,7 +54,7 @@ impl SampleRequest {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct SampleBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<&'a str>,
     descriptor: OrderedMap<'a>,

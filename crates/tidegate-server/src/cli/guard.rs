@@ -14,7 +14,9 @@ use tidegate::read_secret_file;
 
 use super::sources;
 use crate::failure::Failure;
-use crate::listener::{Access, Bounds, CertificateVerb, Clients, Options, Secret, Tls, TlsFiles};
+use crate::listener::{
+    Bounds, CertificateVerb, Clients, ListenerSecret, OperatorAccess, Options, Tls, TlsFiles,
+};
 use crate::private_file;
 use crate::verbs::{self, PublicVerbs};
 
@@ -134,7 +136,7 @@ pub(super) struct ListenerOptions {
     /// The clients of the public listeners.
     pub(super) clients: Clients,
     /// The roles of operators at the admin listener.
-    pub(super) access: Access,
+    pub(super) access: OperatorAccess,
     /// The files of tokens, which may get other contents.
     pub(super) token_files: Vec<TokenFile>,
 }
@@ -144,9 +146,9 @@ pub(super) struct ListenerOptions {
 pub(super) struct TokenFile {
     path: PathBuf,
     kind: TokenKind,
-    secret: Secret,
+    secret: ListenerSecret,
     /// The tokens of other places.
-    others: Vec<(TokenKind, Secret)>,
+    others: Vec<(TokenKind, ListenerSecret)>,
 }
 
 /// Whose tokens a file or a variable has.
@@ -154,15 +156,18 @@ pub(super) struct TokenFile {
 struct TokenKind {
     flag: &'static str,
     variable: &'static str,
-    parse: fn(&str) -> Result<Secret, String>,
+    parse: fn(&str) -> Result<ListenerSecret, String>,
 }
 
 const CLIENTS: TokenKind =
-    TokenKind { flag: TOKEN_FILE, variable: TOKEN, parse: Secret::of_clients };
+    TokenKind { flag: TOKEN_FILE, variable: TOKEN, parse: ListenerSecret::of_clients };
 const CHANGE: TokenKind =
-    TokenKind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: Secret::parse };
-const READ: TokenKind =
-    TokenKind { flag: ADMIN_READ_TOKEN_FILE, variable: ADMIN_READ_TOKEN, parse: Secret::parse };
+    TokenKind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: ListenerSecret::parse };
+const READ: TokenKind = TokenKind {
+    flag: ADMIN_READ_TOKEN_FILE,
+    variable: ADMIN_READ_TOKEN,
+    parse: ListenerSecret::parse,
+};
 
 impl TokenFile {
     /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
@@ -196,7 +201,7 @@ impl GuardArgs {
         let tls = self.tls()?;
         let secret = CLIENTS.secret(&self.token_file)?;
         let own = CHANGE.secret(&self.admin_token_file)?;
-        let change = own.clone().or_else(|| secret.as_ref().map(Secret::counted_apart));
+        let change = own.clone().or_else(|| secret.as_ref().map(ListenerSecret::counted_apart));
         let read = READ.secret(&self.admin_read_token_file)?;
         let is_shared = self.admin_token_file.is_none() && env::var_os(ADMIN_TOKEN).is_none();
         if is_shared
@@ -228,7 +233,7 @@ impl GuardArgs {
             )));
         }
         let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
-        let access = Access {
+        let access = OperatorAccess {
             change,
             read: read.clone(),
             needs_certificate: self.tls_client_ca.is_some(),
@@ -251,7 +256,7 @@ impl GuardArgs {
     /// The files of tokens. No token may be in two of them, because it would have two roles.
     fn token_files(
         &self,
-        secrets: [(TokenKind, &Option<Secret>); 3],
+        secrets: [(TokenKind, &Option<ListenerSecret>); 3],
     ) -> Result<Vec<TokenFile>, Failure> {
         let all = secrets.into_iter().filter_map(|(kind, secret)| Some((kind, secret.clone()?)));
         let all: Vec<_> = all.collect();
@@ -300,7 +305,7 @@ impl GuardArgs {
 
 impl TokenKind {
     /// The tokens of the file or of the environment, not of both.
-    fn secret(self, file: &Option<PathBuf>) -> Result<Option<Secret>, Failure> {
+    fn secret(self, file: &Option<PathBuf>) -> Result<Option<ListenerSecret>, Failure> {
         let Self { flag, variable, .. } = self;
         let said = match env::var(variable) {
             Ok(said) => Some(said),
@@ -318,7 +323,11 @@ impl TokenKind {
     }
 
     /// Refuses a token that is in two places.
-    fn is_apart(&self, secret: &Secret, others: &[(Self, Secret)]) -> Result<(), Failure> {
+    fn is_apart(
+        &self,
+        secret: &ListenerSecret,
+        others: &[(Self, ListenerSecret)],
+    ) -> Result<(), Failure> {
         for (other, others) in others {
             if let Some((number, same)) = secret.shared_with(others) {
                 return Err(mistake(format!(
@@ -332,14 +341,14 @@ impl TokenKind {
     }
 
     /// The tokens of a file.
-    fn parsed(self, file: &Path) -> Result<Secret, Failure> {
+    fn parsed(self, file: &Path) -> Result<ListenerSecret, Failure> {
         let flag = self.flag;
         private_file::check(file, flag).map_err(mistake)?;
         self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
     }
 
     /// The tokens of a text; short ones are a warning.
-    fn tokens(self, text: &str, from: &str) -> Result<Secret, Failure> {
+    fn tokens(self, text: &str, from: &str) -> Result<ListenerSecret, Failure> {
         let secret = (self.parse)(text).map_err(|why| mistake(format!("{from}: {why}")))?;
         if let Some((tokens, advised)) = secret.short() {
             tracing::warn!(

@@ -34,7 +34,7 @@ pub(crate) struct Proposed {
 
 /// Why nothing changed.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum PutRefused {
     /// There is no `If-Match`.
     Unconditional,
     /// The configuration in force has another tag, which this is.
@@ -44,7 +44,7 @@ pub(crate) enum Refused {
     Wrong(Wrong),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PutRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unconditional => f.write_str("no If-Match"),
@@ -61,7 +61,7 @@ impl Configuration {
     ///
     /// # Errors
     /// Returns why nothing changed.
-    pub(crate) fn put(&self, proposal: Proposal) -> Result<Proposed, Refused> {
+    pub(crate) fn put(&self, proposal: Proposal) -> Result<Proposed, PutRefused> {
         let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_dry_run = proposal.is_dry_run;
         let who = format!("PUT by {}", proposal.who);
@@ -84,31 +84,31 @@ impl Configuration {
         done
     }
 
-    fn try_put(&self, proposal: Proposal, who: &str) -> Result<Proposed, Refused> {
+    fn try_put(&self, proposal: Proposal, who: &str) -> Result<Proposed, PutRefused> {
         let Proposal { text, expected, is_dry_run, .. } = proposal;
         let before = self.loaded();
         match expected {
-            None if !is_dry_run => return Err(Refused::Unconditional),
+            None if !is_dry_run => return Err(PutRefused::Unconditional),
             Some(tags) if !has(&tags, &before.etag) => {
-                return Err(Refused::Stale(before.etag.clone()));
+                return Err(PutRefused::Stale(before.etag.clone()));
             }
             _ => {}
         }
         let Some(file) = &self.file else {
             let why =
                 "the rules are built in: expected a server with --config, whose file is changed";
-            return Err(Refused::Conflict(why.to_owned()));
+            return Err(PutRefused::Conflict(why.to_owned()));
         };
-        let candidate = (self.read)(NAME, &text).map_err(Refused::Wrong)?;
+        let candidate = (self.read)(NAME, &text).map_err(PutRefused::Wrong)?;
         if let Some(store) = self.limiters.policy().store() {
             let fits = store.fits(&candidate.policy);
-            fits.map_err(|error| Refused::Wrong(Wrong::Whole(Failure::configuration(error))))?;
+            fits.map_err(|error| PutRefused::Wrong(Wrong::Whole(Failure::configuration(error))))?;
         }
         let diff = self.diff(&candidate);
         if is_dry_run {
             return Ok(Proposed { etag: before.etag.clone(), diff });
         }
-        let conflict = |why| Refused::Conflict(format!("{}: {why}", file.display()));
+        let conflict = |why| PutRefused::Conflict(format!("{}: {why}", file.display()));
         // The file comes first: it can be put back, while rules that were in force have decided already.
         let rewrite = Rewrite::prepare(file, &before.text, &text).map_err(conflict)?;
         rewrite.commit().map_err(conflict)?;
@@ -118,7 +118,7 @@ impl Configuration {
                 let file = file.display();
                 tracing::error!(why, "{file} keeps a configuration that is not in force");
             }
-            return Err(Refused::Wrong(Wrong::of_rules(errors)));
+            return Err(PutRefused::Wrong(Wrong::of_rules(errors)));
         }
         self.follow(candidate.level, &candidate.server, text);
         self.reloads().succeeded();

@@ -8,7 +8,7 @@ use tidegate::{Descriptor, Request, config};
 
 use super::{Candidate, Cause, Configuration, Origin};
 use crate::limiters::Limiters;
-use crate::logging::{Level, LevelSwitch};
+use crate::logging::{LevelSwitch, LogLevel};
 use crate::policy::Wrong;
 
 fn rules(number: usize) -> String {
@@ -25,7 +25,7 @@ fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
     let limiters = Arc::new(Limiters::of(config::parse("test", &text).unwrap()).unwrap());
     let read = |name: &str, text: &str| {
         let policy = config::parse(name, text).map_err(Wrong::Text)?;
-        Ok(Candidate { policy, server: Vec::new(), level: Level::Info })
+        Ok(Candidate { policy, server: Vec::new(), level: LogLevel::Info })
     };
     let file = Some(file.path().to_owned());
     let origin = Origin { file, text, server: Vec::new(), read: Box::new(read) };

@@ -17,7 +17,7 @@ use super::{Cause, Configuration};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// The result of a look at a path; `None` if there is nothing that can be looked at.
-type Look = Option<(u64, Option<SystemTime>, [u64; 4])>;
+type PathLook = Option<(u64, Option<SystemTime>, [u64; 4])>;
 
 /// Reads the file again whenever it has changed. Returns immediately if there is no regular file: a
 /// pipe is read only once.
@@ -45,7 +45,7 @@ pub(crate) async fn watch(configuration: Arc<Configuration>) {
     }
 }
 
-fn look(file: &Path) -> Look {
+fn look(file: &Path) -> PathLook {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.len(), metadata.modified().ok(), identity(&metadata)))
 }

@@ -16,7 +16,7 @@ use super::testing::{
     DECIDES, TestConnection, WINDOW, ada, call, connected, connected_within, endless,
     refusing_routes, routes,
 };
-use crate::listener::Budget;
+use crate::listener::ByteBudget;
 
 /// Returns whether a call was refused because there was no room for it.
 fn is_refused(head: &Response<Incoming>) -> bool {
@@ -25,14 +25,14 @@ fn is_refused(head: &Response<Incoming>) -> bool {
     status.is_some()
 }
 
-async fn connected_to(budget: &Arc<Budget>, window: u32) -> TestConnection {
+async fn connected_to(budget: &Arc<ByteBudget>, window: u32) -> TestConnection {
     let bounds = Bounds::default();
     connected_within(routes(bounds, None), bounds, Arc::clone(budget), window).await
 }
 
 #[tokio::test]
 async fn answers_that_nobody_reads_are_bounded() {
-    let budget = Arc::new(Budget::of(1 << 20, 0));
+    let budget = Arc::new(ByteBudget::of(1 << 20, 0));
     let mut called = connected_to(&budget, 0).await;
     let calls: Vec<_> =
         (0..100).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
@@ -46,7 +46,7 @@ async fn answers_that_nobody_reads_are_bounded() {
 #[tokio::test]
 async fn a_call_without_space_is_over_the_limit_as_long_as_there_is_space_for_that() {
     const ALL: usize = 800 << 10;
-    let (budget, bounds) = (Arc::new(Budget::of(8 << 20, ALL)), Bounds::default());
+    let (budget, bounds) = (Arc::new(ByteBudget::of(8 << 20, ALL)), Bounds::default());
     let called = connected_within(refusing_routes(bounds), bounds, Arc::clone(&budget), 0).await;
     let mut called = called;
     let calls: Vec<_> =
@@ -63,7 +63,7 @@ async fn messages_that_do_not_end_are_bounded_and_leave_space_to_others() {
     const PART: usize = 10_000;
     const ALL: usize = 200 << 10;
     const CALLS: usize = 60;
-    let budget = Arc::new(Budget::of(1 << 20, ALL));
+    let budget = Arc::new(ByteBudget::of(1 << 20, ALL));
     let mut hostile = connected_to(&budget, WINDOW).await;
     let begins = Bytes::from([&[0, 0, 0, 0xf0, 0][..], &[b'x'; PART]].concat());
     let calls = (0..CALLS).map(|_| hostile.send.send_request(endless(DECIDES, begins.clone())));

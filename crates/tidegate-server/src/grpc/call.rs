@@ -12,7 +12,7 @@ use super::Bounds;
 use super::reply::{self, GrpcReply};
 use super::response::PREFIX_BYTES;
 use super::undecided::DEFECT;
-use crate::listener::{BadBody, Kept, answer_begins, read_body};
+use crate::listener::{BadBody, KeptBytes, answer_begins, read_body};
 
 /// Most bytes of a message, as usual for gRPC: more than a proxy makes of the header fields that it takes.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -22,7 +22,7 @@ const MESSAGE_BYTES: usize = 4 << 20;
 pub(super) async fn unary(
     request: Request<Incoming>,
     bounds: Bounds,
-    mut kept: Kept,
+    mut kept: KeptBytes,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
     refusal: impl FnOnce(Status) -> Result<Bytes, Status>,
 ) -> Response<GrpcReply> {
@@ -47,7 +47,7 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The bytes of the call's message.
-async fn message(body: Incoming, bounds: Bounds, kept: &mut Kept) -> Result<Bytes, Status> {
+async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result<Bytes, Status> {
     let late = |_| {
         let within = bounds.body;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
@@ -56,7 +56,7 @@ async fn message(body: Incoming, bounds: Bounds, kept: &mut Kept) -> Result<Byte
     unwrapped(read.await.map_err(late)??)
 }
 
-async fn whole(body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
+async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Status> {
     let bytes = most + PREFIX_BYTES;
     read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
         BadBody::Broken(error) => Status::cancelled(format!("broke off: {error}")),

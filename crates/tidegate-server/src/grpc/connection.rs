@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, routes, routes_to, served};
     use crate::limiters::Limiters;
-    use crate::listener::Secret;
+    use crate::listener::ListenerSecret;
     use http_body_util::BodyExt;
     use hyper::body::Bytes;
     use std::time::Duration;
@@ -102,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
         let bounds = Bounds { idle: Duration::from_millis(100), ..Bounds::default() };
-        let secret = Secret::parse("sesame").ok();
+        let secret = ListenerSecret::parse("sesame").ok();
         let mut called = connected(routes(bounds, secret), bounds, 0).await;
         let response = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
         assert_eq!(response.headers()["grpc-status"], "16", "unauthenticated");

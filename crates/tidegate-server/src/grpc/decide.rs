@@ -15,9 +15,9 @@ use super::question::{self, GrpcQuestion};
 use super::response::{Code, RateLimitResponse};
 use super::undecided;
 use super::{Choices, Unavailable, status};
-use crate::counts::Outcome;
+use crate::counts::RequestOutcome;
 use crate::limiters::{self, Limiters};
-use crate::once_a_minute::{Kind as Cause, warn_of};
+use crate::once_a_minute::{WarningKind, warn_of};
 use crate::otlp::Span;
 use crate::verbs::{PublicVerb, PublicVerbs};
 
@@ -57,7 +57,7 @@ impl GrpcDecider {
         let answered = self.decide(message, granted, span, &mut counted).await;
         match (counted, &answered) {
             (true, _) => counts.took(read, 1),
-            (false, Err(_)) => counts.count(Outcome::Error),
+            (false, Err(_)) => counts.count(RequestOutcome::Error),
             // A refund is no decision.
             (false, Ok(_)) => {}
         }
@@ -74,9 +74,9 @@ impl GrpcDecider {
     ) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let read = RateLimitRequest::read(message).map_err(broken);
-        let message = read.inspect_err(|status| warn_of(Cause::Message, status.message()))?;
+        let message = read.inspect_err(|status| warn_of(WarningKind::Message, status.message()))?;
         let entries = question::entries(&message)
-            .inspect_err(|status| warn_of(Cause::Question, status.message()))?;
+            .inspect_err(|status| warn_of(WarningKind::Question, status.message()))?;
         let question = GrpcQuestion::of(&message, &entries);
         if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
             return Err(self.no_refunds());
@@ -85,7 +85,7 @@ impl GrpcDecider {
         let mut own = OwnLimits::default();
         if message.descriptors.iter().any(|descriptor| descriptor.limit.is_some()) {
             own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())
-                .inspect_err(|status| warn_of(Cause::Limit, status.message()))?;
+                .inspect_err(|status| warn_of(WarningKind::Limit, status.message()))?;
         }
         let question = question.under(&own);
         let (answer, refunded) = self.refund_then_check(message.domain(), &question).await?;

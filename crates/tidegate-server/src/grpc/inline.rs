@@ -14,7 +14,7 @@ use hyper::rt::Executor;
 use tokio::io::AsyncWrite;
 
 use super::gathered::Gathered;
-use crate::listener::{Watched, source};
+use crate::listener::{WatchedStream, source};
 
 thread_local! {
     /// The number of the connection that is polled, and of the connection that polls a call in place; 0 for none.
@@ -29,7 +29,7 @@ pub(super) struct Inline(pub(super) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
-        let mut future = Watched::new(future, self.0);
+        let mut future = WatchedStream::new(future, self.0);
         let called = PolledInPlace::begin();
         // A task polls the future again immediately, and registers its own waker then.
         let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));

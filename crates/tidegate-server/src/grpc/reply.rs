@@ -9,7 +9,7 @@ use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
-use crate::listener::{Kept, TOO_MUCH, UnderWay};
+use crate::listener::{KeptBytes, RequestUnderWay, TOO_MUCH};
 
 /// Bytes of any call in addition to its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
@@ -24,12 +24,12 @@ pub(super) enum GrpcReply {
     Done,
     /// A body of tonic's own services, with the claim for its pieces, and its guard of a request
     /// under way.
-    Tonic(tonic::body::Body, Option<(Kept, Option<UnderWay>)>),
+    Tonic(tonic::body::Body, Option<(KeptBytes, Option<RequestUnderWay>)>),
 }
 
 impl GrpcReply {
     /// Counts a long answer as under way until its end. Any other answer is complete and only has to be read.
-    pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
+    pub(super) fn under_way(self, under_way: Option<RequestUnderWay>) -> Self {
         match self {
             Self::Tonic(body, Some((kept, _))) => Self::Tonic(body, Some((kept, under_way))),
             other => other,
@@ -38,14 +38,14 @@ impl GrpcReply {
 }
 
 /// A message followed by the status OK, counted until it was sent.
-pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<GrpcReply> {
+pub(super) fn message(bytes: Bytes, mut kept: KeptBytes) -> Response<GrpcReply> {
     if !kept.resize(OF_A_CALL + bytes.len()) {
         return too_much();
     }
     sent(bytes, kept)
 }
 
-fn sent(bytes: Bytes, kept: Kept) -> Response<GrpcReply> {
+fn sent(bytes: Bytes, kept: KeptBytes) -> Response<GrpcReply> {
     let mut response = Response::new(GrpcReply::Message(kept.all_sent(bytes)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     response
@@ -54,7 +54,10 @@ fn sent(bytes: Bytes, kept: Kept) -> Response<GrpcReply> {
 /// The refusal of a call that cannot be decided, or its status. The claim for the call is `None` if there was no room
 /// even for that.
 #[cold]
-pub(super) fn undecided(answer: Result<Bytes, Status>, kept: Option<Kept>) -> Response<GrpcReply> {
+pub(super) fn undecided(
+    answer: Result<Bytes, Status>,
+    kept: Option<KeptBytes>,
+) -> Response<GrpcReply> {
     let bytes = match answer {
         Ok(bytes) => bytes,
         Err(status) => return failed(status),
@@ -134,7 +137,7 @@ impl Body for GrpcReply {
 /// A frame whose data are counted until they were sent.
 fn counted(
     frame: Frame<Bytes>,
-    held: &mut Option<(Kept, Option<UnderWay>)>,
+    held: &mut Option<(KeptBytes, Option<RequestUnderWay>)>,
 ) -> Result<Frame<Bytes>, Status> {
     let (data, kept) = match (frame.into_data(), held) {
         (Ok(data), Some((kept, _))) => (data, kept),

@@ -12,7 +12,7 @@ use super::reply::{self, GrpcReply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::{Limiters, Verb};
-use crate::listener::{Clients, Kept, Peer, bearer};
+use crate::listener::{Clients, KeptBytes, Peer, bearer};
 use crate::otlp::Span;
 use crate::verbs::PublicVerbs;
 
@@ -48,7 +48,7 @@ impl Routes {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        kept: Kept,
+        kept: KeptBytes,
         granted: PublicVerbs,
         let_in: impl FnOnce(),
     ) -> Response<GrpcReply> {
@@ -87,7 +87,7 @@ impl Routes {
     pub(super) fn without_space(
         &self,
         request: &Request<Incoming>,
-        space: Option<Kept>,
+        space: Option<KeptBytes>,
     ) -> Response<GrpcReply> {
         let is_decision = request.uri().path() == SHOULD_RATE_LIMIT;
         if !is_decision || self.token(request.headers()).is_err() {

@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::{BadRequest, Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
-use crate::listener::{Budget, Clients, Options, Secret};
+use crate::listener::{ByteBudget, Clients, ListenerSecret, Options};
 
 /// The path of decisions.
 pub(super) const DECIDES: &str =
@@ -79,11 +79,15 @@ fn posted(uri: &str, body: SentBody) -> Request<SentBody> {
     Request::post(uri).header("content-type", "application/grpc").body(body).unwrap()
 }
 
-pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
+pub(super) fn routes(bounds: Bounds, secret: Option<ListenerSecret>) -> Routes {
     routes_to(Limiters::of(Policy::default()).unwrap(), bounds, secret)
 }
 
-pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secret>) -> Routes {
+pub(super) fn routes_to(
+    limiters: Limiters,
+    bounds: Bounds,
+    secret: Option<ListenerSecret>,
+) -> Routes {
     // Errors tell the causes apart.
     let choices = Choices { bad_request: BadRequest::Error, ..Choices::default() };
     let clients = Clients { secret, ..Clients::default() };
@@ -97,7 +101,7 @@ pub(super) fn refusing_routes(bounds: Bounds) -> Routes {
 }
 
 /// Serves these routes, with a budget of bytes.
-pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<Budget>) -> Server {
+pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<ByteBudget>) -> Server {
     let options = Options { bounds, ..Options::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
 }
@@ -111,7 +115,7 @@ pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> Te
 pub(super) async fn connected_within(
     routes: Routes,
     bounds: Bounds,
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
     window: u32,
 ) -> TestConnection {
     let server = served(routes, bounds, budget).await;

@@ -10,7 +10,7 @@ use tonic::server::NamedService;
 
 use super::call;
 use super::reply::{self, GrpcReply};
-use crate::listener::Kept;
+use crate::listener::KeptBytes;
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
@@ -50,7 +50,7 @@ impl TonicService {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        kept: Kept,
+        kept: KeptBytes,
     ) -> Response<GrpcReply> {
         let call = async { Ok((self.call)(request).await) };
         match call::unpanicked(call).await {

@@ -10,7 +10,7 @@ use tonic::{Code as StatusCode, Status};
 
 use super::BadRequest;
 use super::response::{Code, RateLimitResponse};
-use crate::once_a_minute::{Kind, warn_of};
+use crate::once_a_minute::{WarningKind, warn_of};
 
 /// The field of the metadata with the reason of a refusal that no rule made.
 const REASON: &str = "reason";
@@ -23,12 +23,14 @@ pub(super) fn refusal(choice: BadRequest, status: Status) -> Result<Bytes, Statu
     match status.code() {
         // These have been logged with their kind.
         StatusCode::InvalidArgument => {}
-        StatusCode::ResourceExhausted => warn_of(Kind::Size, status.message()),
-        StatusCode::Internal if is_defect(&status) => warn_of(Kind::Defect, status.message()),
+        StatusCode::ResourceExhausted => warn_of(WarningKind::Size, status.message()),
+        StatusCode::Internal if is_defect(&status) => {
+            warn_of(WarningKind::Defect, status.message())
+        }
         StatusCode::Internal
         | StatusCode::DeadlineExceeded
         | StatusCode::Cancelled
-        | StatusCode::Unimplemented => warn_of(Kind::Incomplete, status.message()),
+        | StatusCode::Unimplemented => warn_of(WarningKind::Incomplete, status.message()),
         _ => return Err(status),
     }
     match choice {

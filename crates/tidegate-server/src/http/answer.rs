@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::message::HttpResponse;
 use super::problem::{HttpProblem, ProblemKind};
 use crate::flags;
-use crate::limiters::{Reserved, Settled};
+use crate::limiters::{ReserveAnswer, SettledReservation};
 
 /// The decision of a rule in shadow mode.
 #[derive(Serialize)]
@@ -60,7 +60,7 @@ pub(super) fn decided(answer: &Answer<'_>) -> Result<HttpResponse, HttpProblem> 
 }
 
 /// The answer to a reserve: the answer to a check, with the id of the reservation if there is any.
-pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn reserved(reserved: &ReserveAnswer<'_>) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = begin(&reserved.answer, &mut body)?;
     if let Some(id) = reserved.reservation {
@@ -77,7 +77,7 @@ pub(super) fn reserved(reserved: &Reserved<'_>) -> Result<HttpResponse, HttpProb
 /// The state of the limiters when a reservation was settled for `actual`, and the units that were taken in all. With
 /// `is_one`, the request gave `actual` as a single number.
 pub(super) fn settled(
-    settled: &Settled,
+    settled: &SettledReservation,
     actual: &[u64],
     is_one: bool,
 ) -> Result<HttpResponse, HttpProblem> {

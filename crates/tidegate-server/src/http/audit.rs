@@ -5,7 +5,7 @@
 use tidegate::{Answer, Request, StoreError};
 
 use super::app::App;
-use crate::limiters::Done;
+use crate::limiters::SettleResult;
 use crate::listener::Who;
 use crate::logging::AUDIT;
 
@@ -52,7 +52,7 @@ impl<'a> Audit<'a> {
 }
 
 /// Logs that an operator settled a reservation, unless it was settled before.
-pub(super) fn settled(who: Option<&Who>, done: Option<&Done>) {
+pub(super) fn settled(who: Option<&Who>, done: Option<&SettleResult>) {
     let (Some(who), Some(done)) = (who, done) else { return };
     let (before, after) = done.costs();
     tracing::info!(

@@ -5,7 +5,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::message::HttpRequest;
 use super::problem::{HttpProblem, ProblemKind};
-use crate::listener::{Access, Clients, Peer, Role, Who, bearer};
+use crate::listener::{Clients, OperatorAccess, Peer, Role, Who, bearer};
 use crate::verbs::PublicVerbs;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
@@ -37,7 +37,7 @@ fn refused(said: Option<&[u8]>) -> HttpProblem {
 }
 
 /// The operator that asks at the admin listener.
-pub(super) fn admit(access: &Access, request: &HttpRequest) -> Result<Who, HttpProblem> {
+pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, HttpProblem> {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
     let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     access.admit(said.and_then(bearer), peer).ok_or_else(|| refused(said))
@@ -57,12 +57,14 @@ pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> HttpProblem
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::Secret;
+    use crate::listener::ListenerSecret;
 
     #[test]
     fn only_a_bearer_of_the_token_is_let_through() {
-        let clients =
-            Clients { secret: Secret::of_clients("open-sesame").ok(), ..Clients::default() };
+        let clients = Clients {
+            secret: ListenerSecret::of_clients("open-sesame").ok(),
+            ..Clients::default()
+        };
         let asked = |said: &[u8]| {
             let value = HeaderValue::from_bytes(said).unwrap();
             token(&clients, &HeaderMap::from_iter([(AUTHORIZATION, value)]))

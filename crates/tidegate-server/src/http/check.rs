@@ -9,7 +9,7 @@ use super::body;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::question::{HttpQuestion, QuestionBody};
-use crate::counts::Outcome;
+use crate::counts::RequestOutcome;
 use crate::limiters::Verb;
 use crate::once_a_minute::{self, warn_of};
 use crate::otlp::Span;
@@ -54,13 +54,13 @@ fn failed(app: &App, verb: Verb, why: &HttpProblem) {
     if verb != Verb::Check {
         return;
     }
-    app.counts().count(Outcome::Error);
+    app.counts().count(RequestOutcome::Error);
     let kind = match why.kind() {
         ProblemKind::InvalidBody | ProblemKind::UnsupportedMediaType => {
-            once_a_minute::Kind::Message
+            once_a_minute::WarningKind::Message
         }
-        ProblemKind::BodyTimeout => once_a_minute::Kind::Incomplete,
-        _ => once_a_minute::Kind::Size,
+        ProblemKind::BodyTimeout => once_a_minute::WarningKind::Incomplete,
+        _ => once_a_minute::WarningKind::Size,
     };
     warn_of(kind, why.detail());
 }

@@ -27,8 +27,10 @@ use super::app::App;
 use super::body;
 use super::problem::HttpProblem;
 use super::question::HttpQuestion;
-use crate::counts::Outcome;
-use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
+use crate::counts::RequestOutcome;
+use crate::listener::{
+    Account, ConnectionCheck, ConnectionPatience, ListenerSecret, Remainder, Shell, Stream,
+};
 use date::Date;
 use head::Found;
 use reply::FastReplies;
@@ -41,7 +43,7 @@ const TURN_BYTES: usize = 64 << 10;
 /// Answers checks of one connection.
 pub(super) struct FastPath {
     app: Arc<App>,
-    secret: Option<Secret>,
+    secret: Option<ListenerSecret>,
     input: Vec<u8>,
     /// The number of bytes of the input that are answered.
     start: usize,
@@ -67,7 +69,7 @@ enum Next {
 
 impl FastPath {
     /// The fast path, if decisions need no wait.
-    pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
+    pub(super) fn of(app: &Arc<App>, secret: Option<&ListenerSecret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
         here.then(|| Self {
             app: Arc::clone(app),
@@ -95,7 +97,7 @@ impl FastPath {
     ) -> io::Result<Option<Bytes>> {
         // Set once the process drains.
         let mut remainder = None;
-        let mut patience = Patience::of(*bounds);
+        let mut patience = ConnectionPatience::of(*bounds);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
@@ -132,7 +134,7 @@ impl FastPath {
                     () = draining.as_mut() => {}
                     () = patience.look() => {
                         let is_used = std::mem::take(&mut came);
-                        if patience.ends(Seen { is_used, ..Seen::default() }).is_some() {
+                        if patience.ends(ConnectionCheck { is_used, ..ConnectionCheck::default() }).is_some() {
                             break;
                         }
                     }
@@ -200,7 +202,7 @@ impl FastPath {
             }
             Ok(Some(Err(problem))) => problem,
             Err(_) => {
-                app.counts().count(Outcome::Error);
+                app.counts().count(RequestOutcome::Error);
                 HttpProblem::panicked()
             }
         };

@@ -7,7 +7,7 @@ use super::answer;
 use super::app::App;
 use super::message::HttpResponse;
 use super::problem::{HttpProblem, ProblemKind};
-use crate::limiters::Standing;
+use crate::limiters::StoreStanding;
 
 #[derive(Serialize)]
 struct HealthJson {
@@ -20,7 +20,7 @@ struct HealthJson {
 /// under way.
 #[derive(Serialize)]
 struct StoreJson {
-    state: Standing,
+    state: StoreStanding,
     under_way: u64,
     merged: u64,
     denied_again: u64,

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
-use crate::listener::{Access, Bounds, Clients, Handler};
+use crate::listener::{Bounds, Clients, Handler, OperatorAccess};
 use app::App;
 use connection::Http;
 
@@ -73,7 +73,11 @@ impl Service {
     }
 
     /// The endpoint for operators.
-    pub(crate) fn admin(&self, access: Access, configuration: Arc<Configuration>) -> impl Handler {
+    pub(crate) fn admin(
+        &self,
+        access: OperatorAccess,
+        configuration: Arc<Configuration>,
+    ) -> impl Handler {
         Http(routes::Admin { app: Arc::clone(&self.0), access, configuration })
     }
 }

@@ -10,7 +10,7 @@ use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
-use crate::configuration::{Configuration, Proposal, Proposed, Refused};
+use crate::configuration::{Configuration, Proposal, Proposed, PutRefused};
 use crate::listener::Bounds;
 use crate::listener::Who;
 use crate::policy::Wrong;
@@ -111,14 +111,14 @@ fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
 }
 
 /// The problem of a configuration that was refused.
-fn problem(refused: Refused) -> HttpProblem {
+fn problem(refused: PutRefused) -> HttpProblem {
     match refused {
-        Refused::Unconditional => HttpProblem::new(
+        PutRefused::Unconditional => HttpProblem::new(
             ProblemKind::PreconditionRequired,
             "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
         ),
-        Refused::Stale(etag) => {
+        PutRefused::Stale(etag) => {
             let detail = "the configuration in force has another `etag`: read GET /v1/rules again";
             let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);
             match HeaderValue::from_str(&etag) {
@@ -126,8 +126,8 @@ fn problem(refused: Refused) -> HttpProblem {
                 Err(_) => problem,
             }
         }
-        Refused::Conflict(why) => HttpProblem::new(ProblemKind::Conflict, why),
-        Refused::Wrong(Wrong::Text(errors)) => HttpProblem::of_configuration(&errors),
-        Refused::Wrong(wrong) => HttpProblem::new(ProblemKind::InvalidRules, wrong.to_string()),
+        PutRefused::Conflict(why) => HttpProblem::new(ProblemKind::Conflict, why),
+        PutRefused::Wrong(Wrong::Text(errors)) => HttpProblem::of_configuration(&errors),
+        PutRefused::Wrong(wrong) => HttpProblem::new(ProblemKind::InvalidRules, wrong.to_string()),
     }
 }

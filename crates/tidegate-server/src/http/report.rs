@@ -14,7 +14,7 @@ use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
-use crate::limiters::{Report, Subject, Unreported};
+use crate::limiters::{CallerReport, Subject, Unreported};
 
 /// The most characters of a name.
 const MOST_CHARS: usize = 120;
@@ -84,7 +84,7 @@ pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpRespon
 }
 
 impl WrittenReport {
-    fn check(self) -> Result<Report, String> {
+    fn check(self) -> Result<CallerReport, String> {
         let Self { resource, domain, rule, pass, block, exception, took_us, in_flight, from } =
             self;
         let subject = match (resource, domain, rule) {
@@ -121,7 +121,7 @@ impl WrittenReport {
             None => String::new(),
         };
         let took = took.into_iter().map(Duration::from_micros).collect();
-        Ok(Report { subject, pass, block, exception, took, in_flight, from })
+        Ok(CallerReport { subject, pass, block, exception, took, in_flight, from })
     }
 }
 
@@ -140,7 +140,7 @@ fn name(field: &str, given: String) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn check(json: &str) -> Result<Report, String> {
+    fn check(json: &str) -> Result<CallerReport, String> {
         serde_json::from_str::<WrittenReport>(json).unwrap().check()
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
-use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
+use crate::listener::{Account, Activity, KeptBytes, RequestUnderWay, TOO_MUCH};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
@@ -60,11 +60,11 @@ pub(super) struct RequestClaims {
 }
 
 struct Holdings {
-    under_way: Option<UnderWay>,
+    under_way: Option<RequestUnderWay>,
     /// The permit of a large request, while it is decided and its answer read.
     permit: Option<OwnedSemaphorePermit>,
     /// `None` once it is answered.
-    kept: Option<Kept>,
+    kept: Option<KeptBytes>,
     /// True if its body has been read to its end.
     has_body: bool,
 }
@@ -72,9 +72,9 @@ struct Holdings {
 /// The claims that last until the answer is read.
 #[derive(Default)]
 pub(super) struct Claims {
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptBytes>,
     _permit: Option<OwnedSemaphorePermit>,
-    _under_way: Option<UnderWay>,
+    _under_way: Option<RequestUnderWay>,
 }
 
 impl RequestClaims {
@@ -100,7 +100,8 @@ impl RequestClaims {
     /// Returns a problem as [`Self::keep`] does.
     pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), HttpProblem> {
         let mut holdings = self.holdings();
-        let fits = |kept: &mut Kept| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes);
+        let fits =
+            |kept: &mut KeptBytes| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes);
         if holdings.kept.as_mut().is_none_or(fits) { Ok(()) } else { Err(too_much()) }
     }
 

@@ -13,7 +13,7 @@ use super::message::{HttpRequest, HttpResponse};
 use super::problem::HttpProblem;
 use super::reserve::{NamedReservation, unsettled};
 use super::{answer, audit, body, query};
-use crate::limiters::Listed;
+use crate::limiters::ListedReservation;
 use crate::listener::{Role, Who};
 
 /// The number of reservations that are listed by default, and at most.
@@ -28,7 +28,7 @@ struct List {
     /// The memory of all, settled ones included while they are remembered.
     bytes: usize,
     /// Those that end first.
-    reservations: Vec<Listed>,
+    reservations: Vec<ListedReservation>,
 }
 
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResp
     }
     let mut reservations = app.limiters.list_reservations(most);
     if who.role < Role::Change {
-        reservations.iter_mut().for_each(Listed::hide_id);
+        reservations.iter_mut().for_each(ListedReservation::hide_id);
     }
     let (counts, bytes) = app.limiters.reservations();
     answer::json(&List { open: counts.open, pending: counts.pending, bytes, reservations })

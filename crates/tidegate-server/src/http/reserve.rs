@@ -19,7 +19,7 @@ use super::body;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::question::HttpQuestion;
-use crate::counts::Outcome;
+use crate::counts::RequestOutcome;
 use crate::limiters::{Unreserved, Unsettled};
 use crate::listener::Who;
 
@@ -62,7 +62,7 @@ enum Actual {
 /// Answers as a check, and keeps the taken units under an id.
 pub(super) async fn reserve(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     let done = reserve_counted(app, request).await;
-    done.inspect_err(|_| app.counts().count(Outcome::Error))
+    done.inspect_err(|_| app.counts().count(RequestOutcome::Error))
 }
 
 async fn reserve_counted(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {

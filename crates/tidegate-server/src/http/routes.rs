@@ -21,7 +21,7 @@ use super::{
 };
 use crate::configuration::Configuration;
 use crate::limiters::Verb;
-use crate::listener::{Access, Clients, Role, Who};
+use crate::listener::{Clients, OperatorAccess, Role, Who};
 use crate::verbs::PublicVerb;
 
 /// The endpoint for clients: decisions, and other verbs as the setting allows.
@@ -35,7 +35,7 @@ pub(super) struct Public {
 #[derive(Clone)]
 pub(super) struct Admin {
     pub(super) app: Arc<App>,
-    pub(super) access: Access,
+    pub(super) access: OperatorAccess,
     pub(super) configuration: Arc<Configuration>,
 }
 

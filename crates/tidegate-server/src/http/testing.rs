@@ -9,7 +9,7 @@ use super::connection::{Endpoint, Http};
 use super::message::{HttpRequest, HttpResponse};
 use crate::listener::Bounds;
 pub(super) use crate::listener::testing::Server;
-use crate::listener::{Budget, Options};
+use crate::listener::{ByteBudget, Options};
 
 /// An endpoint that is a function.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub(super) async fn serve(endpoint: impl Endpoint, bounds: Bounds) -> Server {
 pub(super) async fn serve_within(
     endpoint: impl Endpoint,
     bounds: Bounds,
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
 ) -> Server {
     let options = Options { bounds, ..Options::default() };
     Server::of(Http(endpoint), options, budget).await

@@ -8,7 +8,7 @@ use super::app::App;
 use super::message::HttpResponse;
 use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, query};
-use crate::limiters::{By, ONE_IN, Top};
+use crate::limiters::{ONE_IN, Top, TopKeysBy};
 
 /// The number of keys by default, and the largest.
 const USUAL: usize = 20;
@@ -16,7 +16,7 @@ const MOST: usize = 1_000;
 
 #[derive(Serialize)]
 struct Keys {
-    by: By,
+    by: TopKeysBy,
     /// One in this many decisions was sampled.
     sampled_one_in: u32,
     since_us: u64,
@@ -27,7 +27,7 @@ struct Keys {
 #[derive(Debug)]
 struct TopQuery<'a> {
     rule: Option<Cow<'a, str>>,
-    by: By,
+    by: TopKeysBy,
     n: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpPr
 }
 
 fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
-    let mut asked = TopQuery { rule: None, by: By::Refused, n: USUAL };
+    let mut asked = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
     let expected = format!(
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"
     );
@@ -60,8 +60,8 @@ fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
         let number = || value.parse().ok().filter(|n| (1..=MOST).contains(n));
         match (&*name, &*value) {
             ("rule", _) => asked.rule = Some(value),
-            ("by", "refused") => asked.by = By::Refused,
-            ("by", "requests") => asked.by = By::Requests,
+            ("by", "refused") => asked.by = TopKeysBy::Refused,
+            ("by", "requests") => asked.by = TopKeysBy::Requests,
             ("n", _) if number().is_some() => asked.n = number().unwrap_or(USUAL),
             _ => return Err(query::wrong(&name, &value, &expected)),
         }
@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn a_query_is_read_whole_or_refused() {
         let TopQuery { rule, by, n } = asked(Some("rule=per-user&by=requests&n=1000")).unwrap();
-        assert_eq!((rule.as_deref(), by, n), (Some("per-user"), By::Requests, 1_000));
+        assert_eq!((rule.as_deref(), by, n), (Some("per-user"), TopKeysBy::Requests, 1_000));
         let TopQuery { rule, by, n } = asked(None).unwrap();
-        assert_eq!((rule.as_deref(), by, n), (None, By::Refused, 20));
+        assert_eq!((rule.as_deref(), by, n), (None, TopKeysBy::Refused, 20));
         for wrong in ["by=allowed", "n=0", "n=1001", "n=", "limit=3", "by"] {
             assert!(asked(Some(wrong)).is_err(), "{wrong}");
         }

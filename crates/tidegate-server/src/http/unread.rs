@@ -131,7 +131,7 @@ mod tests {
     use crate::http::request_claims::LARGE_AT_ONCE;
     use crate::http::testing::{self, Server};
     use crate::listener::Bounds;
-    use crate::listener::Budget;
+    use crate::listener::ByteBudget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
     use hyper::StatusCode;
@@ -192,7 +192,7 @@ mod tests {
         const ANSWER: usize = 40 << 10;
         const EACH: usize = 10 * ANSWER;
         let endpoint = testing::endpoint(async |_| HttpResponse::new(vec![b'x'; ANSWER].into()));
-        let budget = Arc::new(Budget::of(EACH, 2 * EACH));
+        let budget = Arc::new(ByteBudget::of(EACH, 2 * EACH));
         let server = testing::serve_within(endpoint, Bounds::default(), Arc::clone(&budget)).await;
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
@@ -229,7 +229,7 @@ mod tests {
                 HttpResponse::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
             });
             let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
-            let budget = Arc::new(Budget::default());
+            let budget = Arc::new(ByteBudget::default());
             let server = testing::serve_within(endpoint, bounds, Arc::clone(&budget)).await;
             let mut send = client(&server, window).await;
             let unread = send.send_request(post(1)).await.unwrap();

@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate::{Answer, Request};
 
 use super::Verb;
-use crate::counts::Outcome;
+use crate::counts::RequestOutcome;
 use crate::listener::source;
 
 /// Logs who decided a request of a rule's domain, and how; at `trace` also the entries of the request,
@@ -14,13 +14,14 @@ use crate::listener::source;
 pub(super) fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
     let reported = answer.reported();
     let rule = reported.as_ref().map(|matched| matched.rule().name());
-    let entries = tracing::enabled!(tracing::Level::TRACE).then(|| Entries(request).to_string());
+    let entries =
+        tracing::enabled!(tracing::Level::TRACE).then(|| ShownEntries(request).to_string());
     tracing::debug!(
         verb = verb.name(),
         listener = source::listener(),
         domain = request.domain(),
         rule,
-        outcome = Outcome::of(answer).name(),
+        outcome = RequestOutcome::of(answer).name(),
         is_degraded = answer.is_degraded(),
         entries,
         "decided"
@@ -28,9 +29,9 @@ pub(super) fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
 }
 
 /// The descriptors of a request: `user=ann, path=/a; ip=192.0.2.1`.
-struct Entries<'a>(&'a Request<'a>);
+struct ShownEntries<'a>(&'a Request<'a>);
 
-impl fmt::Display for Entries<'_> {
+impl fmt::Display for ShownEntries<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, descriptor) in self.0.descriptors().iter().enumerate() {
             f.write_str(if number == 0 { "" } else { "; " })?;

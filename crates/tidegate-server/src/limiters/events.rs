@@ -9,7 +9,7 @@ use tidegate::{Clock, Micros, StoreError, StoreEvent, StoreUrl, SystemClock, Tim
 /// The standing of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Standing {
+pub(crate) enum StoreStanding {
     Available,
     /// Some of the nodes of a cluster are unavailable.
     PartlyUnavailable,
@@ -17,29 +17,29 @@ pub(crate) enum Standing {
 }
 
 /// The first and the last slot of a part of a cluster; `None` for the whole store.
-type Part = Option<(u16, u16)>;
+type SlotRange = Option<(u16, u16)>;
 
 /// Logs the events of one store.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct StoreEvents {
     /// Its address, without a password.
     store: String,
     clock: SystemClock,
     /// The parts of the store that are unavailable, and since when.
-    lost: Mutex<BTreeMap<Part, Timestamp>>,
+    lost: Mutex<BTreeMap<SlotRange, Timestamp>>,
 }
 
-impl Events {
+impl StoreEvents {
     pub(super) fn of(url: &StoreUrl) -> Self {
         Self { store: url.to_string(), clock: SystemClock::new(), lost: Mutex::default() }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> StoreStanding {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match lost.keys().next() {
-            None => Standing::Available,
-            Some(None) => Standing::Unavailable,
-            Some(Some(_)) => Standing::PartlyUnavailable,
+            None => StoreStanding::Available,
+            Some(None) => StoreStanding::Unavailable,
+            Some(Some(_)) => StoreStanding::PartlyUnavailable,
         }
     }
 
@@ -168,19 +168,19 @@ mod tests {
 
     #[test]
     fn a_store_stands_by_what_was_reported_last() {
-        let events = Events::of(&"redis://:sesame@127.0.0.1".parse().unwrap());
+        let events = StoreEvents::of(&"redis://:sesame@127.0.0.1".parse().unwrap());
         assert!(!events.store.contains("sesame") && events.store.contains("127.0.0.1"));
         let error = StoreError::Timeout;
         let part = |first_slot| StoreEvent::PartLost { first_slot, last_slot: 9, error: &error };
         for (event, standing, ends) in [
-            (StoreEvent::Nodes(2), Standing::Available, false),
-            (part(5), Standing::PartlyUnavailable, false),
-            (StoreEvent::Lost(&error), Standing::Unavailable, false),
-            (StoreEvent::StillLost(&error), Standing::Unavailable, false),
-            (StoreEvent::Back, Standing::Available, true),
-            (part(0), Standing::PartlyUnavailable, false),
-            (StoreEvent::PartBack { first_slot: 0, last_slot: 9 }, Standing::Available, true),
-            (StoreEvent::Back, Standing::Available, false),
+            (StoreEvent::Nodes(2), StoreStanding::Available, false),
+            (part(5), StoreStanding::PartlyUnavailable, false),
+            (StoreEvent::Lost(&error), StoreStanding::Unavailable, false),
+            (StoreEvent::StillLost(&error), StoreStanding::Unavailable, false),
+            (StoreEvent::Back, StoreStanding::Available, true),
+            (part(0), StoreStanding::PartlyUnavailable, false),
+            (StoreEvent::PartBack { first_slot: 0, last_slot: 9 }, StoreStanding::Available, true),
+            (StoreEvent::Back, StoreStanding::Available, false),
         ] {
             assert_eq!(
                 (events.noted(&event).is_some(), events.standing()),

@@ -19,12 +19,12 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 pub(crate) struct KeyLabel {
     domain: String,
     pub(crate) rule: String,
-    key: Key,
+    key: LabelKey,
 }
 
 /// The entries of a key, or its fingerprint if the rule hides its keys.
 #[derive(Clone, Debug)]
-enum Key {
+enum LabelKey {
     Entries(Vec<(String, String)>),
     Hidden(u64),
 }
@@ -58,13 +58,13 @@ impl KeyLabel {
         spec.domain.clone_into(&mut self.domain);
         spec.name.clone_into(&mut self.rule);
         if spec.hide_keys {
-            self.key = Key::Hidden(fingerprint);
+            self.key = LabelKey::Hidden(fingerprint);
             return;
         }
-        if let Key::Hidden(_) = self.key {
-            self.key = Key::default();
+        if let LabelKey::Hidden(_) = self.key {
+            self.key = LabelKey::default();
         }
-        let Key::Entries(entries) = &mut self.key else { return };
+        let LabelKey::Entries(entries) = &mut self.key else { return };
         entries.resize_with(spec.key.len(), Default::default);
         let key = spec.key.iter().zip(rule.key(descriptor));
         for ((name, value), (of_key, given)) in entries.iter_mut().zip(key) {
@@ -86,13 +86,13 @@ fn before_escape(text: &str, end: usize) -> usize {
     (end.saturating_sub(3)..end).find(begins).unwrap_or(end)
 }
 
-impl Default for Key {
+impl Default for LabelKey {
     fn default() -> Self {
         Self::Entries(Vec::new())
     }
 }
 
-impl Serialize for Key {
+impl Serialize for LabelKey {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Entries(entries) => OrderedMap(entries).serialize(to),
@@ -117,7 +117,7 @@ mod tests {
             let matched = answer.enforced().next().unwrap();
             let mut label = KeyLabel::default();
             label.write(0, matched.rule(), &Descriptor::new(&entries));
-            let Key::Entries(entries) = label.key else { panic!("the key is not hidden") };
+            let LabelKey::Entries(entries) = label.key else { panic!("the key is not hidden") };
             let kept = match before {
                 114..=116 => 120,
                 117..=119 => before,

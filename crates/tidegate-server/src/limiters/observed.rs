@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tidegate::{GateCounts, RuleStatistics};
 
-use super::reports::{Report, Reports, Unreported};
+use super::reports::{CallerReport, CallerReports, Unreported};
 use super::tail::Tail;
 use super::top_keys::TopKeys;
-use super::{Limiters, Standing, Store};
-use crate::counts::Counts;
+use super::{Limiters, Store, StoreStanding};
+use crate::counts::ServerCounts;
 
 impl Limiters {
     /// Counts frequent keys, up to `capacity` at a time; none if it is 0.
@@ -30,12 +30,12 @@ impl Limiters {
     }
 
     /// The reports of callers.
-    pub(crate) const fn reports(&self) -> &Reports {
+    pub(crate) const fn reports(&self) -> &CallerReports {
         &self.reports
     }
 
     /// Counts what callers report, all or nothing.
-    pub(crate) fn report(&self, reports: Vec<Report>) -> Result<(), Unreported> {
+    pub(crate) fn report(&self, reports: Vec<CallerReport>) -> Result<(), Unreported> {
         self.reports.count(reports, &self.policy(), &self.watching.statistics)
     }
 
@@ -50,7 +50,7 @@ impl Limiters {
     }
 
     /// The counts of the listeners.
-    pub(crate) const fn counts(&self) -> &Counts {
+    pub(crate) const fn counts(&self) -> &ServerCounts {
         &self.counts
     }
 
@@ -63,7 +63,7 @@ impl Limiters {
     }
 
     /// The standing of the store, if there is one.
-    pub(crate) fn standing(&self) -> Option<Standing> {
+    pub(crate) fn standing(&self) -> Option<StoreStanding> {
         match &self.store {
             Store::Memory(_) => None,
             Store::Shared(_, events) => Some(events.standing()),

@@ -26,7 +26,7 @@ pub(crate) enum Subject {
 
 /// One report, checked by itself.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct CallerReport {
     pub(crate) subject: Subject,
     pub(crate) pass: u64,
     pub(crate) block: u64,
@@ -67,16 +67,16 @@ impl fmt::Display for Unreported {
 }
 
 /// The numbers in flight: of each subject, by reporter, with the time of the report.
-type InFlight = BTreeMap<Subject, BTreeMap<String, (u64, Timestamp)>>;
+type InFlightByReporter = BTreeMap<Subject, BTreeMap<String, (u64, Timestamp)>>;
 
 #[derive(Debug)]
-pub(crate) struct Reports {
+pub(crate) struct CallerReports {
     clock: SystemClock,
     resources: Resources,
-    in_flight: Mutex<InFlight>,
+    in_flight: Mutex<InFlightByReporter>,
 }
 
-impl Default for Reports {
+impl Default for CallerReports {
     fn default() -> Self {
         let clock = SystemClock::new();
         let resources = Resources::with_clock(MOST_RESOURCES, clock.clone());
@@ -84,18 +84,18 @@ impl Default for Reports {
     }
 }
 
-impl Reports {
+impl CallerReports {
     /// Counts all reports of a batch, or none. A resource that a refused batch named first stays known.
     ///
     /// # Errors
     /// Returns why none was counted.
     pub(crate) fn count(
         &self,
-        reports: Vec<Report>,
+        reports: Vec<CallerReport>,
         policy: &Policy,
         rules: &RuleStatistics,
     ) -> Result<(), Unreported> {
-        let is_of_rule = |report: &Report| matches!(report.subject, Subject::Rule { .. });
+        let is_of_rule = |report: &CallerReport| matches!(report.subject, Subject::Rule { .. });
         let policy = if reports.iter().any(is_of_rule) { policy.rules() } else { &[] };
         let names = policy.iter().map(|rule| (rule.domain(), rule.name()));
         let of_rules: HashMap<_, _> = names.zip(rules.of(policy)).collect();
@@ -117,16 +117,16 @@ impl Reports {
         &self,
         subject: &Subject,
         of_rules: &HashMap<(&str, &str), StatisticsOfRule>,
-    ) -> Result<Found, Unreported> {
+    ) -> Result<ReportedStatistics, Unreported> {
         match subject {
             Subject::Resource(name) => {
                 let named = self.resources.named(name);
-                named.map(Found::Resource).map_err(|_| Unreported::TooManyResources)
+                named.map(ReportedStatistics::Resource).map_err(|_| Unreported::TooManyResources)
             }
             Subject::Rule { domain, rule } => {
                 let of_rule = of_rules.get(&(domain.as_str(), rule.as_str())).cloned();
                 let (domain, rule) = (domain.clone(), rule.clone());
-                of_rule.map(Found::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
+                of_rule.map(ReportedStatistics::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
             }
         }
     }
@@ -148,12 +148,12 @@ impl Reports {
 }
 
 /// The statistics in which a report is counted.
-enum Found {
+enum ReportedStatistics {
     Resource(Arc<Statistics>),
     Rule(StatisticsOfRule),
 }
 
-impl Found {
+impl ReportedStatistics {
     fn windows(&self) -> &Statistics {
         match self {
             Self::Resource(of) => of,
@@ -162,7 +162,7 @@ impl Found {
     }
 }
 
-impl Report {
+impl CallerReport {
     fn count(&self, of: &Statistics, at: Timestamp) {
         if self.pass > 0 {
             of.pass_at(self.pass, at);
@@ -179,12 +179,12 @@ impl Report {
 
 /// Makes sure that there is room for the numbers of these reports.
 fn make_space(
-    in_flight: &mut InFlight,
-    reports: &[Report],
+    in_flight: &mut InFlightByReporter,
+    reports: &[CallerReport],
     now: Timestamp,
 ) -> Result<(), Unreported> {
-    let fits = |in_flight: &InFlight| {
-        let is_new = |report: &&Report| {
+    let fits = |in_flight: &InFlightByReporter| {
+        let is_new = |report: &&CallerReport| {
             let known = in_flight.get(&report.subject);
             report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
         };
@@ -199,7 +199,7 @@ fn make_space(
 }
 
 /// Drops numbers that are 0 or were reported too long ago.
-fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
+fn drop_old(in_flight: &mut InFlightByReporter, now: Timestamp) {
     let counts = |(number, at): &(u64, Timestamp)| {
         *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
     };
@@ -213,8 +213,8 @@ fn drop_old(in_flight: &mut InFlight, now: Timestamp) {
 mod tests {
     use super::*;
 
-    fn tells(from: usize, number: u64) -> Report {
-        Report {
+    fn tells(from: usize, number: u64) -> CallerReport {
+        CallerReport {
             subject: Subject::Resource("a".to_owned()),
             pass: 0,
             block: 0,
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn reporters_are_bounded_and_those_that_are_quiet_make_space() {
-        let mut in_flight = InFlight::new();
+        let mut in_flight = InFlightByReporter::new();
         let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
         let mut message = |from: usize, now: u64| {
             make_space(&mut in_flight, &[tells(from, 1)], at(now))?;
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_reporter_that_is_dropped_for_space_counts_again_when_it_comes_back() {
-        let mut in_flight = InFlight::new();
+        let mut in_flight = InFlightByReporter::new();
         let at = |s: u64| Timestamp::from_micros(s * 1_000_000);
         let reporters = in_flight.entry(Subject::Resource("a".to_owned())).or_default();
         reporters.insert("0".to_owned(), (1, at(100)));

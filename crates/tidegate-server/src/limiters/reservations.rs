@@ -4,12 +4,12 @@
 //! which any process can claim, once (`recorded`). Without one only this process knows its reservations: after a restart
 //! their ids are unknown.
 
-mod asked;
 mod id;
 #[cfg(test)]
 mod memory;
 mod open;
 mod recorded;
+mod reserved_request;
 mod settled;
 mod table;
 #[cfg(test)]
@@ -21,14 +21,16 @@ use std::time::Duration;
 
 use tidegate::{Answer, Clock, Policy, Request, StoreError, SystemClock, Taken, Timestamp};
 
-use asked::Asked;
-pub(crate) use id::Id;
 use id::Nothing;
-pub(crate) use open::Listed;
-use open::{Open, Terms};
-pub(crate) use settled::{Done, Outcome, Settled, Settling, Unreserved, Unsettled};
-pub(crate) use table::Counts as ReservationCounts;
-use table::{Counts, Entry, RequestPrint, Table, Waits};
+pub(crate) use id::ReservationId;
+pub(crate) use open::ListedReservation;
+use open::{OpenReservation, ReservationTerms};
+use reserved_request::ReservedRequest;
+pub(crate) use settled::{
+    ReservationEnd, SettleResult, SettledReservation, Settling, Unreserved, Unsettled,
+};
+pub(crate) use table::ReservationCounts;
+use table::{RequestPrint, ReservationTable, SettleWaits, TableEntry};
 
 /// The time for which a settled reservation is remembered, so that it can be settled again for the same cost.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -36,7 +38,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// The reservations of this process, within a bound on their memory.
 #[derive(Debug)]
 pub(crate) struct Reservations<C = SystemClock> {
-    table: Mutex<Table>,
+    table: Mutex<ReservationTable>,
     clock: C,
     most_bytes: usize,
     prints: [RandomState; 2],
@@ -46,14 +48,14 @@ pub(crate) struct Reservations<C = SystemClock> {
 #[derive(Debug)]
 pub(crate) struct Space<'t, C: Clock> {
     of: &'t Reservations<C>,
-    id: Id,
+    id: ReservationId,
     /// `None` if the request costs nothing.
-    asked: Option<Asked>,
+    asked: Option<ReservedRequest>,
     print: Option<RequestPrint>,
     life: Duration,
     bytes: usize,
     /// Another id, in case that the record of the first is in doubt.
-    spare: Id,
+    spare: ReservationId,
     /// The number with which this process claims the record in the store; `None` if there is no record.
     claim: Option<u64>,
 }
@@ -77,7 +79,7 @@ impl<C: Clock> Reservations<C> {
     }
 
     /// The numbers of reservations, and the bytes of all.
-    pub(crate) fn counts(&self) -> (Counts, usize) {
+    pub(crate) fn counts(&self) -> (ReservationCounts, usize) {
         let mut table = self.table();
         table.drop_ended(self.clock.now());
         (table.counts(), table.bytes())
@@ -93,19 +95,19 @@ impl<C: Clock> Reservations<C> {
         policy: &Policy,
         life: Option<Duration>,
     ) -> Result<Space<'_, C>, Unreserved> {
-        let terms = Terms::of(policy, request);
+        let terms = ReservationTerms::of(policy, request);
         let life = terms.life(life)?;
-        let id = Id::random().ok_or(Unreserved::Full)?;
-        let spare = Id::random().ok_or(Unreserved::Full)?;
+        let id = ReservationId::random().ok_or(Unreserved::Full)?;
+        let spare = ReservationId::random().ok_or(Unreserved::Full)?;
         let mut space =
             Space { of: self, id, asked: None, print: None, life, bytes: 0, spare, claim: None };
         if request.descriptors().iter().all(|one| one.units() == 0) {
             return Ok(space);
         }
-        let asked = Asked::of(request).ok_or(Unreserved::Full)?;
+        let asked = ReservedRequest::of(request).ok_or(Unreserved::Full)?;
         space.print =
             request.id().map(|id| self.print(&(id, request.domain(), prints_of(request))));
-        let bytes = Open::bytes_of(&asked, space.print, terms.taken_bytes());
+        let bytes = OpenReservation::bytes_of(&asked, space.print, terms.taken_bytes());
         space.asked = Some(asked);
         let mut table = self.table();
         table.drop_ended(self.clock.now());
@@ -126,9 +128,12 @@ impl<C: Clock> Reservations<C> {
         &self,
         id: &str,
         actual: &[u64],
-        settle: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<Result<Settled, Box<str>>, Unsettled>,
+        settle: impl AsyncFnOnce(
+            &Request<'_>,
+            &Taken,
+        ) -> Result<Result<SettledReservation, Box<str>>, Unsettled>,
     ) -> Result<Settling, Unsettled> {
-        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let costs = self.prints[0].hash_one(actual);
         let (entry, is_otherwise) = {
             let table = self.table();
@@ -139,8 +144,8 @@ impl<C: Clock> Reservations<C> {
         let outcome = match entry {
             None => return self.settled_for_nothing(id, actual).ok_or(Unsettled::Unknown),
             Some(_) if is_otherwise => return Err(Unsettled::Otherwise),
-            Some(Entry::Settled(outcome)) => outcome,
-            Some(Entry::Open(open)) => {
+            Some(TableEntry::Settled(outcome)) => outcome,
+            Some(TableEntry::Open(open)) => {
                 let descriptors = open.asked.costs().len();
                 if actual.len() != 1 && actual.len() != descriptors {
                     return Err(Unsettled::Costs { descriptors });
@@ -151,8 +156,8 @@ impl<C: Clock> Reservations<C> {
                     let stand = settled.await?;
                     let reserved = open.asked.costs().collect();
                     let domain = open.asked.domain().to_owned();
-                    done = Some(Done { domain, reserved, actual: actual.to_vec() });
-                    Ok(Arc::new(Outcome { costs, stand }))
+                    done = Some(SettleResult { domain, reserved, actual: actual.to_vec() });
+                    Ok(Arc::new(ReservationEnd { costs, stand }))
                 };
                 let outcome = open.outcome.get_or_try_init(run).await?;
                 self.table().settled(id, outcome, self.clock.now().plus(REMEMBERED));
@@ -167,13 +172,13 @@ impl<C: Clock> Reservations<C> {
     }
 
     /// The settle of a reservation that held nothing; `None` if there is no such reservation.
-    fn settled_for_nothing(&self, id: Id, actual: &[u64]) -> Option<Settling> {
+    fn settled_for_nothing(&self, id: ReservationId, actual: &[u64]) -> Option<Settling> {
         let is_unlimited = Nothing::of(id)? == Nothing::Unlimited;
         let is_cut = !is_unlimited && actual.iter().any(|units| *units > 0);
         let cut: Box<[u64]> = if is_cut { actual.into() } else { Box::default() };
         let cut_of_nothing = cut.iter().fold(0, |all: u64, units| all.saturating_add(*units));
-        let settled = Settled::nothing(self.clock.now(), is_unlimited, cut);
-        let outcome = Arc::new(Outcome { costs: 0, stand: Ok(settled) });
+        let settled = SettledReservation::nothing(self.clock.now(), is_unlimited, cut);
+        let outcome = Arc::new(ReservationEnd { costs: 0, stand: Ok(settled) });
         Some(Settling { outcome, done: None, cut_of_nothing })
     }
 
@@ -189,17 +194,20 @@ impl<C: Clock> Reservations<C> {
         actual: &[u64],
         error: StoreError,
     ) -> Result<Option<(Timestamp, bool)>, Unsettled> {
-        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         match self.table().wait(id, actual, self.clock.now(), self.most_bytes) {
-            Waits::Until(ends, is_first) => Ok(Some((ends, is_first))),
-            Waits::Closed => Ok(None),
-            Waits::Otherwise => Err(Unsettled::Otherwise),
-            Waits::Full => Err(Unsettled::Undone(error)),
+            SettleWaits::Until(ends, is_first) => Ok(Some((ends, is_first))),
+            SettleWaits::Closed => Ok(None),
+            SettleWaits::Otherwise => Err(Unsettled::Otherwise),
+            SettleWaits::Full => Err(Unsettled::Undone(error)),
         }
     }
 
     /// The waiting settle after the settle of `after`, or the first.
-    pub(crate) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
+    pub(crate) fn next_pending(
+        &self,
+        after: Option<ReservationId>,
+    ) -> Option<(ReservationId, Box<[u64]>)> {
         let mut table = self.table();
         table.drop_ended(self.clock.now());
         table.next_pending(after)
@@ -220,11 +228,11 @@ impl<C: Clock> Reservations<C> {
         id: &str,
         renew: impl AsyncFnOnce(&Request<'_>, &Taken) -> Result<bool, StoreError>,
     ) -> Result<bool, Unsettled> {
-        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let entry = self.table().get(id, self.clock.now());
         let open = match entry {
-            Some(Entry::Open(open)) => open,
-            Some(Entry::Settled(_)) => return Ok(false),
+            Some(TableEntry::Open(open)) => open,
+            Some(TableEntry::Settled(_)) => return Ok(false),
             // It has no permit that could be lost.
             None => return Nothing::of(id).map(|_| true).ok_or(Unsettled::Unknown),
         };
@@ -248,7 +256,7 @@ impl<C: Clock> Reservations<C> {
     }
 
     /// The open reservations that end first, at most `most`.
-    pub(crate) fn list(&self, policy: &Policy, most: usize) -> Vec<Listed> {
+    pub(crate) fn list(&self, policy: &Policy, most: usize) -> Vec<ListedReservation> {
         let open = {
             let mut table = self.table();
             table.drop_ended(self.clock.now());
@@ -256,7 +264,7 @@ impl<C: Clock> Reservations<C> {
         };
         let listed = open.into_iter().map(|(id, ends, open, pending)| {
             let (keys, costs) = (open.keys(policy), open.asked.costs().collect());
-            Listed {
+            ListedReservation {
                 id: Some(id),
                 keys,
                 costs,
@@ -273,11 +281,11 @@ impl<C: Clock> Reservations<C> {
     /// # Errors
     /// Returns why there is none.
     pub(crate) fn drop_open(&self, id: &str) -> Result<(), Unsettled> {
-        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let mut table = self.table();
         match table.get(id, self.clock.now()) {
-            Some(Entry::Open(_)) => table.drop_open(id),
-            Some(Entry::Settled(_)) => return Err(Unsettled::Otherwise),
+            Some(TableEntry::Open(_)) => table.drop_open(id),
+            Some(TableEntry::Settled(_)) => return Err(Unsettled::Otherwise),
             None => return Err(Unsettled::Unknown),
         }
         Ok(())
@@ -289,7 +297,7 @@ impl<C: Clock> Reservations<C> {
     }
 
     /// A panic while it is locked leaves at most one entry without its place in another list.
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ReservationTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -302,7 +310,7 @@ fn prints_of<'r>(request: &'r Request<'_>) -> Vec<(&'r [(&'r str, &'r str)], u64
 impl<C: Clock> Space<'_, C> {
     /// Keeps the reservation if the request was admitted, and returns its id. A repeated answer has the id of the first
     /// answer, while it is known. A reservation that holds nothing is only an id.
-    pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<Id> {
+    pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<ReservationId> {
         if !answer.is_allowed() {
             return None;
         }
@@ -314,7 +322,10 @@ impl<C: Clock> Space<'_, C> {
         if taken.is_nothing() {
             return Nothing::Unlimited.id();
         }
-        let open = Open { claim: self.claim, ..Open::new(asked, taken, self.print, self.life) };
+        let open = OpenReservation {
+            claim: self.claim,
+            ..OpenReservation::new(asked, taken, self.print, self.life)
+        };
         let ends = self.of.clock.now().plus(self.life);
         let claimed = std::mem::take(&mut self.bytes);
         self.of.table().insert(self.id, Arc::new(open), claimed, ends);

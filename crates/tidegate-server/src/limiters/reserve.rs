@@ -10,7 +10,8 @@ use tidegate::{
 use tokio::time::sleep;
 
 use super::reservations::{
-    Id, Listed, ReservationCounts, Reservations, Settled, Settling, Unreserved, Unsettled,
+    ListedReservation, ReservationCounts, ReservationId, Reservations, SettledReservation,
+    Settling, Unreserved, Unsettled,
 };
 use super::{Limiters, Store};
 
@@ -19,9 +20,9 @@ const RETRIED_EVERY: Duration = Duration::from_millis(250);
 
 /// The answer to a reserve, and the reservation of an admitted request. It has none if its answer is repeated and
 /// the first is unknown here.
-pub(crate) struct Reserved<'a> {
+pub(crate) struct ReserveAnswer<'a> {
     pub(crate) answer: Answer<'a>,
-    pub(crate) reservation: Option<Id>,
+    pub(crate) reservation: Option<ReservationId>,
 }
 
 impl Limiters {
@@ -39,7 +40,7 @@ impl Limiters {
         &self,
         request: &Request<'_>,
         life: Option<Duration>,
-    ) -> Result<Reserved<'_>, Unreserved> {
+    ) -> Result<ReserveAnswer<'_>, Unreserved> {
         let mut space = self.reservations.space(request, &self.policy(), life)?;
         let answer = self.check(&request.reserving()).await;
         if let Some(gate) = self.shared()
@@ -50,7 +51,7 @@ impl Limiters {
             space.note_record(&Box::pin(record.write(request, &taken, life)).await);
         }
         let reservation = space.keep(&answer);
-        Ok(Reserved { answer, reservation })
+        Ok(ReserveAnswer { answer, reservation })
     }
 
     /// Settles a reservation for its actual cost: one number for each descriptor, or one for all. It is settled once,
@@ -114,14 +115,14 @@ impl Limiters {
             Store::Memory(gate) => {
                 let answer = gate.settle(request, taken, actual);
                 self.lost.note(&answer);
-                Ok(Ok(Settled::of(&answer, actual)))
+                Ok(Ok(SettledReservation::of(&answer, actual)))
             }
             Store::Shared(gate, _) => {
                 self.claim(gate, id).await?;
                 match Box::pin(gate.settle(request, taken, actual)).await {
                     Ok(answer) => {
                         self.lost.note(&answer);
-                        Ok(Ok(Settled::of(&answer, actual)))
+                        Ok(Ok(SettledReservation::of(&answer, actual)))
                     }
                     Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
                         Err(Unsettled::Undone(error))
@@ -208,7 +209,7 @@ impl Limiters {
     }
 
     /// The open reservations that end first, at most `most`.
-    pub(crate) fn list_reservations(&self, most: usize) -> Vec<Listed> {
+    pub(crate) fn list_reservations(&self, most: usize) -> Vec<ListedReservation> {
         self.reservations.list(&self.policy(), most)
     }
 

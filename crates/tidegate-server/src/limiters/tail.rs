@@ -59,7 +59,7 @@ pub(crate) struct Watch {
 
 /// A decision of one rule.
 #[derive(Serialize)]
-struct Line {
+struct TailLine {
     at_us: u64,
     #[serde(flatten)]
     label: KeyLabel,
@@ -171,7 +171,7 @@ impl Reader {
         let descriptor = descriptor(request, matched).unwrap_or(&nothing);
         label.write(fingerprint(matched.rule(), descriptor), matched.rule(), descriptor);
         let decision = matched.decision();
-        let line = Line {
+        let line = TailLine {
             at_us: now,
             label,
             outcome: outcome.name(),

@@ -19,7 +19,7 @@ const PERIOD_US: u64 = 60_000_000;
 /// The decisions of a key that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum By {
+pub(crate) enum TopKeysBy {
     /// Denied by the rule, also in shadow mode.
     Refused,
     /// Decided by the rule.
@@ -38,12 +38,12 @@ pub(crate) struct TopKeys {
 struct Periods {
     began: Timestamp,
     before_began: Timestamp,
-    current: Counts,
-    before: Counts,
+    current: KeyCounts,
+    before: KeyCounts,
 }
 
 #[derive(Debug)]
-struct Counts {
+struct KeyCounts {
     refused: SpaceSaving<u64, KeyLabel>,
     requests: SpaceSaving<u64, KeyLabel>,
 }
@@ -63,8 +63,10 @@ impl TopKeys {
     /// Counts up to `capacity` keys at a time, of each kind and in each period.
     pub(super) fn new(capacity: usize) -> Self {
         let clock = SystemClock::new();
-        let counts =
-            || Counts { refused: SpaceSaving::new(capacity), requests: SpaceSaving::new(capacity) };
+        let counts = || KeyCounts {
+            refused: SpaceSaving::new(capacity),
+            requests: SpaceSaving::new(capacity),
+        };
         let now = clock.now();
         let (current, before) = (counts(), counts());
         let periods = Periods { began: now, before_began: now, current, before };
@@ -74,7 +76,7 @@ impl TopKeys {
     /// The first `n` keys that `is_wanted`, by count, and since when they are counted.
     pub(crate) fn top(
         &self,
-        by: By,
+        by: TopKeysBy,
         n: usize,
         is_wanted: impl Fn(&KeyLabel) -> bool,
     ) -> (Timestamp, Vec<Top>) {
@@ -175,11 +177,11 @@ impl Periods {
     }
 }
 
-impl Counts {
-    const fn by(&self, by: By) -> &SpaceSaving<u64, KeyLabel> {
+impl KeyCounts {
+    const fn by(&self, by: TopKeysBy) -> &SpaceSaving<u64, KeyLabel> {
         match by {
-            By::Refused => &self.refused,
-            By::Requests => &self.requests,
+            TopKeysBy::Refused => &self.refused,
+            TopKeysBy::Requests => &self.requests,
         }
     }
 

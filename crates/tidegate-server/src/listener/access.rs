@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::peer::Peer;
-use super::secret::Secret;
+use super::secret::ListenerSecret;
 
 /// The rights of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,11 +26,11 @@ impl Role {
 
 /// The operators: every client, if neither tokens nor certificates are needed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Access {
+pub(crate) struct OperatorAccess {
     /// The tokens of who may change.
-    pub(crate) change: Option<Secret>,
+    pub(crate) change: Option<ListenerSecret>,
     /// The tokens of who may only read.
-    pub(crate) read: Option<Secret>,
+    pub(crate) read: Option<ListenerSecret>,
     /// True if the listener answers only clients with a certificate.
     pub(crate) needs_certificate: bool,
     /// The names in certificates of clients who may change, also with a token that only reads.
@@ -39,13 +39,13 @@ pub(crate) struct Access {
     pub(crate) readers: Arc<[String]>,
 }
 
-impl Access {
+impl OperatorAccess {
     pub(crate) const fn needs_token(&self) -> bool {
         self.change.is_some() || self.read.is_some()
     }
 
     /// The secret that counts refused tokens.
-    pub(crate) fn counting(&self) -> Option<Secret> {
+    pub(crate) fn counting(&self) -> Option<ListenerSecret> {
         self.change.clone().or_else(|| self.read.clone())
     }
 
@@ -79,14 +79,14 @@ impl Access {
     }
 
     fn token(&self, said: Option<&[u8]>) -> Option<(Role, usize)> {
-        let number = |secret: &Option<Secret>| secret.as_ref()?.number(said?);
+        let number = |secret: &Option<ListenerSecret>| secret.as_ref()?.number(said?);
         let (change, read) = (number(&self.change), number(&self.read));
         let change = change.map(|number| (Role::Change, number));
         change.or(read.map(|number| (Role::Read, number)))
     }
 
     fn refused<T>(&self) -> Option<T> {
-        self.change.iter().chain(&self.read).take(1).for_each(Secret::count_refused);
+        self.change.iter().chain(&self.read).take(1).for_each(ListenerSecret::count_refused);
         None
     }
 }
@@ -128,10 +128,10 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn access(readers: &[&str]) -> Access {
-        let secret = |text| Some(Secret::parse(text).unwrap());
+    fn access(readers: &[&str]) -> OperatorAccess {
+        let secret = |text| Some(ListenerSecret::parse(text).unwrap());
         let (change, read) = (secret("one\ntwo"), secret("three\ntwo"));
-        Access { change, read, readers: names(readers), ..Access::default() }
+        OperatorAccess { change, read, readers: names(readers), ..OperatorAccess::default() }
     }
 
     fn peer(certificate: Option<&str>) -> Peer {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_token_has_the_role_of_its_file_and_a_reader_only_reads() {
-        let shown = |access: &Access, said: &str, name: Option<&str>| {
+        let shown = |access: &OperatorAccess, said: &str, name: Option<&str>| {
             access.admit(Some(said.as_bytes()), peer(name)).map(|who| who.to_string())
         };
         let access = access(&["bob"]);
@@ -160,9 +160,12 @@ mod tests {
 
     #[test]
     fn without_tokens_and_certificates_every_client_changes() {
-        let access = Access::default();
+        let access = OperatorAccess::default();
         assert_eq!(access.admit(None, peer(None)).unwrap().role, Role::Change);
-        let reads = Access { read: Some(Secret::parse("a").unwrap()), ..Access::default() };
+        let reads = OperatorAccess {
+            read: Some(ListenerSecret::parse("a").unwrap()),
+            ..OperatorAccess::default()
+        };
         assert!(reads.admit(None, peer(None)).is_none(), "without a token nothing changes");
         assert_eq!(reads.admit(Some(b"a"), peer(None)).unwrap().role, Role::Read);
         assert!(access.has_changers() && !reads.has_changers());
@@ -170,11 +173,11 @@ mod tests {
 
     #[test]
     fn of_certificates_only_those_change_that_are_named() {
-        let access = Access {
+        let access = OperatorAccess {
             needs_certificate: true,
             changers: names(&["ann", "bob"]),
             readers: names(&["bob"]),
-            ..Access::default()
+            ..OperatorAccess::default()
         };
         let role = |name| access.admit(None, peer(name)).unwrap().role;
         for (name, expected) in [("ann", Role::Change), ("bob", Role::Read), ("eve", Role::Read)] {
@@ -182,7 +185,7 @@ mod tests {
         }
         let unnamed = Peer { certificate: Some(CertificateName::None), ..peer(None) };
         assert_eq!(access.admit(None, unnamed).unwrap().role, Role::Read);
-        let access = Access { read: Some(Secret::parse("a").unwrap()), ..access };
+        let access = OperatorAccess { read: Some(ListenerSecret::parse("a").unwrap()), ..access };
         let role = |name| access.admit(Some(b"a"), peer(name)).unwrap().role;
         assert_eq!((role(Some("ann")), role(Some("eve"))), (Role::Change, Role::Read));
     }

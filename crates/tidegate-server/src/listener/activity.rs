@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
-use super::Seen;
+use super::ConnectionCheck;
 
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
@@ -28,9 +28,9 @@ pub(crate) struct Activity {
 impl Activity {
     /// The state of the connection for a check: it is used if a request was admitted since the last check or is under
     /// way. A head that has arrived only in part is unended.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> ConnectionCheck {
         let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
-        Seen { is_used, unended: self.in_head(), unread: None }
+        ConnectionCheck { is_used, unended: self.in_head(), unread: None }
     }
 
     /// Returns whether a request is under way.
@@ -82,21 +82,21 @@ impl Activity {
     }
 
     /// Counts a request until the answer is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestUnderWay {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.begun.fetch_add(1, Ordering::Relaxed);
         if !self.speaks_http_2() {
             self.head.store(0, Ordering::Relaxed);
         }
-        UnderWay(Arc::clone(self))
+        RequestUnderWay(Arc::clone(self))
     }
 }
 
 /// A request that is under way until the guard is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Activity>);
+pub(crate) struct RequestUnderWay(Arc<Activity>);
 
-impl Drop for UnderWay {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         if self.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
             let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();

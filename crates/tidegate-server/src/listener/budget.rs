@@ -1,7 +1,7 @@
 //! Memory that clients make a listener keep: bounded for each connection, and for all of them together.
 //!
-//! A connection has an [`Account`] in the listener's [`Budget`]. A request claims bytes there as
-//! [`Kept`], until its last byte has reached the client. The first [`FREE`] bytes of a connection
+//! A connection has an [`Account`] in the listener's [`ByteBudget`]. A request claims bytes there as
+//! [`KeptBytes`], until its last byte has reached the client. The first [`FREE`] bytes of a connection
 //! are its own; bytes beyond them count for all connections. So a client that reads its answers is
 //! never limited by another.
 
@@ -22,21 +22,21 @@ const LOOKS: usize = 3;
 
 /// The bytes that all connections of a listener keep, and their bound.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct ByteBudget {
     each: usize,
     all: usize,
     /// Bytes beyond the free ones of each connection.
     taken: AtomicUsize,
 }
 
-impl Default for Budget {
+impl Default for ByteBudget {
     fn default() -> Self {
         let Bounds { kept_bytes, kept_bytes_of_all, .. } = Bounds::default();
         Self::of(kept_bytes, kept_bytes_of_all)
     }
 }
 
-impl Budget {
+impl ByteBudget {
     pub(crate) const fn of(each: usize, all: usize) -> Self {
         Self { each, all, taken: AtomicUsize::new(0) }
     }
@@ -50,7 +50,7 @@ impl Budget {
 /// The bytes that a connection keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
     kept: AtomicUsize,
     /// The number of times that it was checked.
     looks: AtomicUsize,
@@ -60,14 +60,14 @@ pub(crate) struct Account {
 
 impl Account {
     /// Claims bytes; `None` if the connection, or all connections, keep too many already.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<KeptBytes> {
         let mut kept = self.none();
         kept.resize(bytes).then_some(kept)
     }
 
     /// A part of the account that holds no bytes yet.
-    pub(crate) fn none(self: &Arc<Self>) -> Kept {
-        Kept { account: Arc::clone(self), bytes: 0 }
+    pub(crate) fn none(self: &Arc<Self>) -> KeptBytes {
+        KeptBytes { account: Arc::clone(self), bytes: 0 }
     }
 
     /// Checks whether a piece of an answer has been on its way for [`LOOKS`] checks or longer.
@@ -98,10 +98,10 @@ impl Account {
 
     /// Claims bytes for a refusal. An eighth of each bound is there for refusals alone, because a proxy may let a
     /// request through whose refusal does not reach it.
-    pub(crate) fn take_to_refuse(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
-        let Budget { each, all, .. } = *self.budget;
+    pub(crate) fn take_to_refuse(self: &Arc<Self>, bytes: usize) -> Option<KeptBytes> {
+        let ByteBudget { each, all, .. } = *self.budget;
         let (mine, of_all) = self.grown(bytes);
-        let kept = Kept { account: Arc::clone(self), bytes };
+        let kept = KeptBytes { account: Arc::clone(self), bytes };
         (mine <= each + each / 8 && of_all <= all + all / 8).then_some(kept)
     }
 
@@ -120,12 +120,12 @@ const fn beyond(bytes: usize) -> usize {
 
 /// Bytes that a request claims of its connection's account, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptBytes {
     account: Arc<Account>,
     bytes: usize,
 }
 
-impl Kept {
+impl KeptBytes {
     /// Claims `bytes` in place of those before; returns false, and changes nothing, if that is too
     /// much.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
@@ -156,7 +156,7 @@ impl Kept {
     /// The most bytes that this may count if its connection keeps no others: the free ones while
     /// the other connections fill the budget.
     pub(crate) fn most(&self) -> usize {
-        let Budget { each, all, ref taken } = *self.account.budget;
+        let ByteBudget { each, all, ref taken } = *self.account.budget;
         let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));
         if others >= all { FREE.min(each) } else { each }
     }
@@ -193,7 +193,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptBytes {
     fn drop(&mut self) {
         self.account.shrink(self.bytes);
     }
@@ -202,7 +202,7 @@ impl Drop for Kept {
 /// A piece of an answer that hyper or the connection has, and the client does not.
 struct OnItsWay {
     piece: Bytes,
-    kept: Kept,
+    kept: KeptBytes,
     look: usize,
 }
 
@@ -219,7 +219,7 @@ impl Drop for OnItsWay {
 }
 
 #[cfg(test)]
-impl Budget {
+impl ByteBudget {
     /// Bytes beyond the free ones.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Relaxed)
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_connection_keeps_no_more_than_its_bound_and_all_together_no_more_than_theirs() {
-        let budget = Arc::new(Budget::of(4 * FREE, 5 * FREE));
+        let budget = Arc::new(ByteBudget::of(4 * FREE, 5 * FREE));
         let (one, other) = (budget.open(), budget.open());
         let mut all = one.take(3 * FREE).unwrap();
         assert!(one.take(FREE + 1).is_none(), "each has its bound");
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_fills_its_bound_has_space_for_refusals_up_to_an_eighth() {
-        let budget = Arc::new(Budget::of(8 * FREE, 8 * FREE));
+        let budget = Arc::new(ByteBudget::of(8 * FREE, 8 * FREE));
         let account = budget.open();
         let all = account.take(8 * FREE).unwrap();
         assert!(account.take(1).is_none());
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_kept_until_it_has_left() {
-        let budget = Arc::new(Budget::default());
+        let budget = Arc::new(ByteBudget::default());
         let account = budget.open();
         let mut kept = account.take(3 * FREE).unwrap();
         let piece = kept.sent(Bytes::from(vec![7; 2 * FREE]));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_piece_that_is_not_read_has_stalled_after_some_looks() {
-        let account = Arc::new(Budget::default()).open();
+        let account = Arc::new(ByteBudget::default()).open();
         let mut kept = account.take(10).unwrap();
         let piece = kept.sent(Bytes::from_static(b"piece"));
         assert_eq!([(); LOOKS + 1].map(|()| account.has_stalled()), [false, false, false, true]);

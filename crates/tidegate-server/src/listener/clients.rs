@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Peer, Secret};
+use super::{ListenerSecret, Peer};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// A verb that is granted to the clients whose certificate has this name.
@@ -23,7 +23,7 @@ impl CertificateVerb {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     /// Without a secret every client is answered.
-    pub(crate) secret: Option<Secret>,
+    pub(crate) secret: Option<ListenerSecret>,
     /// The verbs of all clients.
     pub(crate) verbs: PublicVerbs,
     /// The verbs of names in certificates.

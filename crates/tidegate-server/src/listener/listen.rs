@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::socket::Socket;
 use super::source;
 use super::stream::Transport;
-use super::{Bounds, Budget, Handler, Options, Shell, Stream, Tls};
+use super::{Bounds, ByteBudget, Handler, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
 /// A pause for the system to recover when it cannot accept connections, for example because file
@@ -23,7 +23,7 @@ const OUTAGE: Duration = Duration::from_secs(60);
 
 /// The outage that was logged last, if connections still cannot be accepted.
 #[derive(Default)]
-struct Outage {
+struct AcceptOutage {
     failed: Option<Instant>,
 }
 
@@ -31,12 +31,12 @@ struct Outage {
 #[derive(Default)]
 struct Outages {
     /// The listener has as many connections as allowed.
-    full: Outage,
+    full: AcceptOutage,
     /// The system refuses, for example because file handles ran out.
-    refused: Outage,
+    refused: AcceptOutage,
 }
 
-impl Outage {
+impl AcceptOutage {
     /// Notes a failure; returns whether it begins an outage.
     fn is_new(&mut self, now: Instant) -> bool {
         let before = self.failed.replace(now);
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
     stop: Stop,
 ) -> usize {
     let Bounds { kept_bytes, kept_bytes_of_all, .. } = options.bounds;
-    let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
+    let budget = Arc::new(ByteBudget::of(kept_bytes, kept_bytes_of_all));
     serve_within(listener, options, handler, budget, stop).await
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
     mut options: Options,
     handler: H,
-    budget: Arc<Budget>,
+    budget: Arc<ByteBudget>,
     mut stop: Stop,
 ) -> usize {
     options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
@@ -89,7 +89,7 @@ fn begin(
     permit: OwnedSemaphorePermit,
     options: &Options,
     handler: &impl Handler,
-    budget: &Arc<Budget>,
+    budget: &Arc<ByteBudget>,
     stop: &Stop,
 ) {
     let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
@@ -145,7 +145,7 @@ async fn next(
 async fn permit(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-    full: &mut Outage,
+    full: &mut AcceptOutage,
 ) -> OwnedSemaphorePermit {
     if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
         return permit;
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn tries_that_fail_one_soon_after_the_other_are_one_outage() {
-        let (mut outage, began) = (Outage::default(), Instant::now());
+        let (mut outage, began) = (AcceptOutage::default(), Instant::now());
         assert!(outage.is_new(began));
         assert!(!outage.is_new(began + BREATH));
         assert!(!outage.is_new(began + BREATH + OUTAGE));

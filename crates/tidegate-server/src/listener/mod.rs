@@ -2,9 +2,9 @@
 //! connection and for all, and a drain that waits for requests under way.
 //!
 //! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted,
-//! within a [`Shell`] until it ends. All bounds are in [`Bounds`], a [`Budget`] counts the bytes
-//! that clients make the server keep, and [`Patience`] decides when to stop waiting for a client.
-//! [`serve`] does the rest. Each protocol has its own way to carry a token, so it asks a [`Secret`]
+//! within a [`Shell`] until it ends. All bounds are in [`Bounds`], a [`ByteBudget`] counts the bytes
+//! that clients make the server keep, and [`ConnectionPatience`] decides when to stop waiting for a client.
+//! [`serve`] does the rest. Each protocol has its own way to carry a token, so it asks a [`ListenerSecret`]
 //! itself.
 
 mod access;
@@ -34,24 +34,24 @@ mod watched;
 use std::sync::Arc;
 
 use crate::counts::ListenerCounts;
-pub(crate) use access::{Access, Role, Who};
-pub(crate) use activity::{Activity, UnderWay};
+pub(crate) use access::{OperatorAccess, Role, Who};
+pub(crate) use activity::{Activity, RequestUnderWay};
 pub(crate) use body::{BadBody, read_body};
 pub(crate) use bounds::{Bounds, FREE, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
-pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
+pub(crate) use budget::{Account, ByteBudget, KeptBytes, TOO_MUCH};
 pub(crate) use clients::{CertificateVerb, Clients};
 pub(crate) use heads::Heads;
 pub(crate) use listen::serve;
-pub(crate) use patience::{Patience, Seen};
+pub(crate) use patience::{ConnectionCheck, ConnectionPatience};
 pub(crate) use peer::Peer;
 pub(crate) use reload::{Again, on_hangup};
 pub(crate) use remainder::{Arrives, Remainder};
-pub(crate) use secret::{Given, Secret, bearer};
+pub(crate) use secret::{Given, ListenerSecret, bearer};
 pub(crate) use shell::Shell;
 pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
-pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
+pub(crate) use watched::{WatchedStream, WatchedTasks, answer_begins};
 
 /// Accepting the connections of a listener.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ pub(crate) struct Options {
     /// If absent, connections are in clear text.
     pub(crate) tls: Option<Tls>,
     /// The secret of the clients, which the protocol checks.
-    pub(crate) secret: Option<Secret>,
+    pub(crate) secret: Option<ListenerSecret>,
     pub(crate) threads: Threads,
     pub(crate) counts: Arc<ListenerCounts>,
     /// True if the socket stays open after this process: waiting connections are left to the next process.

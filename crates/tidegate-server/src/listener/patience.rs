@@ -8,7 +8,7 @@ use super::Bounds;
 
 /// The state of a connection at one check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionCheck {
     /// True if an admitted request arrived since the last check, or is under way.
     pub(crate) is_used: bool,
     /// A message that the client has begun and has to end, as a number that changes when it has
@@ -28,7 +28,7 @@ pub(crate) enum Over {
 
 /// Checks one connection periodically, so that a request sets no timer.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ConnectionPatience {
     bounds: Bounds,
     /// The time between two checks.
     every: Duration,
@@ -54,7 +54,7 @@ impl Unchanged {
     }
 }
 
-impl Patience {
+impl ConnectionPatience {
     pub(crate) fn of(bounds: Bounds) -> Self {
         let every = (bounds.idle / 4).min(bounds.head.min(bounds.stalled) / 2);
         let (unended, unread) = (Unchanged::default(), Unchanged::default());
@@ -66,7 +66,7 @@ impl Patience {
     }
 
     /// Evaluates a check; returns the reason if the connection is to end.
-    pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
+    pub(crate) fn ends(&mut self, seen: ConnectionCheck) -> Option<Over> {
         let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
         let unended = time(self.unended.looks(seen.unended)) >= self.bounds.head;
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
 
     /// Seconds until a connection in this state ends, with the reason; an hour at most.
-    async fn ends(mut seen: impl FnMut(u64) -> Seen) -> (u64, Option<Over>) {
-        let (began, mut patience) = (Instant::now(), Patience::of(Bounds::default()));
+    async fn ends(mut seen: impl FnMut(u64) -> ConnectionCheck) -> (u64, Option<Over>) {
+        let (began, mut patience) = (Instant::now(), ConnectionPatience::of(Bounds::default()));
         loop {
             patience.look().await;
             let now = began.elapsed().as_secs();
@@ -105,13 +105,14 @@ mod tests {
         }
     }
 
-    const USED: Seen = Seen { is_used: true, unended: None, unread: None };
+    const USED: ConnectionCheck = ConnectionCheck { is_used: true, unended: None, unread: None };
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_ends_a_minute_after_its_last_request() {
         for (comes, ended) in [(&[][..], 60), (&[1], 75), (&[14], 75), (&[1, 50, 109], 180)] {
             let mut comes = comes.iter().peekable();
-            let seen = |now| Seen { is_used: comes.next_if(|at| **at < now).is_some(), ..USED };
+            let seen =
+                |now| ConnectionCheck { is_used: comes.next_if(|at| **at < now).is_some(), ..USED };
             assert_eq!(ends(seen).await, (ended, Some(Over::Idle)));
         }
         assert_eq!(ends(|_| USED).await, (3_600, None));
@@ -120,12 +121,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_not_ended_or_not_read_is_waited_for_half_a_minute() {
         let held_up = (45, Some(Over::HeldUp));
-        assert_eq!(ends(|_| Seen { unended: Some(7), ..USED }).await, held_up);
-        assert_eq!(ends(|_| Seen { unread: Some(7), ..USED }).await, held_up);
+        assert_eq!(ends(|_| ConnectionCheck { unended: Some(7), ..USED }).await, held_up);
+        assert_eq!(ends(|_| ConnectionCheck { unread: Some(7), ..USED }).await, held_up);
         let slow = |now| Some(now / 30);
-        assert_eq!(ends(|now| Seen { unended: slow(now), ..USED }).await, (3_600, None));
-        assert_eq!(ends(|now| Seen { unread: slow(now), ..USED }).await, (3_600, None));
+        assert_eq!(ends(|now| ConnectionCheck { unended: slow(now), ..USED }).await, (3_600, None));
+        assert_eq!(ends(|now| ConnectionCheck { unread: slow(now), ..USED }).await, (3_600, None));
         let between = |now: u64| (!now.is_multiple_of(45)).then_some(7);
-        assert_eq!(ends(|now| Seen { unended: between(now), ..USED }).await, (3_600, None));
+        assert_eq!(
+            ends(|now| ConnectionCheck { unended: between(now), ..USED }).await,
+            (3_600, None)
+        );
     }
 }

@@ -21,8 +21,8 @@ const ADVISED: usize = 32;
 
 /// The tokens that admit clients. They are never shown. Copies count refusals together, and change together.
 #[derive(Clone)]
-pub(crate) struct Secret {
-    tokens: Arc<ArcSwap<Vec<Token>>>,
+pub(crate) struct ListenerSecret {
+    tokens: Arc<ArcSwap<Vec<SecretToken>>>,
     /// The number of times that they have changed.
     changes: Arc<AtomicU64>,
     refused: Arc<AtomicU64>,
@@ -35,18 +35,18 @@ pub(crate) struct Given {
 }
 
 /// A token, and the verbs that it grants.
-struct Token {
+struct SecretToken {
     bytes: Box<[u8]>,
     verbs: PublicVerbs,
 }
 
-impl Token {
+impl SecretToken {
     fn is(&self, said: &[u8]) -> Choice {
         self.bytes.ct_eq(said)
     }
 }
 
-impl Secret {
+impl ListenerSecret {
     /// Parses tokens of operators, one per line; surrounding space and empty lines are ignored.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Secret {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::read(text, |line, text| {
             let bytes = token(line, text)?;
-            Ok(Token { bytes, verbs: PublicVerbs::default() })
+            Ok(SecretToken { bytes, verbs: PublicVerbs::default() })
         })
     }
 
@@ -69,20 +69,23 @@ impl Secret {
             let (text, verbs) = match text.split_once(char::is_whitespace) {
                 Some((text, more)) => (text, more.trim_start().strip_prefix(VERBS)),
                 None => {
-                    return Ok(Token { bytes: token(line, text)?, verbs: PublicVerbs::default() });
+                    return Ok(SecretToken {
+                        bytes: token(line, text)?,
+                        verbs: PublicVerbs::default(),
+                    });
                 }
             };
             // Anything else may be a part of a token, and is not shown.
             let verbs = verbs.ok_or_else(|| no_token(line))?;
             let verbs =
                 PublicVerbs::parse(verbs).map_err(|why| format!("line {line}: `verbs`: {why}"))?;
-            Ok(Token { bytes: token(line, text)?, verbs })
+            Ok(SecretToken { bytes: token(line, text)?, verbs })
         })
     }
 
     fn read(
         text: &str,
-        token: impl Fn(usize, &str) -> Result<Token, String>,
+        token: impl Fn(usize, &str) -> Result<SecretToken, String>,
     ) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
         let tokens = lines.map(|(index, line)| token(index + 1, line));
@@ -213,7 +216,7 @@ impl fmt::Debug for Given {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ListenerSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn each_line_opens_and_nothing_else_does() {
-        let secret = Secret::parse("  one\r\n\n two\n").unwrap();
+        let secret = ListenerSecret::parse("  one\r\n\n two\n").unwrap();
         assert!(["one", "two"].into_iter().all(|said| secret.opens(said.as_bytes())));
         let wrong = ["", "on", "onf", "onee", "ONE", "one\ntwo", " one"];
         assert!(!wrong.into_iter().any(|said| secret.opens(said.as_bytes())));
@@ -235,8 +238,11 @@ mod tests {
     #[test]
     fn who_is_refused_is_counted_and_short_tokens_are_too() {
         let long = "a".repeat(ADVISED);
-        let secret = Secret::parse(&format!("{long}\nshort\nshorter")).unwrap();
-        assert_eq!((secret.short(), Secret::parse(&long).unwrap().short()), (Some((2, 32)), None));
+        let secret = ListenerSecret::parse(&format!("{long}\nshort\nshorter")).unwrap();
+        assert_eq!(
+            (secret.short(), ListenerSecret::parse(&long).unwrap().short()),
+            (Some((2, 32)), None)
+        );
         let apart = secret.counted_apart();
         let admitted = [Some("short"), None, Some("wrong"), Some(&*long), Some("")]
             .map(|said| secret.clone().admits(said.map(str::as_bytes)).is_some());
@@ -248,7 +254,8 @@ mod tests {
 
     #[test]
     fn a_token_grants_the_verbs_of_its_line_and_no_others() {
-        let secret = Secret::of_clients("one\n two \t verbs=reserve,settle\nthree verbs=report");
+        let secret =
+            ListenerSecret::of_clients("one\n two \t verbs=reserve,settle\nthree verbs=report");
         let secret = secret.unwrap();
         let of = |said: &str| secret.admits(Some(said.as_bytes()));
         let verbs = |names: &str| PublicVerbs::parse(names).ok();
@@ -265,18 +272,18 @@ mod tests {
             ("a verb=reset", "line 1 is no token"),
             ("a verbs=reset more", "line 1: `verbs`: \"reset more\" is no verb"),
         ] {
-            let error = Secret::of_clients(text).unwrap_err();
+            let error = ListenerSecret::of_clients(text).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
-        let of_operators = Secret::parse("one verbs=reset").unwrap_err();
+        let of_operators = ListenerSecret::parse("one verbs=reset").unwrap_err();
         assert!(of_operators.starts_with("line 1 is no token"), "{of_operators}");
     }
 
     #[test]
     fn copies_take_other_tokens_together() {
-        let secret = Secret::parse("old").unwrap();
+        let secret = ListenerSecret::parse("old").unwrap();
         let copies = [secret.clone(), secret.counted_apart()];
-        secret.follow(&Secret::parse("new").unwrap());
+        secret.follow(&ListenerSecret::parse("new").unwrap());
         assert!(copies.iter().all(|copy| copy.opens(b"new") && !copy.opens(b"old")));
     }
 
@@ -292,9 +299,9 @@ mod tests {
 
     #[test]
     fn an_invalid_token_is_reported_by_its_line_and_not_shown() {
-        assert!(Secret::parse(" \n\n").unwrap_err().contains("there is no token"));
+        assert!(ListenerSecret::parse(" \n\n").unwrap_err().contains("there is no token"));
         for wrong in ["a\n\nb c", "a\n\nb\u{7}", "a\n\nsch\u{fc}"] {
-            let error = Secret::parse(wrong).unwrap_err();
+            let error = ListenerSecret::parse(wrong).unwrap_err();
             assert!(error.starts_with("line 3 is no token: expected visible ASCII"), "{error}");
         }
     }

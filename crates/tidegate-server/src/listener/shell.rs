@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::patience::{Over, Patience, looks};
+use super::patience::{ConnectionPatience, Over, looks};
 use super::{Account, Activity, Bounds};
 use crate::stop::Stop;
 
@@ -40,7 +40,7 @@ impl Shell {
         C: Future<Output = Result<(), E>>,
     {
         let mut connection = pin!(connection);
-        let mut patience = Patience::of(self.bounds);
+        let mut patience = ConnectionPatience::of(self.bounds);
         let mut reads = looks(self.bounds.stalled / 2);
         let (mut draining, mut was_shut_down, mut warned) = (false, false, false);
         loop {

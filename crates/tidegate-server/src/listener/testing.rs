@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::listen::serve_within;
-use super::{Budget, Handler, Options};
+use super::{ByteBudget, Handler, Options};
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -20,7 +20,11 @@ pub(crate) struct Server {
 
 impl Server {
     /// Serves `handler` on a free port; its connections keep no more than `budget` allows.
-    pub(crate) async fn of(handler: impl Handler, options: Options, budget: Arc<Budget>) -> Self {
+    pub(crate) async fn of(
+        handler: impl Handler,
+        options: Options,
+        budget: Arc<ByteBudget>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (stop, stopping) = Stop::by_hand();

@@ -26,7 +26,7 @@ pub(crate) fn answer_begins() {
 }
 
 /// A stream that ends when its answer has waited too long.
-pub(crate) struct Watched<F> {
+pub(crate) struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     within: Duration,
     has_begun: bool,
@@ -34,13 +34,13 @@ pub(crate) struct Watched<F> {
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F> Watched<F> {
+impl<F> WatchedStream<F> {
     pub(crate) fn new(stream: F, within: Duration) -> Self {
         Self { stream: Box::pin(stream), within, has_begun: false, stalled: None }
     }
 }
 
-impl<F: Future<Output = ()>> Future for Watched<F> {
+impl<F: Future<Output = ()>> Future for WatchedStream<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -70,7 +70,7 @@ pub(crate) struct WatchedTasks(pub(crate) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for WatchedTasks {
     fn execute(&self, stream: F) {
-        tokio::spawn(source::carried(Watched::new(stream, self.0)));
+        tokio::spawn(source::carried(WatchedStream::new(stream, self.0)));
     }
 }
 
@@ -90,9 +90,9 @@ mod tests {
             std::future::pending().await
         };
         let began = Instant::now();
-        Watched::new(stalls, WITHIN).await;
+        WatchedStream::new(stalls, WITHIN).await;
         assert_eq!(began.elapsed(), WITHIN);
-        let waits = Watched::new(std::future::pending(), WITHIN);
+        let waits = WatchedStream::new(std::future::pending(), WITHIN);
         assert!(timeout(100 * WITHIN, waits).await.is_err());
     }
 
@@ -100,7 +100,7 @@ mod tests {
     async fn a_stream_that_is_taken_piece_by_piece_is_waited_for() {
         let taken = Arc::new(Notify::new());
         let pieces = Arc::clone(&taken);
-        let stream = tokio::spawn(Watched::new(
+        let stream = tokio::spawn(WatchedStream::new(
             async move {
                 answer_begins();
                 for _ in 0..5 {

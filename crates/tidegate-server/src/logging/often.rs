@@ -21,13 +21,13 @@ const EVENTS_PER_MINUTE: u64 = 20;
 /// operator who enables these levels wants all of them. Copies share their counts.
 #[derive(Clone, Debug)]
 pub(super) struct Often<C = SystemClock> {
-    kinds: Arc<Mutex<HashMap<Identifier, Kind<C>>>>,
+    kinds: Arc<Mutex<HashMap<Identifier, SourceLine<C>>>>,
     clock: C,
 }
 
 /// The events of one source line.
 #[derive(Debug)]
-struct Kind<C> {
+struct SourceLine<C> {
     /// `None` if the rule is invalid, which a test excludes; then all pass.
     limiter: Option<Limiter<C>>,
     place: &'static str,
@@ -44,7 +44,7 @@ impl<C: Clock + Clone> Often<C> {
             return true;
         }
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = kinds.entry(kind.callsite()).or_insert_with(|| Kind {
+        let kind = kinds.entry(kind.callsite()).or_insert_with(|| SourceLine {
             limiter: limiter(self.clock.clone()),
             place: kind.name(),
             withheld: 0,

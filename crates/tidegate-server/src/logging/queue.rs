@@ -21,7 +21,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A handle to the queue; copies share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue(Arc<QueueState>);
+pub(crate) struct LogQueue(Arc<QueueState>);
 
 /// Makes a line harmless to terminals and readers of lines.
 pub(super) type Escape = for<'a> fn(&'a str) -> Cow<'a, str>;
@@ -43,7 +43,7 @@ enum Message {
     Flush(std::sync::mpsc::SyncSender<()>),
 }
 
-impl Queue {
+impl LogQueue {
     /// Writes to `out` in a thread of its own, each line as `escape` makes it. After lines were dropped and there is space again,
     /// calls `report` there with the number of lines dropped since the last call, and in all.
     ///
@@ -118,7 +118,7 @@ fn write_out(
 }
 
 /// Each write is a line, or several that belong together.
-impl Write for &Queue {
+impl Write for &LogQueue {
     fn write(&mut self, said: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(said);
         let (line, end) = match text.strip_suffix('\n') {
@@ -134,7 +134,7 @@ impl Write for &Queue {
     }
 }
 
-impl<'a> MakeWriter<'a> for Queue {
+impl<'a> MakeWriter<'a> for LogQueue {
     type Writer = &'a Self;
 
     fn make_writer(&'a self) -> &'a Self {
@@ -169,13 +169,13 @@ mod tests {
 
     type Reports = Arc<Mutex<Vec<(u64, u64)>>>;
 
-    fn slow() -> (Queue, SyncSender<()>, Arc<Mutex<Vec<u8>>>, Reports) {
+    fn slow() -> (LogQueue, SyncSender<()>, Arc<Mutex<Vec<u8>>>, Reports) {
         let (let_it, may) = sync_channel(0);
         let (came, reports) = (Arc::default(), Reports::default());
         let log = Arc::clone(&reports);
         let report = move |since, in_all| log.lock().unwrap().push((since, in_all));
         let queue =
-            Queue::to(Slow { may, came: Arc::clone(&came) }, printable::line, report).unwrap();
+            LogQueue::to(Slow { may, came: Arc::clone(&came) }, printable::line, report).unwrap();
         (queue, let_it, came, reports)
     }
 

@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tidegate::Answer;
 
 use super::{Endpoint, TRACEPARENT};
-use crate::counts::Outcome;
+use crate::counts::RequestOutcome;
 use crate::failure::Failure;
 
 /// Set once, at the start, if spans are sent.
@@ -39,7 +39,7 @@ impl Span {
     }
 
     fn of(tracer: &SdkTracer, name: &'static str, headers: &HeaderMap) -> Option<Self> {
-        let caller = TraceContextPropagator::new().extract(&Fields(headers));
+        let caller = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
         let is_sampled = caller.span().span_context().is_sampled();
         let builder = || tracer.span_builder(name).with_kind(SpanKind::Server);
         is_sampled.then(|| Self(builder().start_with_context(tracer, &caller)))
@@ -52,16 +52,16 @@ impl Span {
         if let Some(reported) = answer.reported() {
             span.set_attribute(KeyValue::new("tidegate.rule", reported.rule().name().to_owned()));
         }
-        span.set_attribute(KeyValue::new("tidegate.outcome", Outcome::of(answer).name()));
+        span.set_attribute(KeyValue::new("tidegate.outcome", RequestOutcome::of(answer).name()));
         span.set_attribute(KeyValue::new("tidegate.degraded", answer.is_degraded()));
         span.end();
     }
 }
 
 /// Header fields, as the SDK reads them.
-struct Fields<'a>(&'a HeaderMap);
+struct HeaderExtractor<'a>(&'a HeaderMap);
 
-impl Extractor for Fields<'_> {
+impl Extractor for HeaderExtractor<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.to_str().ok()
     }

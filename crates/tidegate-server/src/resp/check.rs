@@ -13,7 +13,7 @@ use super::usage::wrong_number;
 use crate::counts;
 use crate::flags;
 use crate::limiters::Verb;
-use crate::once_a_minute::{Kind, warn_of};
+use crate::once_a_minute::{WarningKind, warn_of};
 
 const WRONG_NUMBER: &str = "wrong number of arguments";
 
@@ -82,9 +82,9 @@ impl QuestionMistake {
     #[cold]
     fn write(&self, state: &ListenerState, verb: Verb, reply: &mut RespReply<'_>) {
         if verb == Verb::Check {
-            state.counts().count(counts::Outcome::Error);
+            state.counts().count(counts::RequestOutcome::Error);
             let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
-            warn_of(Kind::Question, reason);
+            warn_of(WarningKind::Question, reason);
         }
         match self {
             Self::Arity | Self::NoText if verb == Verb::Peek => wrong_number("tg.peek", reply),

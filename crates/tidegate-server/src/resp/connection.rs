@@ -18,7 +18,7 @@ use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
 use super::table::CommandVerb;
 use super::wire::Wire;
-use crate::listener::{Arrives, Bounds, Patience, Remainder, Seen, Shell};
+use crate::listener::{Arrives, Bounds, ConnectionCheck, ConnectionPatience, Remainder, Shell};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
@@ -69,7 +69,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
         let stalled = self.bounds.stalled;
-        let mut patience = Patience::of(self.bounds);
+        let mut patience = ConnectionPatience::of(self.bounds);
         let mut draining = pin!(stop.draining());
         // Set once the process drains.
         let mut remainder = None;
@@ -230,7 +230,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// The state of the connection at one check. Frees memory if nothing happens.
-    fn look(&mut self) -> Seen {
+    fn look(&mut self) -> ConnectionCheck {
         self.wire.input.shrink();
         self.wire.output.shrink();
         let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
@@ -241,7 +241,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             false => Some(u64::MAX),
         };
         let is_used = std::mem::replace(&mut self.seen_used, self.used) != self.used;
-        Seen { is_used, unended, unread }
+        ConnectionCheck { is_used, unended, unread }
     }
 
     /// Ends the connection from the server's side in such a way that bytes on their way to it do

@@ -1,7 +1,7 @@
 //! Replies that are not written yet, bounded for each connection and in all.
 
 use super::bounds::{AUTHENTICATED, InputBounds};
-use crate::listener::{FREE, Kept};
+use crate::listener::{FREE, KeptBytes};
 
 #[derive(Debug)]
 pub(super) struct Output {
@@ -9,12 +9,12 @@ pub(super) struct Output {
     written: usize,
     pub(super) bounds: &'static InputBounds,
     /// The claim of these bytes on the budget.
-    kept: Kept,
+    kept: KeptBytes,
 }
 
 impl Output {
     /// No replies yet; later ones are counted in `kept`.
-    pub(super) const fn new(kept: Kept) -> Self {
+    pub(super) const fn new(kept: KeptBytes) -> Self {
         Self { bytes: Vec::new(), written: 0, bounds: &AUTHENTICATED, kept }
     }
 
@@ -80,16 +80,16 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::Budget;
+    use crate::listener::ByteBudget;
     use std::sync::Arc;
 
-    fn output(budget: &Arc<Budget>) -> Output {
+    fn output(budget: &Arc<ByteBudget>) -> Output {
         Output::new(budget.open().none())
     }
 
     #[test]
     fn connections_share_what_may_be_left_unread() {
-        let budget = Arc::new(Budget::of(4 * FREE, FREE));
+        let budget = Arc::new(ByteBudget::of(4 * FREE, FREE));
         let (mut one, other) = (output(&budget), output(&budget));
         one.bytes.resize(2 * FREE, 0);
         one.count();

@@ -18,7 +18,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     let question = match RespQuestion::read_reserve(args, &mut entries) {
         Ok(question) => question,
         Err(mistake) => {
-            state.counts().count(counts::Outcome::Error);
+            state.counts().count(counts::RequestOutcome::Error);
             return mistake.write_of("tg.reserve", reply);
         }
     };
@@ -28,7 +28,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     let reserved = match state.limiters.reserve(&request, question.life()).await {
         Ok(reserved) => reserved,
         Err(why) => {
-            state.counts().count(counts::Outcome::Error);
+            state.counts().count(counts::RequestOutcome::Error);
             let option = if why == Unreserved::Full { "" } else { "LIFE: " };
             return reply.error(&format!("ERR {option}{why}"));
         }

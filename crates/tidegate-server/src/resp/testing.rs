@@ -11,7 +11,7 @@ use super::connection;
 use super::session::Session;
 use super::state::ListenerState;
 use crate::limiters::Limiters;
-use crate::listener::{Bounds, Budget, Clients, Secret, Shell};
+use crate::listener::{Bounds, ByteBudget, Clients, ListenerSecret, Shell};
 use crate::stop::{Stop, Trigger};
 use crate::verbs::PublicVerbs;
 
@@ -35,7 +35,7 @@ pub(super) fn open() -> Arc<ListenerState> {
 }
 
 /// The shared state of connections. A request of the domain `panics` panics.
-pub(super) fn state(secret: Option<Secret>) -> Arc<ListenerState> {
+pub(super) fn state(secret: Option<ListenerSecret>) -> Arc<ListenerState> {
     let limiters = Limiters::that_panic(config::parse("test", RULES).unwrap());
     let limiters = Arc::new(limiters.with_top_keys(TOP_KEYS));
     let clients = Clients { secret, verbs: PublicVerbs::usual(), ..Clients::default() };
@@ -60,7 +60,7 @@ pub(super) struct Served {
 pub(super) fn shell(bounds: Bounds) -> (Shell, Trigger) {
     let (trigger, stop) = Stop::by_hand();
     let Bounds { kept_bytes, kept_bytes_of_all, .. } = bounds;
-    let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
+    let budget = Arc::new(ByteBudget::of(kept_bytes, kept_bytes_of_all));
     (Shell { bounds, account: budget.open(), stop }, trigger)
 }
 

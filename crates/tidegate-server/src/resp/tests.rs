@@ -1,7 +1,7 @@
 //! Replies to commands over a pipe; nothing here waits for a socket.
 
 use super::testing::{exchange, replies_to, state};
-use crate::listener::Secret;
+use crate::listener::ListenerSecret;
 
 pub(super) fn command(words: &[&str]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
@@ -120,7 +120,7 @@ async fn resp_3_has_maps_booleans_and_nulls() {
 #[tokio::test]
 async fn a_secret_is_needed_before_any_answer() {
     let ask = async |sent: &str| {
-        let secret = Secret::parse("right").unwrap();
+        let secret = ListenerSecret::parse("right").unwrap();
         let state = state(Some(secret));
         String::from_utf8(exchange(state, sent.as_bytes()).await).unwrap()
     };
@@ -143,7 +143,7 @@ async fn a_secret_is_needed_before_any_answer() {
 #[tokio::test]
 async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
     let ask = async |sent: String| {
-        let secret = Secret::parse("right").unwrap();
+        let secret = ListenerSecret::parse("right").unwrap();
         let came = exchange(state(Some(secret)), sent.as_bytes()).await;
         let came = String::from_utf8(came).unwrap();
         (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
@@ -158,7 +158,7 @@ async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
 #[tokio::test]
 async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
     let ask = async |sent: String| {
-        let secret = Secret::parse("right").unwrap();
+        let secret = ListenerSecret::parse("right").unwrap();
         let came = exchange(state(Some(secret)), sent.as_bytes()).await;
         String::from_utf8(came).unwrap()
     };

@@ -61,11 +61,11 @@ fn write_decision(
     let decision = match decided {
         Ok(decision) => decision,
         Err(message) => {
-            state.counts().count(counts::Outcome::Error);
+            state.counts().count(counts::RequestOutcome::Error);
             return reply.error(&format!("Cell error: Store error: {message}"));
         }
     };
-    let outcome = counts::Outcome::of_decision(&decision);
+    let outcome = counts::RequestOutcome::of_decision(&decision);
     state.counts().count(outcome);
     tracing::debug!(verb = "check", domain = NAMESPACE, outcome = outcome.name(), "decided");
     let wait = decision.retry_after_micros().filter(|_| !decision.is_allowed());

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::input::Input;
 use super::output::Output;
-use crate::listener::{Arrives, Kept, Remainder};
+use crate::listener::{Arrives, KeptBytes, Remainder};
 
 /// A stream, with its input and its output.
 pub(super) struct Wire<S> {
@@ -28,7 +28,7 @@ pub(super) struct Wire<S> {
 
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     /// The wire of a new connection; unwritten replies are counted in `kept`.
-    pub(super) fn new(stream: S, kept: Kept) -> Self {
+    pub(super) fn new(stream: S, kept: KeptBytes) -> Self {
         let (input, output) = (Input::new(), Output::new(kept));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
     }

@@ -13,7 +13,7 @@ use super::super::address::{self, Where};
 use super::super::guard::file;
 use super::super::{bounds, guard};
 use crate::grpc::{BadRequest, Choices, Family, Unavailable};
-use crate::logging::{Format, Level};
+use crate::logging::{LineFormat, LogLevel};
 use crate::otlp::{self, Endpoint};
 use crate::policy;
 use crate::verbs::{self, PublicVerb, PublicVerbs};
@@ -145,11 +145,11 @@ pub(crate) struct ServeArgs {
     ///
     /// On standard error
     #[arg(long, value_name = "KIND", env = "TIDEGATE_LOG_FORMAT", default_value = "text")]
-    pub(super) log_format: Format,
+    pub(super) log_format: LineFormat,
 
     /// Least severe event logged
     #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL", default_value = "info")]
-    pub(super) log_level: Level,
+    pub(super) log_level: LogLevel,
 
     /// The collector of spans, over OTLP
     ///

@@ -7,7 +7,7 @@ use httparse::{Header, Status};
 
 use crate::http::media_type::is_json;
 use crate::http::paths::CHECK;
-use crate::listener::{Secret, bearer};
+use crate::listener::{ListenerSecret, bearer};
 use crate::otlp::{self, TRACEPARENT};
 
 /// Most bytes of a head, and of a body. Larger ones go to hyper, where their size is bounded.
@@ -36,7 +36,7 @@ struct HeadFields {
 }
 
 /// Parses the first request of these bytes.
-pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Found {
+pub(super) fn look(bytes: &[u8], secret: Option<&ListenerSecret>) -> Found {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
@@ -59,7 +59,7 @@ pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Found {
 
 impl HeadFields {
     /// Notes a header field; returns false if it asks for more than an answer.
-    fn takes(&mut self, field: &Header<'_>, secret: Option<&Secret>) -> bool {
+    fn takes(&mut self, field: &Header<'_>, secret: Option<&ListenerSecret>) -> bool {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {

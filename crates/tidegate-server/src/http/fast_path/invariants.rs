@@ -7,7 +7,7 @@
 
 use super::head::{Found, MOST_BYTES, look};
 use crate::http::media_type::is_json;
-use crate::listener::{Secret, bearer};
+use crate::listener::{ListenerSecret, bearer};
 
 /// The token of clients that need one.
 const TOKEN: &str = "sesame";
@@ -17,11 +17,11 @@ const MORE: [&str; 5] = ["expect", "origin", "trailer", "transfer-encoding", "up
 
 /// Panics if a request is wrongly accepted as a check; returns how many were accepted.
 pub(crate) fn judge(bytes: &[u8]) -> usize {
-    let secrets = [None, Secret::parse(TOKEN).ok()];
+    let secrets = [None, ListenerSecret::parse(TOKEN).ok()];
     secrets.iter().filter(|secret| judge_for(bytes, secret.as_ref())).count()
 }
 
-fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
+fn judge_for(bytes: &[u8], secret: Option<&ListenerSecret>) -> bool {
     let (body, end) = match look(bytes, secret) {
         Found::Check { body, end } => (body, end),
         Found::Part | Found::Other => return false,
@@ -41,7 +41,7 @@ fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
 }
 
 /// Reads the head by its lines: the request, and the length of its body.
-fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
+fn judge_head(head: &[u8], length: usize, secret: Option<&ListenerSecret>) {
     let lines =
         head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let mut lines = lines.skip_while(|line| line.is_empty());

@@ -15,7 +15,7 @@ use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
 use crate::limiters::Limiters;
 use crate::listener::Bounds;
-use crate::listener::{Clients, Secret};
+use crate::listener::{Clients, ListenerSecret};
 use crate::verbs::PublicVerbs;
 
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
@@ -116,7 +116,7 @@ fn whatever_is_not_quite_a_check_is_somebody_else_s() {
 
 #[test]
 fn only_who_shows_a_token_is_answered_here() {
-    let secret = Secret::parse("sesame").ok();
+    let secret = ListenerSecret::parse("sesame").ok();
     let field = |field: &str| CHECK.replace("host: a", &format!("host: a\r\n{field}"));
     let whole =
         |asked: &str| matches!(look(asked.as_bytes(), secret.as_ref()), Found::Check { .. });

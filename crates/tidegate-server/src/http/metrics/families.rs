@@ -10,7 +10,7 @@ use tidegate::{
 
 use super::writer::{Labels, Writer};
 use crate::counts::Snapshots;
-use crate::limiters::{Limiters, Standing};
+use crate::limiters::{Limiters, StoreStanding};
 
 /// Writes all families.
 pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
@@ -174,11 +174,11 @@ fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
     to.durations("tidegate_snapshot_duration", help, durations)
 }
 
-fn store(gate: &SharedGate, standing: Standing, to: &mut Writer<'_>) -> fmt::Result {
+fn store(gate: &SharedGate, standing: StoreStanding, to: &mut Writer<'_>) -> fmt::Result {
     let states = [
-        ("available", Standing::Available),
-        ("partly_unavailable", Standing::PartlyUnavailable),
-        ("unavailable", Standing::Unavailable),
+        ("available", StoreStanding::Available),
+        ("partly_unavailable", StoreStanding::PartlyUnavailable),
+        ("unavailable", StoreStanding::Unavailable),
     ];
     let states = states.map(|(name, state)| ([("state", name)], u64::from(state == standing)));
     to.gauge("tidegate_store_state", "1 for the state of the store, else 0", None, states)?;

@@ -12,7 +12,7 @@ static RANDOM: LazyLock<&dyn SecureRandom> =
 
 /// Written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id([u64; 2]);
+pub(crate) struct ReservationId([u64; 2]);
 
 /// Why a reservation holds nothing, which its id alone says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,14 +26,14 @@ pub(super) enum Nothing {
 impl Nothing {
     /// A new id of a reservation that holds nothing; `None` if the system has no random numbers. Every process knows it,
     /// so that any server of a store settles it. An id that a caller makes up settles nothing either.
-    pub(super) fn id(self) -> Option<Id> {
-        let Id([one, _]) = Id::random()?;
-        Some(Id([one, self.seal(one)]))
+    pub(super) fn id(self) -> Option<ReservationId> {
+        let ReservationId([one, _]) = ReservationId::random()?;
+        Some(ReservationId([one, self.seal(one)]))
     }
 
     /// Returns why the reservation of an id holds nothing; `None` if it may hold something.
-    pub(super) fn of(id: Id) -> Option<Self> {
-        let Id([one, other]) = id;
+    pub(super) fn of(id: ReservationId) -> Option<Self> {
+        let ReservationId([one, other]) = id;
         [Self::Free, Self::Unlimited].into_iter().find(|why| why.seal(one) == other)
     }
 
@@ -45,7 +45,7 @@ impl Nothing {
     }
 }
 
-impl Id {
+impl ReservationId {
     /// A new id; `None` if the system has no random numbers.
     pub(super) fn random() -> Option<Self> {
         let mut bytes = [0; 16];
@@ -58,7 +58,7 @@ impl Id {
         Self::of(u128::from_be_bytes(bytes))
     }
 
-    /// Its bytes, for [`Id::from_bytes`].
+    /// Its bytes, for [`ReservationId::from_bytes`].
     pub(super) const fn bytes(self) -> [u8; 16] {
         let Self([one, other]) = self;
         ((one as u128) << 64 | other as u128).to_be_bytes()
@@ -80,7 +80,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for ReservationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self([one, other]) = self;
         write!(f, "{one:016x}{other:016x}")
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn an_id_is_read_as_it_is_written_and_nothing_else_is_one() {
-        let id = Id::random().unwrap();
+        let id = ReservationId::random().unwrap();
         let text = id.to_string();
-        assert_eq!((Id::parse(&text), text.len()), (Some(id), 32));
-        assert_ne!(Id::random(), Some(id));
-        assert_eq!(Id::of(7).to_string(), format!("{:0>32}", 7));
+        assert_eq!((ReservationId::parse(&text), text.len()), (Some(id), 32));
+        assert_ne!(ReservationId::random(), Some(id));
+        assert_eq!(ReservationId::of(7).to_string(), format!("{:0>32}", 7));
         for wrong in ["", "7", &text[1..], &format!("{text}0"), &format!("+{}", &text[1..]), "ü"] {
-            assert_eq!(Id::parse(wrong), None, "{wrong}");
+            assert_eq!(ReservationId::parse(wrong), None, "{wrong}");
         }
     }
 
@@ -109,8 +109,8 @@ mod tests {
             let id = why.id().unwrap();
             assert_eq!(Nothing::of(id), Some(why));
             assert_ne!(why.id(), Some(id));
-            assert_eq!(Id::from_bytes(id.bytes()), id);
+            assert_eq!(ReservationId::from_bytes(id.bytes()), id);
         }
-        assert_eq!(Nothing::of(Id::random().unwrap()), None);
+        assert_eq!(Nothing::of(ReservationId::random().unwrap()), None);
     }
 }

@@ -54,7 +54,7 @@ fn fill(
     gate: &Gate<ManualClock>,
     table: &Reservations<ManualClock>,
     times: usize,
-) -> Vec<Id> {
+) -> Vec<ReservationId> {
     let domain = "d".repeat(shape.domain);
     let keys: Vec<_> = (0..shape.descriptors).map(|number| format!("key {number}")).collect();
     let names: Vec<_> = (1..shape.entries).map(|number| format!("name {number}")).collect();
@@ -67,7 +67,7 @@ fn fill(
     let policy = gate.policy();
     let mut ids = Vec::new();
     for _ in 0..times {
-        let id = Id::random().unwrap().to_string();
+        let id = ReservationId::random().unwrap().to_string();
         let mut request = Request::new(&domain, &descriptors);
         if shape.has_ids {
             request = request.with_id(&id).unwrap();
@@ -95,7 +95,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
         };
         let mut ids = Vec::new();
         let held = measured("open", &mut || ids = fill(shape, &gate, &table, 1_000_000));
-        let held = held - (ids.capacity() * size_of::<Id>()) as i64;
+        let held = held - (ids.capacity() * size_of::<ReservationId>()) as i64;
         let open = table.counts();
         assert!(open.1 <= BOUND && open.0.open == ids.len() as u64, "{}", shape.name);
         assert!(held <= BOUND as i64 * 9 / 8, "{}: {held}", shape.name);
@@ -103,7 +103,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
         let settled = measured("settled", &mut || {
             for id in &ids {
                 let settle = async |request: &Request<'_>, taken: &Taken| {
-                    Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
+                    Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
                 };
                 let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
                 assert!(settled.unwrap().is_ok());
@@ -114,7 +114,7 @@ fn reservations_hold_no_more_memory_than_their_bound() {
             for _ in 0..200 {
                 for id in fill(shape, &gate, &table, 1) {
                     let settle = async |request: &Request<'_>, taken: &Taken| {
-                        Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
+                        Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
                     };
                     let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
                     assert!(settled.unwrap().is_ok());
@@ -157,7 +157,7 @@ fn reservations_of_nothing_fill_no_table() {
         free = asked(0, 0, reserve);
         unlimited = reserve(&Request::new("nowhere", &[Descriptor::new(&[]).cost(7)]));
     }
-    assert_eq!(table.counts(), (Counts::default(), 0));
+    assert_eq!(table.counts(), (ReservationCounts::default(), 0));
     for _ in 0..2 {
         assert_eq!(settle(&free, &[0]), ([0, 0], true));
         assert_eq!(settle(&free, &[9]), ([0, 9], true), "it settles to nothing, and says so");
@@ -177,7 +177,7 @@ fn settled_reservations_refuse_no_honest_pair() {
     let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"1000000/1s\"\n";
     let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock.clone());
     let settle = async |request: &Request<'_>, taken: &Taken| {
-        Ok(Ok(Settled::of(&gate.settle(request, taken, &[1]), &[1])))
+        Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
     };
     let mut ids = Vec::new();
     for _ in 0..10_000 {

@@ -6,18 +6,18 @@ use serde::{Serialize, Serializer};
 use tidegate::{Policy, Request, RuleSpec, Taken};
 use tokio::sync::OnceCell;
 
-use super::asked::Asked;
+use super::reserved_request::ReservedRequest;
 use super::table::{OF_A_REQUEST, OF_ANY, RequestPrint, allocated};
-use super::{Id, Outcome, Unreserved};
+use super::{ReservationEnd, ReservationId, Unreserved};
 use crate::limiters::key_label::{self, KeyLabel};
 use crate::limiters::{LONGEST_LIFE, USUAL_LIFE};
 
 /// A reservation that is not settled.
 #[derive(Debug)]
-pub(super) struct Open {
-    pub(super) asked: Asked,
+pub(super) struct OpenReservation {
+    pub(super) asked: ReservedRequest,
     pub(super) taken: Taken,
-    pub(super) outcome: OnceCell<std::sync::Arc<Outcome>>,
+    pub(super) outcome: OnceCell<std::sync::Arc<ReservationEnd>>,
     pub(super) print: Option<RequestPrint>,
     pub(super) life: Duration,
     /// The number with which this process claims the record in the store; `None` if there is no record.
@@ -26,9 +26,9 @@ pub(super) struct Open {
     pub(super) bytes: usize,
 }
 
-impl Open {
+impl OpenReservation {
     pub(super) fn new(
-        asked: Asked,
+        asked: ReservedRequest,
         taken: Taken,
         print: Option<RequestPrint>,
         life: Duration,
@@ -38,7 +38,11 @@ impl Open {
     }
 
     /// The bytes of a reservation; `taken` are the bytes of its units in the limiters.
-    pub(super) fn bytes_of(asked: &Asked, print: Option<RequestPrint>, taken: usize) -> usize {
+    pub(super) fn bytes_of(
+        asked: &ReservedRequest,
+        print: Option<RequestPrint>,
+        taken: usize,
+    ) -> usize {
         /// The counters of an `Arc`.
         const OF_AN_ARC: usize = 2 * size_of::<usize>();
         let by_request = print.map_or(0, |_| OF_A_REQUEST);
@@ -66,14 +70,14 @@ fn keys_of(policy: &Policy, request: &Request<'_>) -> Vec<KeyLabel> {
 }
 
 /// The terms of the rules in force for a request's reservation.
-pub(super) struct Terms<'p> {
+pub(super) struct ReservationTerms<'p> {
     /// The most limiters that the request takes from.
     limiters: usize,
     /// The shortest of the longest lives, and its rule; `None` if no rule matches.
     max_life: Option<(Duration, &'p str)>,
 }
 
-impl<'p> Terms<'p> {
+impl<'p> ReservationTerms<'p> {
     pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
         let (mut limiters, mut max_life) = (0, None::<(Duration, &str)>);
         for descriptor in request.descriptors() {
@@ -109,10 +113,10 @@ impl<'p> Terms<'p> {
 
 /// A reservation as operators see it.
 #[derive(Debug, Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedReservation {
     /// `None` for an operator who may not settle it.
     #[serde(rename = "reservation", serialize_with = "as_text")]
-    pub(super) id: Option<Id>,
+    pub(super) id: Option<ReservationId>,
     /// The keys of the rules in force that its request matches.
     pub(super) keys: Vec<KeyLabel>,
     /// The cost of each descriptor.
@@ -123,13 +127,13 @@ pub(crate) struct Listed {
     pub(super) pending: bool,
 }
 
-impl Listed {
+impl ListedReservation {
     pub(crate) const fn hide_id(&mut self) {
         self.id = None;
     }
 }
 
-fn as_text<S: Serializer>(id: &Option<Id>, to: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(id: &Option<ReservationId>, to: S) -> Result<S::Ok, S::Error> {
     match id {
         Some(id) => to.collect_str(id),
         None => to.serialize_none(),

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidegate::{Answer, Clock, RecordedReservation, StoreError};
 
-use super::asked::Asked;
-use super::table::Entry;
-use super::{Id, Nothing, Open, Reservations, Space, Unsettled};
+use super::reserved_request::ReservedRequest;
+use super::table::TableEntry;
+use super::{Nothing, OpenReservation, ReservationId, Reservations, Space, Unsettled};
 
 impl<C: Clock> Space<'_, C> {
     /// The name and the life of the record to write; `None` if the request holds nothing of its own.
@@ -37,7 +37,7 @@ impl<C: Clock> Reservations<C> {
     /// # Errors
     /// The text is no id.
     pub(crate) fn to_read(&self, id: &str) -> Result<Option<[u8; 16]>, Unsettled> {
-        let id = Id::parse(id).ok_or(Unsettled::NoId)?;
+        let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let is_known =
             Nothing::of(id).is_some() || self.table().get(id, self.clock.now()).is_some();
         Ok((!is_known).then(|| id.bytes()))
@@ -53,10 +53,15 @@ impl<C: Clock> Reservations<C> {
         of: &RecordedReservation,
         left: Duration,
     ) -> Result<(), Unsettled> {
-        let asked = of.ask(async |request| Asked::of(request)).now_or_never().flatten();
-        let claim = Id::random().ok_or(Unsettled::Full)?.number();
-        let open = Open::new(asked.ok_or(Unsettled::Full)?, of.taken().clone(), None, of.life());
-        let id = Id::from_bytes(id);
+        let asked = of.ask(async |request| ReservedRequest::of(request)).now_or_never().flatten();
+        let claim = ReservationId::random().ok_or(Unsettled::Full)?.number();
+        let open = OpenReservation::new(
+            asked.ok_or(Unsettled::Full)?,
+            of.taken().clone(),
+            None,
+            of.life(),
+        );
+        let id = ReservationId::from_bytes(id);
         let now = self.clock.now();
         let mut table = self.table();
         table.drop_ended(now);
@@ -69,22 +74,27 @@ impl<C: Clock> Reservations<C> {
             return Err(Unsettled::Full);
         }
         let claimed = open.bytes;
-        table.insert(id, Arc::new(Open { claim: Some(claim), ..open }), claimed, now.plus(left));
+        table.insert(
+            id,
+            Arc::new(OpenReservation { claim: Some(claim), ..open }),
+            claimed,
+            now.plus(left),
+        );
         Ok(())
     }
 
     /// The name, the claim and the life of the record of an open reservation; `None` if it has none.
     pub(crate) fn recorded(&self, id: &str) -> Option<([u8; 16], u64, Duration)> {
-        let id = Id::parse(id)?;
+        let id = ReservationId::parse(id)?;
         match self.table().get(id, self.clock.now())? {
-            Entry::Open(open) => Some((id.bytes(), open.claim?, open.life)),
-            Entry::Settled(_) => None,
+            TableEntry::Open(open) => Some((id.bytes(), open.claim?, open.life)),
+            TableEntry::Settled(_) => None,
         }
     }
 
     /// Forgets a reservation that another server has settled, or whose record has ended.
     pub(crate) fn leave(&self, id: &str) {
-        if let Some(id) = Id::parse(id) {
+        if let Some(id) = ReservationId::parse(id) {
             self.table().leave(id);
         }
     }

@@ -10,26 +10,26 @@ use crate::flags;
 
 /// The end of a reservation, as it is remembered: in few bytes for any request.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct ReservationEnd {
     /// The fingerprint of the costs that it was settled for.
     pub(super) costs: u64,
     /// The state of the limiters then, or the reason why the result of the settle is unknown.
-    pub(crate) stand: Result<Settled, Box<str>>,
+    pub(crate) stand: Result<SettledReservation, Box<str>>,
 }
 
 /// A settle that was answered, by this call or an earlier one.
 #[derive(Debug)]
 pub(crate) struct Settling {
-    pub(crate) outcome: std::sync::Arc<Outcome>,
+    pub(crate) outcome: std::sync::Arc<ReservationEnd>,
     /// The settlement of this call; `None` if an earlier call settled.
-    pub(crate) done: Option<Done>,
+    pub(crate) done: Option<SettleResult>,
     /// Units that were not taken because the reservation held nothing.
     pub(crate) cut_of_nothing: u64,
 }
 
 /// The settlement that a call made.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct SettleResult {
     pub(crate) domain: String,
     /// The costs of its descriptors that were reserved, and the costs it was settled for.
     pub(super) reserved: Vec<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct Done {
 
 /// The state of the limiters of a request once it was settled.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SettledReservation {
     rule: Option<Box<str>>,
     line: DecisionLine<'static>,
     flags: [bool; 4],
@@ -77,7 +77,7 @@ fn cut_off(
     }
 }
 
-impl Settled {
+impl SettledReservation {
     /// The end of a reservation that was settled for the `actual` costs. A settle always succeeds, so its answer is an
     /// allowed request without a wait. It names the rule with the fewest remaining units.
     pub(crate) fn of(answer: &Answer<'_>, actual: &[u64]) -> Self {
@@ -122,7 +122,7 @@ impl Settled {
     }
 }
 
-impl Outcome {
+impl ReservationEnd {
     /// The bytes of a settled reservation while it is remembered.
     pub(super) fn bytes(&self) -> usize {
         /// The counters of an `Arc`.
@@ -138,7 +138,7 @@ impl Outcome {
     }
 }
 
-impl Done {
+impl SettleResult {
     /// The reserved cost and the final one, in words.
     pub(crate) fn costs(&self) -> (String, String) {
         let Self { reserved, actual, .. } = self;

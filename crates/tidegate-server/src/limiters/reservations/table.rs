@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate::Timestamp;
 
-use super::{Id, Open, Outcome};
+use super::{OpenReservation, ReservationEnd, ReservationId};
 
 /// The most reservations that have ended and are dropped in one call.
 const DROPPED_AT_ONCE: usize = 64;
@@ -27,22 +27,23 @@ const fn in_tree<K, V>() -> usize {
 }
 
 /// The bytes of any reservation: its places by its id and by its end.
-pub(super) const OF_ANY: usize = in_tree::<Id, Kept>() + in_tree::<(Timestamp, Id), ()>();
+pub(super) const OF_ANY: usize =
+    in_tree::<ReservationId, KeptReservation>() + in_tree::<(Timestamp, ReservationId), ()>();
 /// The bytes of a place by the request.
-pub(super) const OF_A_REQUEST: usize = in_tree::<RequestPrint, Id>();
+pub(super) const OF_A_REQUEST: usize = in_tree::<RequestPrint, ReservationId>();
 
 /// The bytes of costs that are settled later.
 const fn of_pending(costs: usize) -> usize {
-    in_tree::<Id, Box<[u64]>>() + allocated(costs * size_of::<u64>())
+    in_tree::<ReservationId, Box<[u64]>>() + allocated(costs * size_of::<u64>())
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Entry {
-    Open(Arc<Open>),
-    Settled(Arc<Outcome>),
+pub(super) enum TableEntry {
+    Open(Arc<OpenReservation>),
+    Settled(Arc<ReservationEnd>),
 }
 
-impl Entry {
+impl TableEntry {
     fn bytes(&self) -> usize {
         match self {
             Self::Open(open) => open.bytes,
@@ -52,26 +53,26 @@ impl Entry {
 }
 
 #[derive(Debug)]
-struct Kept {
-    entry: Entry,
+struct KeptReservation {
+    entry: TableEntry,
     ends: Timestamp,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    by_id: BTreeMap<Id, Kept>,
+pub(super) struct ReservationTable {
+    by_id: BTreeMap<ReservationId, KeptReservation>,
     /// The reservations of requests with an id.
-    by_request: BTreeMap<RequestPrint, Id>,
+    by_request: BTreeMap<RequestPrint, ReservationId>,
     /// The ends of reservations that are open.
-    open: BTreeSet<(Timestamp, Id)>,
+    open: BTreeSet<(Timestamp, ReservationId)>,
     /// The ends of the memory of settled ones.
-    settled: BTreeSet<(Timestamp, Id)>,
+    settled: BTreeSet<(Timestamp, ReservationId)>,
     /// The costs that open reservations are settled for as soon as the store answers.
-    pending: BTreeMap<Id, Box<[u64]>>,
+    pending: BTreeMap<ReservationId, Box<[u64]>>,
     /// True if a task is settling them.
     is_retrying: bool,
     bytes: usize,
-    counts: Counts,
+    counts: ReservationCounts,
     /// Renewals that were too late since one was in time.
     late_in_a_row: u64,
 }
@@ -81,7 +82,7 @@ const MANY_LATE: u64 = 8;
 
 /// The numbers of reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ReservationCounts {
     /// Those that are neither settled nor ended.
     pub(crate) open: u64,
     /// Open reservations whose settle waits for the store.
@@ -106,7 +107,7 @@ pub(crate) struct Counts {
 
 /// The result of an attempt to make a settle wait for the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum SettleWaits {
     /// Until the reservation ends; `true` if no caller settles such reservations yet.
     Until(Timestamp, bool),
     /// Another settle, for other costs, does already.
@@ -117,9 +118,9 @@ pub(super) enum Waits {
     Closed,
 }
 
-impl Table {
-    pub(super) fn counts(&self) -> Counts {
-        Counts { pending: self.pending.len() as u64, ..self.counts }
+impl ReservationTable {
+    pub(super) fn counts(&self) -> ReservationCounts {
+        ReservationCounts { pending: self.pending.len() as u64, ..self.counts }
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -142,32 +143,41 @@ impl Table {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    pub(super) fn get(&self, id: Id, now: Timestamp) -> Option<Entry> {
+    pub(super) fn get(&self, id: ReservationId, now: Timestamp) -> Option<TableEntry> {
         self.by_id.get(&id).filter(|kept| now < kept.ends).map(|kept| kept.entry.clone())
     }
 
     /// The costs for which a reservation is settled as soon as the store answers.
-    pub(super) fn pending(&self, id: Id) -> Option<&[u64]> {
+    pub(super) fn pending(&self, id: ReservationId) -> Option<&[u64]> {
         self.pending.get(&id).map(|costs| &**costs)
     }
 
-    pub(super) fn of_request(&self, print: RequestPrint) -> Option<Id> {
+    pub(super) fn of_request(&self, print: RequestPrint) -> Option<ReservationId> {
         self.by_request.get(&print).copied()
     }
 
     /// The open reservations that end first, with their ends.
-    pub(super) fn first_to_end(&self, most: usize) -> Vec<(Id, Timestamp, Arc<Open>, bool)> {
+    pub(super) fn first_to_end(
+        &self,
+        most: usize,
+    ) -> Vec<(ReservationId, Timestamp, Arc<OpenReservation>, bool)> {
         let all = self.open.iter().filter_map(|(ends, id)| match &self.by_id.get(id)?.entry {
-            Entry::Open(open) => {
+            TableEntry::Open(open) => {
                 Some((*id, *ends, Arc::clone(open), self.pending.contains_key(id)))
             }
-            Entry::Settled(_) => None,
+            TableEntry::Settled(_) => None,
         });
         all.take(most).collect()
     }
 
     /// Adds a reservation, for which `claimed` bytes were claimed.
-    pub(super) fn insert(&mut self, id: Id, open: Arc<Open>, claimed: usize, ends: Timestamp) {
+    pub(super) fn insert(
+        &mut self,
+        id: ReservationId,
+        open: Arc<OpenReservation>,
+        claimed: usize,
+        ends: Timestamp,
+    ) {
         self.unclaim(claimed);
         self.bytes += open.bytes;
         if let Some(print) = open.print {
@@ -175,11 +185,16 @@ impl Table {
         }
         self.open.insert((ends, id));
         self.counts.open += 1;
-        self.by_id.insert(id, Kept { entry: Entry::Open(open), ends });
+        self.by_id.insert(id, KeptReservation { entry: TableEntry::Open(open), ends });
     }
 
     /// Remembers how a reservation was settled until `ends`; of its request nothing is kept.
-    pub(super) fn settled(&mut self, id: Id, outcome: &Arc<Outcome>, ends: Timestamp) {
+    pub(super) fn settled(
+        &mut self,
+        id: ReservationId,
+        outcome: &Arc<ReservationEnd>,
+        ends: Timestamp,
+    ) {
         if !self.is_open(id) {
             return;
         }
@@ -190,26 +205,36 @@ impl Table {
         }
         self.bytes += outcome.bytes();
         self.settled.insert((ends, id));
-        self.by_id.insert(id, Kept { entry: Entry::Settled(Arc::clone(outcome)), ends });
+        self.by_id
+            .insert(id, KeptReservation { entry: TableEntry::Settled(Arc::clone(outcome)), ends });
     }
 
     /// Remembers for what an open reservation is settled as soon as the store answers, in at most `most` bytes of all.
-    pub(super) fn wait(&mut self, id: Id, costs: &[u64], now: Timestamp, most: usize) -> Waits {
+    pub(super) fn wait(
+        &mut self,
+        id: ReservationId,
+        costs: &[u64],
+        now: Timestamp,
+        most: usize,
+    ) -> SettleWaits {
         let ends = match self.by_id.get(&id) {
-            Some(Kept { entry: Entry::Open(_), ends }) if now < *ends => *ends,
-            _ => return Waits::Closed,
+            Some(KeptReservation { entry: TableEntry::Open(_), ends }) if now < *ends => *ends,
+            _ => return SettleWaits::Closed,
         };
         match self.pending(id).map(|pending| pending == costs) {
-            Some(false) => return Waits::Otherwise,
+            Some(false) => return SettleWaits::Otherwise,
             Some(true) => {}
-            None if !self.claim(of_pending(costs.len()), most) => return Waits::Full,
+            None if !self.claim(of_pending(costs.len()), most) => return SettleWaits::Full,
             None => _ = self.pending.insert(id, costs.into()),
         }
-        Waits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
+        SettleWaits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
     }
 
     /// The pending settle after `after`, or else the first.
-    pub(super) fn next_pending(&self, after: Option<Id>) -> Option<(Id, Box<[u64]>)> {
+    pub(super) fn next_pending(
+        &self,
+        after: Option<ReservationId>,
+    ) -> Option<(ReservationId, Box<[u64]>)> {
         let begin = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut rest = self.pending.range((begin, std::ops::Bound::Unbounded));
         rest.next().map(|(id, costs)| (*id, costs.clone()))
@@ -222,9 +247,9 @@ impl Table {
     }
 
     /// Makes an open reservation end later.
-    pub(super) fn extend(&mut self, id: Id, ends: Timestamp) {
+    pub(super) fn extend(&mut self, id: ReservationId, ends: Timestamp) {
         if let Some(kept) = self.by_id.get_mut(&id)
-            && matches!(kept.entry, Entry::Open(_))
+            && matches!(kept.entry, TableEntry::Open(_))
             && kept.ends < ends
         {
             self.open.remove(&(kept.ends, id));
@@ -234,7 +259,7 @@ impl Table {
     }
 
     /// Forgets an open reservation, whose units stay taken.
-    pub(super) fn drop_open(&mut self, id: Id) {
+    pub(super) fn drop_open(&mut self, id: ReservationId) {
         if self.is_open(id) {
             self.remove(id);
             self.counts.dropped += 1;
@@ -258,7 +283,7 @@ impl Table {
     /// Drops some of the reservations that have ended, more than one call adds.
     pub(super) fn drop_ended(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_AT_ONCE {
-            let first = |ends: &BTreeSet<(Timestamp, Id)>| {
+            let first = |ends: &BTreeSet<(Timestamp, ReservationId)>| {
                 ends.first().copied().filter(|(ends, _)| *ends <= now).map(|(_, id)| id)
             };
             if let Some(id) = first(&self.open) {
@@ -279,26 +304,26 @@ impl Table {
     }
 
     /// Forgets an open reservation whose record in the store is newer.
-    pub(super) fn leave(&mut self, id: Id) {
+    pub(super) fn leave(&mut self, id: ReservationId) {
         if self.is_open(id) {
             self.counts.left += 1;
             self.remove(id);
         }
     }
 
-    fn is_open(&self, id: Id) -> bool {
-        matches!(self.by_id.get(&id), Some(Kept { entry: Entry::Open(_), .. }))
+    fn is_open(&self, id: ReservationId) -> bool {
+        matches!(self.by_id.get(&id), Some(KeptReservation { entry: TableEntry::Open(_), .. }))
     }
 
-    fn is_recorded(&self, id: Id) -> bool {
+    fn is_recorded(&self, id: ReservationId) -> bool {
         let entry = self.by_id.get(&id).map(|kept| &kept.entry);
-        matches!(entry, Some(Entry::Open(open)) if open.claim.is_some())
+        matches!(entry, Some(TableEntry::Open(open)) if open.claim.is_some())
     }
 
-    fn remove(&mut self, id: Id) {
-        let Some(Kept { entry, ends }) = self.by_id.remove(&id) else { return };
+    fn remove(&mut self, id: ReservationId) {
+        let Some(KeptReservation { entry, ends }) = self.by_id.remove(&id) else { return };
         self.unclaim(entry.bytes());
-        let Entry::Open(open) = entry else {
+        let TableEntry::Open(open) = entry else {
             self.settled.remove(&(ends, id));
             return;
         };

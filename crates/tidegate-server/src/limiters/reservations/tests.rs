@@ -86,7 +86,7 @@ impl World {
     fn settle(&mut self, id: &str, actual: u64) {
         let now_us = self.now_us();
         let settle = async |request: &Request<'_>, taken: &Taken| {
-            Ok(Ok(Settled::of(&self.gate.settle(request, taken, &[actual]), &[actual])))
+            Ok(Ok(SettledReservation::of(&self.gate.settle(request, taken, &[actual]), &[actual])))
         };
         let settled = self.table.settle(id, &[actual], settle).now_or_never().unwrap();
         let known = self.known.get_mut(id);
@@ -244,7 +244,7 @@ fn a_refusal_and_a_request_that_is_dropped_take_no_space() {
         assert_eq!(space_of_one.keep(&gate.check(request)), None);
         drop(space(request));
     });
-    assert_eq!(table.counts(), (Counts::default(), 0));
+    assert_eq!(table.counts(), (ReservationCounts::default(), 0));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn what_a_limiter_cuts_is_cut_off_the_last_costs_that_met_it_and_once() {
     let taken = Taken::from(&gate.check(&request));
     // Of 120 units `all` takes 40; of each user's own, `own` takes all.
     let answer = gate.settle(&request, &taken, &[50, 70]);
-    let settled = Settled::of(&answer, &[50, 70]);
+    let settled = SettledReservation::of(&answer, &[50, 70]);
     assert_eq!([settled.shares(0, 50), settled.shares(1, 70)], [[40, 10], [0, 70]]);
 }
 
@@ -363,11 +363,11 @@ async fn a_settle_that_waits_for_the_store_is_done_once_or_given_up_at_the_end()
         assert_eq!(table.next_pending(Some(next)), None);
         let counts = if ends {
             clock.advance(USUAL_LIFE);
-            Counts { given_up: 1, ..Counts::default() }
+            ReservationCounts { given_up: 1, ..ReservationCounts::default() }
         } else {
             assert!(table.settle(&id, &[2], settle).await.is_ok());
             assert_eq!(table.wait(&id, &[2], away.clone()), Ok(None), "it is open no more");
-            Counts { unknown: 1, ..Counts::default() }
+            ReservationCounts { unknown: 1, ..ReservationCounts::default() }
         };
         assert_eq!((table.next_pending(None), table.counts().0), (None, counts));
         assert!(table.stops_retrying());
@@ -390,7 +390,10 @@ fn operators_see_what_is_held_and_drop_it() {
     assert!(!shown.contains("ada") && table.list(&policy, 0).is_empty(), "{shown}");
     assert_eq!(table.drop_open(&id), Ok(()));
     assert_eq!(table.drop_open(&id), Err(Unsettled::Unknown));
-    assert_eq!(table.counts(), (Counts { dropped: 1, ..Counts::default() }, 0));
+    assert_eq!(
+        table.counts(),
+        (ReservationCounts { dropped: 1, ..ReservationCounts::default() }, 0)
+    );
 }
 
 pub(super) const RULE: &str =

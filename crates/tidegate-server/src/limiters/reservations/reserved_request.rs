@@ -5,22 +5,22 @@ use tidegate::{Descriptor, Request};
 /// A request whose cost is reserved. A limit that comes with a request is not kept: no listener with reservations
 /// takes one.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ReservedRequest {
     /// The domain, then the name and the value of each entry, without anything between them.
     text: Box<str>,
     /// Where each of these parts ends.
     ends: Box<[u32]>,
-    descriptors: Box<[Units]>,
+    descriptors: Box<[DescriptorCost]>,
 }
 
 /// A descriptor: its number of entries, and its cost.
 #[derive(Clone, Copy, Debug)]
-struct Units {
+struct DescriptorCost {
     entries: u32,
     cost: u64,
 }
 
-impl Asked {
+impl ReservedRequest {
     /// A copy of a request; `None` if it is larger than any listener reads.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
         let (mut text, mut ends) = (String::new(), Vec::new());
@@ -37,7 +37,7 @@ impl Asked {
                 add(value)?;
             }
             let entries = u32::try_from(one.entries().len()).ok()?;
-            descriptors.push(Units { entries, cost: one.units() });
+            descriptors.push(DescriptorCost { entries, cost: one.units() });
         }
         Some(Self { text: text.into(), ends: ends.into(), descriptors: descriptors.into() })
     }
@@ -94,7 +94,7 @@ mod tests {
             (0..).zip(entries).map(|(cost, one)| Descriptor::new(one).cost(cost)).collect();
         for descriptors in [&descriptors[..], &descriptors[..1], &[]] {
             let request = Request::new("pay", descriptors);
-            let asked = Asked::of(&request).unwrap();
+            let asked = ReservedRequest::of(&request).unwrap();
             assert!(asked.costs().eq(request.descriptors().iter().map(Descriptor::units)));
             let is_same = asked.ask(async |same| *same == request).now_or_never();
             assert_eq!((is_same, asked.domain()), (Some(true), "pay"));
