@@ -27,18 +27,18 @@ pub struct Comparison {
     limit: u64,
     window: Duration,
     bins: Bins,
-    runs: Vec<Run>,
+    runs: Vec<AlgorithmRun>,
 }
 
 /// The results of one algorithm.
 #[derive(Debug)]
-struct Run {
+struct AlgorithmRun {
     replay: Replay,
     report: Report,
 }
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct ComparisonJson<'a> {
     limit: u64,
     window_us: u64,
     requests: u64,
@@ -56,7 +56,7 @@ struct OfAlgorithm<'a> {
     fullest: Fullest,
 }
 
-impl Run {
+impl AlgorithmRun {
     fn record(&mut self, event: &Event<'_>) {
         let answer = self.replay.decide(event);
         self.report.record(event, &answer);
@@ -81,7 +81,7 @@ impl Comparison {
             let rule = RuleSpec::new(algorithm.name(), Spec::fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
             let report = Report::one_of(compared().count(), &policy).drawn(bins);
-            Ok(Run { replay: Replay::new(policy), report })
+            Ok(AlgorithmRun { replay: Replay::new(policy), report })
         };
         let runs = compared().map(run).collect::<Result<_, _>>()?;
         Ok(Self { limit, window, bins, runs })
@@ -99,7 +99,7 @@ impl Comparison {
     pub fn record_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let runs_each = self.runs.len().div_ceil(threads).max(1);
-        let record = |runs: &mut [Run]| {
+        let record = |runs: &mut [AlgorithmRun]| {
             batch.events().try_for_each(|event| {
                 let event = event?;
                 runs.iter_mut().for_each(|run| run.record(&event));
@@ -158,7 +158,7 @@ impl Comparison {
         });
         let (requests, unlimited) =
             self.runs.first().map_or((0, 0), |run| (run.report.requests, run.report.unlimited));
-        serde_json::to_string(&Whole {
+        serde_json::to_string(&ComparisonJson {
             limit: self.limit,
             window_us: Micros::from(self.window).as_micros(),
             requests,
@@ -207,8 +207,9 @@ impl Comparison {
     /// Returns whether there were requests and none of them matched a limit.
     #[must_use]
     pub fn without_limit(&self) -> bool {
-        let nothing =
-            |run: &Run| run.report.requests > 0 && run.report.unlimited == run.report.requests;
+        let nothing = |run: &AlgorithmRun| {
+            run.report.requests > 0 && run.report.unlimited == run.report.requests
+        };
         self.runs.iter().all(nothing)
     }
 

@@ -41,19 +41,20 @@ impl PictureFile {
     /// # Errors
     /// Returns an error if writing fails nevertheless; an older picture then stays.
     pub fn write(&self, svg: &str) -> Result<(), PictureError> {
-        let failed = |error| PictureError { asked: self.path.clone(), why: Why::Failed(error) };
+        let failed =
+            |error| PictureError { asked: self.path.clone(), why: FileFault::Failed(error) };
         self.replace(svg).map_err(failed)
     }
 
     /// The folder of a file that can be written.
-    fn find(path: &Path) -> Result<PathBuf, Why> {
+    fn find(path: &Path) -> Result<PathBuf, FileFault> {
         if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg")) {
-            return Err(Why::Name);
+            return Err(FileFault::Name);
         }
         match fs::symlink_metadata(path) {
             Ok(there) => check_there(&there)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Why::Failed(error)),
+            Err(error) => return Err(FileFault::Failed(error)),
         }
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = parent.unwrap_or(Path::new(".")).to_path_buf();
@@ -87,43 +88,43 @@ fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().suffix(".svg").tempfile_in(dir)
 }
 
-fn check_there(there: &Metadata) -> Result<(), Why> {
+fn check_there(there: &Metadata) -> Result<(), FileFault> {
     // Another user may have put it there, so that this user writes a file of its own choice.
     if there.is_symlink() {
-        return Err(Why::Link);
+        return Err(FileFault::Link);
     }
     if there.is_dir() {
-        return Err(Why::Folder);
+        return Err(FileFault::Folder);
     }
     if !there.is_file() {
-        return Err(Why::NoFile);
+        return Err(FileFault::NoFile);
     }
     if there.permissions().readonly() {
-        return Err(Why::ReadOnly);
+        return Err(FileFault::ReadOnly);
     }
     Ok(())
 }
 
 /// Creates a file and removes it: permissions alone do not show a full disk or a file system that
 /// is mounted read-only.
-fn check_folder(dir: &Path) -> Result<(), Why> {
+fn check_folder(dir: &Path) -> Result<(), FileFault> {
     match fs::metadata(dir) {
         Ok(there) if there.is_dir() => {}
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Why::Failed(error)),
-        _ => return Err(Why::NoFolder(dir.to_path_buf())),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(FileFault::Failed(error)),
+        _ => return Err(FileFault::NoFolder(dir.to_path_buf())),
     }
     let made = tempfile::tempfile_in(dir);
-    made.map(drop).map_err(|error| Why::TakesNoFile(dir.to_path_buf(), error))
+    made.map(drop).map_err(|error| FileFault::TakesNoFile(dir.to_path_buf(), error))
 }
 
 /// Why a picture cannot be written.
 pub struct PictureError {
     asked: PathBuf,
-    why: Why,
+    why: FileFault,
 }
 
 #[derive(Debug)]
-enum Why {
+enum FileFault {
     Name,
     Link,
     Folder,
@@ -138,7 +139,7 @@ impl PictureError {
     /// Returns whether the name is wrong, rather than the file or folder.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
-        matches!(self.why, Why::Name)
+        matches!(self.why, FileFault::Name)
     }
 }
 
@@ -146,20 +147,22 @@ impl fmt::Display for PictureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "can not write the picture to {}: ", self.asked.display())?;
         match &self.why {
-            Why::Name => f.write_str("expected a name that ends in .svg, for pictures are SVG"),
-            Why::Link => f.write_str("it is a symbolic link; name the file itself"),
-            Why::Folder => f.write_str("it is a folder; name a file in it"),
-            Why::NoFile => f.write_str("it is there and is not a file; choose another name"),
-            Why::ReadOnly => f.write_str(
+            FileFault::Name => {
+                f.write_str("expected a name that ends in .svg, for pictures are SVG")
+            }
+            FileFault::Link => f.write_str("it is a symbolic link; name the file itself"),
+            FileFault::Folder => f.write_str("it is a folder; name a file in it"),
+            FileFault::NoFile => f.write_str("it is there and is not a file; choose another name"),
+            FileFault::ReadOnly => f.write_str(
                 "it is there and may not be written; choose another name or allow writing",
             ),
-            Why::NoFolder(dir) => {
+            FileFault::NoFolder(dir) => {
                 write!(f, "{} is not a folder; make it first", dir.display())
             }
-            Why::TakesNoFile(dir, error) => {
+            FileFault::TakesNoFile(dir, error) => {
                 write!(f, "no file can be made in {}: {error}", dir.display())
             }
-            Why::Failed(error) => error.fmt(f),
+            FileFault::Failed(error) => error.fmt(f),
         }
     }
 }
@@ -169,7 +172,7 @@ tidegate::debug_as_display!(PictureError);
 impl std::error::Error for PictureError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.why {
-            Why::TakesNoFile(_, error) | Why::Failed(error) => Some(error),
+            FileFault::TakesNoFile(_, error) | FileFault::Failed(error) => Some(error),
             _ => None,
         }
     }

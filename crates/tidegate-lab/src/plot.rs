@@ -17,7 +17,7 @@ mod time_axis;
 pub use bins::{Bins, TARGET_BINS, bin_width};
 pub use error::PlotError;
 pub use label::{count_label, duration_label, length_label};
-pub use stack::{Mark, Part, Stack, stacked};
+pub use stack::{Mark, Stack, StackPart, stacked};
 
 /// The maximum number of bins one picture holds; more are not distinguishable on paper.
 pub const MAX_BINS: usize = 4096;

@@ -12,10 +12,10 @@ mod fingerprint;
 mod fitted;
 mod json;
 mod key;
-mod keyed;
 mod most;
 mod name;
 mod recent;
+mod recent_by_key;
 mod rule_report;
 mod space;
 mod table;
@@ -47,7 +47,7 @@ pub const NAMES: u32 = 65_536;
 
 /// The memory that the report of one rule may take.
 #[derive(Clone, Copy, Debug)]
-struct Memory {
+struct ReportMemory {
     names: u32,
     worst_bytes: usize,
 }
@@ -74,16 +74,16 @@ impl Report {
     #[must_use]
     pub fn new(policy: &Policy) -> Self {
         let worst_bytes = WORST_BYTES / policy.rules().len().max(1);
-        Self::within(policy, Memory { names: NAMES, worst_bytes })
+        Self::within(policy, ReportMemory { names: NAMES, worst_bytes })
     }
 
     /// One of `reports` that share the memory of one, without names.
     pub(crate) fn one_of(reports: usize, policy: &Policy) -> Self {
         let worst_bytes = WORST_BYTES / (reports * policy.rules().len()).max(1);
-        Self::within(policy, Memory { names: 0, worst_bytes })
+        Self::within(policy, ReportMemory { names: 0, worst_bytes })
     }
 
-    fn within(policy: &Policy, memory: Memory) -> Self {
+    fn within(policy: &Policy, memory: ReportMemory) -> Self {
         Self {
             requests: 0,
             refused: 0,

@@ -16,7 +16,7 @@ use crate::labels;
 const MOST_CHARS: usize = 200;
 
 /// A field, and its value unless it is left out.
-type Field = (&'static str, Option<String>);
+type FieldText = (&'static str, Option<String>);
 
 /// The fields of a rule that differ.
 pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
@@ -105,7 +105,7 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
 /// The fields of `[store]` that differ. A password is not shown: where it alone differs, both texts
 /// of the URL are the same.
 fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
-    let fields = |store: Option<&StoreSettings>| -> [Field; 13] {
+    let fields = |store: Option<&StoreSettings>| -> [FieldText; 13] {
         let of = |value: fn(&StoreSettings) -> Option<String>| store.and_then(value);
         let file = |file: fn(&StoreSettings) -> Option<&PathBuf>| {
             Some(file(store?)?.display().to_string())
@@ -133,7 +133,7 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
     let pairs = fields(old).into_iter().zip(fields(new));
     let pairs = pairs
         .filter(|((name, old), (_, new))| old != new || (*name == "[store] url" && is_other_url));
-    let setting = |((name, old), (_, new)): (Field, Field)| Setting {
+    let setting = |((name, old), (_, new)): (FieldText, FieldText)| Setting {
         name: name.to_owned(),
         old: old.map(cut),
         new: new.map(cut),
@@ -143,7 +143,7 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
 }
 
 /// Every field of a rule but its overrides, in one order.
-fn fields(rule: &RuleSpec) -> Vec<Field> {
+fn fields(rule: &RuleSpec) -> Vec<FieldText> {
     let RuleSpec { spec, .. } = rule;
     let yes = |is: bool| is.then(|| "true".to_owned());
     vec![

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Lane;
-use super::canvas::{Area, Done, INNER, LEFT, RIGHT, write};
+use super::canvas::{Area, DrawResult, INNER, LEFT, RIGHT, write};
 use super::error::Extent;
 use super::label::wide_count_label;
 use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE, WOULD_REFUSE};
@@ -78,7 +78,7 @@ fn stacked(lane: &Lane, sum: impl Fn(u128, u128) -> u128) -> impl Iterator<Item 
 }
 
 /// Draws `lane` on an area with `foot` pixels below the chart for the time axis, or none.
-pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i32) -> Done {
+pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i32) -> DrawResult {
     draw_heading(area, lane)?;
     let span_us = scale.extent.end_us - scale.extent.start_us;
     let mut chart = chart(area, scale, foot)?;
@@ -120,7 +120,7 @@ pub(super) fn chart<'a>(
 
 /// The title with the note next to it; a long title is cut down to two fifths to make room for the
 /// note.
-fn draw_heading(area: &Area<'_>, lane: &Lane) -> Done {
+fn draw_heading(area: &Area<'_>, lane: &Lane) -> DrawResult {
     let quiet = highest(lane) == 0 && lane.note.is_empty();
     let note = if quiet { "no requests" } else { &lane.note };
     let beside = INNER.saturating_sub(SMALL.width(note)).saturating_sub(HEADING_GAP);
@@ -131,7 +131,7 @@ fn draw_heading(area: &Area<'_>, lane: &Lane) -> Done {
     write(area, SMALL, &SMALL.fit(note, INNER - x), (LEFT + x, HEADING - 9))
 }
 
-fn draw_mesh(chart: &mut Chart<'_>, scale: &Scale) -> Done {
+fn draw_mesh(chart: &mut Chart<'_>, scale: &Scale) -> DrawResult {
     let mut mesh = chart.configure_mesh();
     mesh.bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
@@ -154,7 +154,7 @@ pub(super) fn draw_bars(
     bin_us: u64,
     (floor, counts): (&[u128], &[u128]),
     (fill, line): (RGBColor, RGBAColor),
-) -> Done {
+) -> DrawResult {
     let floor = |bin: usize| floor.get(bin).copied().unwrap_or(0);
     let mut from = 0;
     for run in counts.chunk_by(|a, b| (*a == 0) == (*b == 0)) {

@@ -6,7 +6,7 @@ use std::slice;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::canvas::{Area, Done, INNER, LEFT, WIDTH, write};
+use super::canvas::{Area, DrawResult, INNER, LEFT, WIDTH, write};
 use super::error::{Extent, PlotError};
 use super::label::rate_title;
 use super::lane::{HEADING, Scale, draw_lane};
@@ -33,7 +33,7 @@ pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotEr
     Ok(with_title(&picture, &timeline.title))
 }
 
-fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> Done {
+fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> DrawResult {
     let lanes = if extent.bins == 0 { &[] } else { timeline.lanes.as_slice() };
     let top = if timeline.subtitle.is_empty() { 48 } else { 70 };
     let charts = lanes.len() as i32 * (HEADING + lane_height(lanes.len()));
@@ -52,7 +52,7 @@ fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> Done {
     Ok(root.present()?)
 }
 
-pub(super) fn draw_head(root: &Area<'_>, title: &str, subtitle: &str) -> Done {
+pub(super) fn draw_head(root: &Area<'_>, title: &str, subtitle: &str) -> DrawResult {
     for (face, text, y) in [(HEADLINE, title, 38), (SUBTITLE, subtitle, 62)] {
         write(root, face, &face.fit(text, INNER), (LEFT, y))?;
     }
@@ -60,13 +60,13 @@ pub(super) fn draw_head(root: &Area<'_>, title: &str, subtitle: &str) -> Done {
 }
 
 /// Writes the meaning of the heights, upwards around `middle`.
-pub(super) fn draw_axis_title(root: &Area<'_>, bin_us: u64, middle: i32) -> Done {
+pub(super) fn draw_axis_title(root: &Area<'_>, bin_us: u64, middle: i32) -> DrawResult {
     let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
     let upward = upward.transform(FontTransform::Rotate270);
     Ok(root.draw_text(&rate_title(bin_us), &upward, (22, middle))?)
 }
 
-fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
+fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> DrawResult {
     let style = ENTRY.style(HPos::Left, VPos::Center);
     let swatch = |x: i32| [(x, y - 6), (x + 16, y + 5)];
     root.draw(&Rectangle::new(swatch(LEFT), ADMITTED.filled()))?;
@@ -90,7 +90,7 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
     Ok(())
 }
 
-fn draw_lanes(root: &Area<'_>, timeline: &Timeline, extent: Extent, mut y: i32) -> Done {
+fn draw_lanes(root: &Area<'_>, timeline: &Timeline, extent: Extent, mut y: i32) -> DrawResult {
     let lanes = &timeline.lanes;
     for (index, lane) in lanes.iter().enumerate() {
         let scaled = if timeline.own_scales { slice::from_ref(lane) } else { lanes.as_slice() };

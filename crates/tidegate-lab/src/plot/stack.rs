@@ -5,7 +5,7 @@ use std::error::Error;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::canvas::{Area, Done, LEFT, WIDTH, write};
+use super::canvas::{Area, DrawResult, LEFT, WIDTH, write};
 use super::error::{self, Extent, PlotError};
 use super::lane::{HEADING, Scale, chart, draw_bars};
 use super::page::{BOTTOM, FOOT, draw_axis_title, draw_head};
@@ -40,7 +40,7 @@ pub struct Stack {
     /// The width of a bin in microseconds.
     pub bin_us: u64,
     /// The parts, the lowest first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<StackPart>,
     /// Requests in a bin that the limit admits, drawn as a line.
     pub limit: u64,
     /// The events.
@@ -49,7 +49,7 @@ pub struct Stack {
 
 /// The units that a place admitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct StackPart {
     /// Its name.
     pub title: String,
     /// Requests by the bin they were admitted in; as many bins as in the other parts.
@@ -71,16 +71,16 @@ pub struct Mark {
 /// Returns a [`PlotError`] for the reasons that [`svg`](super::svg) has.
 ///
 /// ```
-/// use tidegate_lab::plot::{Part, Stack, stacked};
+/// use tidegate_lab::plot::{StackPart, Stack, stacked};
 ///
-/// let part = |title: &str, admitted: [u64; 3]| Part { title: title.into(), admitted: admitted.into() };
+/// let part = |title: &str, admitted: [u64; 3]| StackPart { title: title.into(), admitted: admitted.into() };
 /// let parts = vec![part("one", [4, 5, 2]), part("two", [6, 5, 8])];
 /// let stack = Stack { title: "10 in 100 ms".into(), bin_us: 100_000, limit: 10, parts, ..Stack::default() };
 /// assert!(stacked(&stack)?.starts_with("<svg"));
 /// # Ok::<(), tidegate_lab::plot::PlotError>(())
 /// ```
 pub fn stacked(stack: &Stack) -> Result<String, PlotError> {
-    let lane = |part: &Part| Lane {
+    let lane = |part: &StackPart| Lane {
         title: part.title.clone(),
         admitted: part.admitted.clone(),
         refused: vec![0; part.admitted.len()],
@@ -97,14 +97,14 @@ pub fn stacked(stack: &Stack) -> Result<String, PlotError> {
 /// The sums of the first parts, for each number of them.
 fn sums(stack: &Stack, bins: usize) -> Vec<Vec<u128>> {
     let mut sum = vec![0; bins];
-    let mut add = |part: &Part| {
+    let mut add = |part: &StackPart| {
         sum.iter_mut().zip(&part.admitted).for_each(|(sum, n)| *sum += u128::from(*n));
         sum.clone()
     };
     stack.parts.iter().map(&mut add).collect()
 }
 
-fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> Done {
+fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
     let rows = rows(stack, extent);
     let marks = LINE * rows.iter().map(|row| row + 1).max().unwrap_or(0);
     // Marks stand above the bars, where other charts have a heading.
@@ -153,7 +153,7 @@ fn rows(stack: &Stack, extent: Extent) -> Vec<i32> {
     stack.marks.iter().map(&mut row).collect()
 }
 
-fn draw_legend(root: &Area<'_>, stack: &Stack, y: i32) -> Done {
+fn draw_legend(root: &Area<'_>, stack: &Stack, y: i32) -> DrawResult {
     let style = ENTRY.style(HPos::Left, VPos::Center);
     let mut x = LEFT;
     for (part, fill) in stack.parts.iter().zip(FILLS.into_iter().cycle()) {

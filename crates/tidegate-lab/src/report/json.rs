@@ -10,17 +10,17 @@ use super::{Report, RuleReport, VariantReport};
 const TOP: usize = 5;
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct ReportJson<'a> {
     requests: u64,
     refused: u64,
     unlimited: u64,
     first_at_us: Option<u64>,
     last_at_us: Option<u64>,
-    rules: Vec<OfRule<'a>>,
+    rules: Vec<RuleReportJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfRule<'a> {
+struct RuleReportJson<'a> {
     domain: &'a str,
     name: &'a str,
     mode: &'static str,
@@ -29,13 +29,13 @@ struct OfRule<'a> {
     refused: u64,
     overflow: u64,
     longest_delay_us: u64,
-    refused_most: Vec<Refused<'a>>,
+    refused_most: Vec<RefusedKeyJson<'a>>,
     variants: Vec<OfVariant<'a>>,
 }
 
 /// A key, and between which numbers its refusals lie.
 #[derive(Serialize)]
-struct Refused<'a> {
+struct RefusedKeyJson<'a> {
     key: &'a str,
     at_least: u64,
     at_most: u64,
@@ -77,7 +77,7 @@ impl Fullest {
 /// # Errors
 /// No error is known.
 pub fn json(report: &Report) -> Result<String, Error> {
-    let whole = Whole {
+    let whole = ReportJson {
         requests: report.requests,
         refused: report.refused,
         unlimited: report.unlimited,
@@ -88,14 +88,14 @@ pub fn json(report: &Report) -> Result<String, Error> {
     serde_json::to_string(&whole)
 }
 
-fn of_rule(report: &RuleReport) -> OfRule<'_> {
+fn of_rule(report: &RuleReport) -> RuleReportJson<'_> {
     let rule = report.rule();
-    let most = report.refused_most.top(TOP).into_iter().map(|counted| Refused {
+    let most = report.refused_most.top(TOP).into_iter().map(|counted| RefusedKeyJson {
         key: counted.name,
         at_least: counted.at_least,
         at_most: counted.at_most,
     });
-    OfRule {
+    RuleReportJson {
         domain: rule.domain(),
         name: rule.name(),
         mode: match rule.mode() {

@@ -10,12 +10,12 @@ use crate::trace::Event;
 /// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without a
 /// key.
 #[derive(Clone, Copy)]
-pub(super) struct Key<'a> {
+pub(super) struct RuleKey<'a> {
     pub(super) rule: &'a PolicyRule,
     pub(super) event: &'a Event<'a>,
 }
 
-impl<'a> Key<'a> {
+impl<'a> RuleKey<'a> {
     pub(super) fn fingerprint(&self, seed: &Seed) -> Fingerprint {
         seed.of(self.entries().map(|(_, value)| value))
     }
@@ -28,7 +28,7 @@ impl<'a> Key<'a> {
     }
 }
 
-impl fmt::Display for Key<'_> {
+impl fmt::Display for RuleKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.entries().next().is_none() {
             return f.write_str("all");

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 /// The time of an admission, and its units.
-type Pair = (u64, u64);
+type AdmittedAt = (u64, u64);
 
-const PAIR_BYTES: usize = size_of::<Pair>();
+const PAIR_BYTES: usize = size_of::<AdmittedAt>();
 /// Bytes that several pairs take in addition to the pairs; the allocator adds about 16 to each of
 /// two parts.
 const MANY_BYTES: usize = size_of::<Many>() + 2 * 16;
@@ -15,7 +15,7 @@ const FIRST_PAIRS: usize = 4;
 /// The admissions of one key that are still in the window. Most keys of a large log have one
 /// admission in a window, so one is kept without memory of its own.
 #[derive(Clone, Debug)]
-pub(super) enum Recent {
+pub(super) enum RecentAdmissions {
     /// One pair; it is empty if its units are 0.
     One {
         units: u32,
@@ -27,11 +27,11 @@ pub(super) enum Recent {
 /// Pairs in order of time, and the sum of their units.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Many {
-    pairs: VecDeque<Pair>,
+    pairs: VecDeque<AdmittedAt>,
     units: u64,
 }
 
-impl Recent {
+impl RecentAdmissions {
     pub(super) const NONE: Self = Self::One { units: 0, at_us: 0 };
 
     pub(super) fn units(&self) -> u64 {
@@ -162,7 +162,7 @@ mod tests {
             window_us in 0..200_u64,
         ) {
             times.sort_unstable();
-            let mut recent = Recent::NONE;
+            let mut recent = RecentAdmissions::NONE;
             for (index, &(at_us, units)) in times.iter().enumerate() {
                 recent.drop_left(at_us, window_us);
                 let foretold = recent.bytes() + recent.growth(at_us, units);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_burst_long_ago_keeps_no_memory() {
-        let mut recent = Recent::NONE;
+        let mut recent = RecentAdmissions::NONE;
         (0..10_000).for_each(|at_us| recent.add(at_us, 1));
         assert!(recent.bytes() >= 10_000 * PAIR_BYTES);
         recent.drop_left(20_000, 1_000);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_oldest_can_be_dropped_before_its_time() {
-        let mut recent = Recent::NONE;
+        let mut recent = RecentAdmissions::NONE;
         [1, 2, 3].into_iter().for_each(|at_us| recent.add(at_us, at_us));
         recent.drop_oldest();
         assert_eq!((recent.units(), recent.last_us()), (5, 3));

@@ -7,9 +7,9 @@ use tidegate::{Answer, Matched, Micros, Mode, PolicyRule};
 
 use super::drawn::Drawn;
 use super::fingerprint::Seed;
-use super::key::Key;
+use super::key::RuleKey;
 use super::space::Space;
-use super::{Memory, Most, VariantReport, grouped};
+use super::{Most, ReportMemory, VariantReport, grouped};
 use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
 
@@ -37,7 +37,7 @@ pub struct RuleReport {
 
 impl RuleReport {
     /// A report without counts, which takes no further memory.
-    pub(super) fn new(rule: &PolicyRule, memory: Memory) -> Self {
+    pub(super) fn new(rule: &PolicyRule, memory: ReportMemory) -> Self {
         Self {
             rule: rule.clone(),
             asked: 0,
@@ -108,7 +108,7 @@ impl RuleReport {
 
     fn refuse(&mut self, event: &Event<'_>) {
         self.refused += 1;
-        let key = Key { rule: &self.rule, event };
+        let key = RuleKey { rule: &self.rule, event };
         self.refused_most.add(key.fingerprint(&self.seed), || key.to_string());
         if let Some(drawn) = &mut self.drawn {
             drawn.refuse(event.at_us);
@@ -119,7 +119,7 @@ impl RuleReport {
         let delay = matched.decision().delay_micros();
         self.longest_delay = self.longest_delay.max(delay.into());
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
-        let key = Key { rule: matched.rule(), event };
+        let key = RuleKey { rule: matched.rule(), event };
         let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
         let (variant, space) = self.variant(matched.variant());
         variant.admit(print, || key.to_string(), times_us, event.cost, space);

@@ -4,8 +4,8 @@
 //! another key is forgotten too early: the key with the fewest units among a few.
 
 use super::fingerprint::Fingerprint;
-use super::keyed::{Keyed, NOWHERE};
-use super::recent::Recent;
+use super::recent::RecentAdmissions;
+use super::recent_by_key::{NOWHERE, RecentByKey};
 
 /// The number of entries that are searched for a key to forget.
 const LOOKED_AT: usize = 32;
@@ -14,7 +14,7 @@ const LOOKED_AT: usize = 32;
 pub(super) struct Watched {
     window_us: u64,
     most_bytes: usize,
-    keys: Keyed,
+    keys: RecentByKey,
     /// Bytes of memory of keys with several admissions.
     own_bytes: usize,
     cursor: usize,
@@ -23,7 +23,7 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new(window_us: u64, most_bytes: usize) -> Self {
-        let keys = Keyed::new();
+        let keys = RecentByKey::new();
         Self { window_us, most_bytes, keys, own_bytes: 0, cursor: 0, forgotten: 0 }
     }
 
@@ -46,7 +46,7 @@ impl Watched {
         }
         self.change(index, |recent, _| recent.add(at_us, units));
         self.keys.touch(index);
-        self.keys.recent(index).map_or(units, Recent::units)
+        self.keys.recent(index).map_or(units, RecentAdmissions::units)
     }
 
     /// The number of times that a key or an admission was forgotten within its window.
@@ -84,7 +84,7 @@ impl Watched {
     /// past.
     fn make_space(&mut self, index: u32, growth: usize, now_us: u64) {
         self.drop_passed(index, now_us);
-        let owns = |recent: &Recent| recent.bytes() > 0;
+        let owns = |recent: &RecentAdmissions| recent.bytes() > 0;
         while !self.has_space(growth) && self.forget_one(index, now_us, owns) {}
         if !self.has_space(growth) {
             self.change(index, |recent, _| recent.drop_oldest());
@@ -106,7 +106,12 @@ impl Watched {
     }
 
     /// Forgets the key with the fewest units among the next few keys after the cursor, except `kept`.
-    fn forget_one(&mut self, kept: u32, now_us: u64, may_go: impl Fn(&Recent) -> bool) -> bool {
+    fn forget_one(
+        &mut self,
+        kept: u32,
+        now_us: u64,
+        may_go: impl Fn(&RecentAdmissions) -> bool,
+    ) -> bool {
         let mut least: Option<(u64, u32)> = None;
         for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
             self.cursor = (self.cursor + 1) % self.keys.capacity();
@@ -124,7 +129,7 @@ impl Watched {
         true
     }
 
-    fn change(&mut self, index: u32, change: impl FnOnce(&mut Recent, u64)) {
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut RecentAdmissions, u64)) {
         if let Some(recent) = self.keys.recent_mut(index) {
             self.own_bytes -= recent.bytes();
             change(recent, self.window_us);
@@ -133,7 +138,7 @@ impl Watched {
     }
 
     fn remove(&mut self, index: u32) {
-        self.own_bytes -= self.keys.recent(index).map_or(0, Recent::bytes);
+        self.own_bytes -= self.keys.recent(index).map_or(0, RecentAdmissions::bytes);
         self.keys.remove(index);
     }
 }

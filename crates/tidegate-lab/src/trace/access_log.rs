@@ -11,12 +11,15 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::access_time::{AccessTime, TIME_BYTES};
-use super::bad_lines::{Reason, text};
-use super::clients::{Written, is_address, is_client, is_host};
+use super::bad_lines::{BadLineReason, text};
+use super::clients::{WrittenClient, is_address, is_client, is_host};
 use super::logged::{Logged, split_request, status, unquoted};
 use super::times;
 
-pub(super) fn parse<'a>(line: &'a [u8], access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
+pub(super) fn parse<'a>(
+    line: &'a [u8],
+    access: &mut AccessTime,
+) -> Result<Logged<'a>, BadLineReason> {
     let (before, at_us, rest) = match split_at_time(line) {
         Some((before, at, rest)) => (before, access.parse(at)?, rest),
         None => split_at_other_time(line, access)?,
@@ -31,7 +34,7 @@ pub(super) fn parse<'a>(line: &'a [u8], access: &mut AccessTime) -> Result<Logge
     let status = status(text(of_status))?;
     check_size(size)?;
     let (method, path) = split_request(request.plain(text));
-    let mut client = Written { peer: Some(text(peer)), ..Written::default() };
+    let mut client = WrittenClient { peer: Some(text(peer)), ..WrittenClient::default() };
     let mut user_agent = None;
     if let Some(agent) = agent(rest)? {
         user_agent = Some(agent.plain(text));
@@ -55,11 +58,11 @@ fn part_of<'a>(line: &[u8], whole: Option<&'a str>, part: &'a [u8]) -> Cow<'a, s
 }
 
 /// The text before the time, the time without its brackets, and the text after it.
-type Parts<'a> = (&'a [u8], &'a [u8; TIME_BYTES], &'a [u8]);
+type LineParts<'a> = (&'a [u8], &'a [u8; TIME_BYTES], &'a [u8]);
 
 /// A user's name may hold spaces and brackets, so the first bracket that has a time's length
 /// decides.
-fn split_at_time(line: &[u8]) -> Option<Parts<'_>> {
+fn split_at_time(line: &[u8]) -> Option<LineParts<'_>> {
     for open in memchr_iter(b'[', line) {
         let Some(before) = line[..open].strip_suffix(b" ") else { continue };
         if let Some((time, [b']', rest @ ..])) = line[open + 1..].split_first_chunk() {
@@ -73,7 +76,7 @@ fn split_at_time(line: &[u8]) -> Option<Parts<'_>> {
 fn split_at_other_time<'a>(
     line: &'a [u8],
     access: &mut AccessTime,
-) -> Result<(&'a [u8], u64, &'a [u8]), Reason> {
+) -> Result<(&'a [u8], u64, &'a [u8]), BadLineReason> {
     for open in memmem::find_iter(line, b" [") {
         let after = &line[open + 2..];
         let Some(close) = memchr(b']', after) else { break };
@@ -85,7 +88,7 @@ fn split_at_other_time<'a>(
 }
 
 /// The client in `host ident user`, or in `site host ident user`, as `vhost_combined` begins.
-fn client(before: &[u8]) -> Result<&[u8], Reason> {
+fn client(before: &[u8]) -> Result<&[u8], BadLineReason> {
     if let Some(first) = before.strip_suffix(b" - -")
         && !first.is_empty()
         && memchr(b' ', first).is_none()
@@ -157,7 +160,7 @@ impl<'a> Quoted<'a> {
     }
 }
 
-fn quoted<'a>(from: &'a [u8], what: &str) -> Result<Quoted<'a>, Reason> {
+fn quoted<'a>(from: &'a [u8], what: &str) -> Result<Quoted<'a>, BadLineReason> {
     let Some(inside) = from.strip_prefix(b" \"") else {
         return Err(format!("expected {what} in double quotes").into());
     };
@@ -175,7 +178,7 @@ fn quoted<'a>(from: &'a [u8], what: &str) -> Result<Quoted<'a>, Reason> {
     Err(format!("{what} has no closing quote").into())
 }
 
-fn check_size(size: &[u8]) -> Result<(), Reason> {
+fn check_size(size: &[u8]) -> Result<(), BadLineReason> {
     let digits = !size.is_empty() && size.iter().all(u8::is_ascii_digit);
     if digits || size == b"-" {
         return Ok(());
@@ -184,7 +187,7 @@ fn check_size(size: &[u8]) -> Result<(), Reason> {
 }
 
 /// The user agent in combined format; `None` if the line ends as in common format.
-fn agent(rest: &[u8]) -> Result<Option<Quoted<'_>>, Reason> {
+fn agent(rest: &[u8]) -> Result<Option<Quoted<'_>>, BadLineReason> {
     if rest.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -196,7 +199,7 @@ fn agent(rest: &[u8]) -> Result<Option<Quoted<'_>>, Reason> {
 fn proxies<'a>(
     more: &'a [u8],
     text: impl FnOnce(&'a [u8]) -> Cow<'a, str>,
-    client: &mut Written<'a>,
+    client: &mut WrittenClient<'a>,
 ) {
     if more.is_empty() {
         return;

@@ -1,6 +1,6 @@
 //! The time of an access log, `17/May/2015:10:05:03 +0000`.
 
-use super::bad_lines::Reason;
+use super::bad_lines::BadLineReason;
 use super::event::AT_US_MAX;
 
 /// The length of such a time, in bytes.
@@ -23,7 +23,7 @@ pub(super) struct AccessTime {
 
 impl AccessTime {
     /// Microseconds since the Unix epoch.
-    pub(super) fn parse(&mut self, text: &[u8; TIME_BYTES]) -> Result<u64, Reason> {
+    pub(super) fn parse(&mut self, text: &[u8; TIME_BYTES]) -> Result<u64, BadLineReason> {
         let (minute, rest) = text.split_at(MINUTE_BYTES);
         let (second, zone) = rest.split_at(rest.len() - ZONE_BYTES);
         let second = second_of_minute(second).ok_or_else(not_a_time)?;
@@ -35,7 +35,7 @@ impl AccessTime {
             .ok_or_else(|| "the time is before 1970 or after 2255".into())
     }
 
-    fn minute_start_us(&mut self, minute: &[u8], zone: &[u8]) -> Result<i64, Reason> {
+    fn minute_start_us(&mut self, minute: &[u8], zone: &[u8]) -> Result<i64, BadLineReason> {
         match self.start_us {
             Some(start_us) if self.minute == minute && self.zone == zone => Ok(start_us),
             _ => {
@@ -49,7 +49,7 @@ impl AccessTime {
     }
 }
 
-fn not_a_time() -> Reason {
+fn not_a_time() -> BadLineReason {
     "the time is no date of the calendar, expected one such as 17/May/2015:10:05:03 +0000".into()
 }
 

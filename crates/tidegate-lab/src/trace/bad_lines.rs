@@ -6,7 +6,7 @@ use std::fmt;
 use tidegate::printable;
 
 /// Why a line cannot be read.
-pub(super) type Reason = Cow<'static, str>;
+pub(super) type BadLineReason = Cow<'static, str>;
 
 /// The number of bad lines that are described; the rest are only counted.
 const DESCRIBED: usize = 20;
@@ -46,7 +46,7 @@ impl fmt::Display for BadLine {
 }
 
 impl BadLines {
-    pub(super) fn add(&mut self, line_number: u64, reason: Reason, line: &[u8]) {
+    pub(super) fn add(&mut self, line_number: u64, reason: BadLineReason, line: &[u8]) {
         self.count += 1;
         if self.first.len() < DESCRIBED {
             let reason = shortened(&reason, REASON_CHARS);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::error::TraceError;
 use super::event::Event;
 use super::merge::Merge;
-use super::record::{Damaged, Names};
+use super::record::{Damaged, RecordNames};
 
 /// The maximum number of events of a batch.
 const EVENTS_MAX: usize = 1_024;
@@ -17,7 +17,7 @@ const FULL_BYTES: usize = 1 << 20;
 /// Events in order of time, as [`Sorted::next_batch`](super::Sorted::next_batch) returns them.
 #[derive(Debug)]
 pub struct Batch {
-    names: Arc<Names>,
+    names: Arc<RecordNames>,
     dir: PathBuf,
     records: String,
     /// The time of each record, and where it ends.
@@ -25,7 +25,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(super) fn next(from: &mut Merge, names: Arc<Names>, dir: PathBuf) -> io::Result<Self> {
+    pub(super) fn next(
+        from: &mut Merge,
+        names: Arc<RecordNames>,
+        dir: PathBuf,
+    ) -> io::Result<Self> {
         let mut records = Vec::new();
         let mut ends = Vec::new();
         while ends.len() < EVENTS_MAX

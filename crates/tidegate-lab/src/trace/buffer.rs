@@ -1,19 +1,19 @@
 //! The events of one piece of the input as records, in order of time.
 
 use super::event::LineEvent;
-use super::record::Names;
+use super::record::RecordNames;
 
 /// The records one after another, and the time and place of each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Buffer {
     records: Vec<u8>,
-    positions: Vec<Position>,
+    positions: Vec<RecordPosition>,
 }
 
 /// A record's time and bounds. The derived order is by time, then by position, which is the order
 /// of the input: so even an unstable sort keeps the order of equal times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
+struct RecordPosition {
     at_us: u64,
     start: u32,
     end: u32,
@@ -21,11 +21,11 @@ struct Position {
 
 impl Buffer {
     /// Adds an event. The lines of one piece never fill the four GiB that a position can name.
-    pub(super) fn push(&mut self, event: &LineEvent<'_>, names: &Names) {
+    pub(super) fn push(&mut self, event: &LineEvent<'_>, names: &RecordNames) {
         let start = self.records.len();
         names.encode(event, &mut self.records);
         let (start, end) = (start as u32, self.records.len() as u32);
-        self.positions.push(Position { at_us: event.at_us, start, end });
+        self.positions.push(RecordPosition { at_us: event.at_us, start, end });
     }
 
     /// Moves the events out, in order of time and in no more memory than they need.
@@ -40,7 +40,7 @@ impl Buffer {
 
     /// Bytes held, as far as they depend on the events.
     pub(super) fn bytes(&self) -> usize {
-        self.records.len() + self.positions.len() * size_of::<Position>()
+        self.records.len() + self.positions.len() * size_of::<RecordPosition>()
     }
 
     /// The `index`-th record and its time, in the current order.

@@ -5,14 +5,14 @@ use std::net::Ipv4Addr;
 
 use tidegate::ClientAddress;
 
-use super::bad_lines::Reason;
+use super::bad_lines::BadLineReason;
 
 /// The text that nginx writes for a client that connects by a Unix socket.
 const UNIX_SOCKET: &str = "unix:";
 
 /// The client as a log has it: the peer of the connection, and the fields that proxies write.
 #[derive(Debug, Default)]
-pub(super) struct Written<'a> {
+pub(super) struct WrittenClient<'a> {
     pub(super) peer: Option<Cow<'a, str>>,
     pub(super) x_forwarded_for: Option<Cow<'a, str>>,
     pub(super) forwarded: Option<Cow<'a, str>>,
@@ -20,7 +20,7 @@ pub(super) struct Written<'a> {
 
 /// The client of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Client<'a> {
+pub(super) struct FoundClient<'a> {
     /// The value of the entry `ip`.
     pub(super) ip: Cow<'a, str>,
     /// True for a trusted proxy whose line names no other caller.
@@ -29,11 +29,14 @@ pub(super) struct Client<'a> {
 
 /// Finds clients as a layer with this [`ClientAddress`] does.
 #[derive(Debug, Clone)]
-pub(super) struct Clients(pub(super) ClientAddress);
+pub(super) struct ClientFinder(pub(super) ClientAddress);
 
-impl Clients {
-    pub(super) fn find<'a>(&self, written: Written<'a>) -> Result<Client<'a>, Reason> {
-        let Written { peer, x_forwarded_for, forwarded } = written;
+impl ClientFinder {
+    pub(super) fn find<'a>(
+        &self,
+        written: WrittenClient<'a>,
+    ) -> Result<FoundClient<'a>, BadLineReason> {
+        let WrittenClient { peer, x_forwarded_for, forwarded } = written;
         let known = peer.filter(|peer| peer != UNIX_SOCKET && peer != "-");
         let (peer, field) = match (known, x_forwarded_for) {
             (Some(peer), field) if self.0.field() != Some("forwarded") => (peer, field),
@@ -43,16 +46,16 @@ impl Clients {
             (None, None) => return Err("the line has no client".into()),
         };
         if self.0.field().is_none() && peer.parse::<Ipv4Addr>().is_ok() {
-            return Ok(Client { ip: peer, is_proxy: false }); // already as it is written
+            return Ok(FoundClient { ip: peer, is_proxy: false }); // already as it is written
         }
         match ClientAddress::parse(&peer) {
             Some(address) => {
                 let lines = field.iter().map(|line| line.as_bytes());
                 let caller = self.0.caller(Some(address), lines).unwrap_or(address);
                 let is_proxy = self.0.trusts(Some(caller));
-                Ok(Client { ip: Cow::Owned(self.0.text(caller)), is_proxy })
+                Ok(FoundClient { ip: Cow::Owned(self.0.text(caller)), is_proxy })
             }
-            None if is_host(&peer) => Ok(Client { ip: peer, is_proxy: false }),
+            None if is_host(&peer) => Ok(FoundClient { ip: peer, is_proxy: false }),
             None => Err(format!(
                 "the client is {peer:?}, expected an address, the name of a host or localhost"
             )
@@ -101,11 +104,15 @@ pub(super) fn is_host(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(clients: &Clients, peer: &str, field: Option<&str>) -> Result<(String, bool), String> {
-        let written = Written {
+    fn found(
+        clients: &ClientFinder,
+        peer: &str,
+        field: Option<&str>,
+    ) -> Result<(String, bool), String> {
+        let written = WrittenClient {
             peer: Some(peer.into()),
             x_forwarded_for: field.map(Cow::from),
-            ..Written::default()
+            ..WrittenClient::default()
         };
         let client = clients.find(written).map_err(Cow::into_owned)?;
         Ok((client.ip.into_owned(), client.is_proxy))
@@ -113,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_client_is_an_address_a_name_with_a_dot_or_localhost() {
-        let clients = Clients(ClientAddress::peer());
+        let clients = ClientFinder(ClientAddress::peer());
         for (written, ip) in [
             ("192.0.2.1", "192.0.2.1"),
             ("192.0.2.1:4711", "192.0.2.1"),
@@ -154,13 +161,13 @@ mod tests {
 
     #[test]
     fn fields_are_believed_from_trusted_proxies_alone() {
-        let behind = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
+        let behind = ClientFinder(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
         let field = Some("6.6.6.6, 2001:db8::7, 10.0.0.2");
         assert_eq!(found(&behind, "10.0.0.1:9", field), Ok(("2001:db8::/64".to_owned(), false)));
         assert_eq!(found(&behind, "192.0.2.1", field), Ok(("192.0.2.1".to_owned(), false)));
         assert_eq!(found(&behind, "10.0.0.1", Some("-")), Ok(("10.0.0.1".to_owned(), true)));
         assert_eq!(found(&behind, "10.0.0.1", None), Ok(("10.0.0.1".to_owned(), true)));
-        let anyone = Clients(ClientAddress::peer());
+        let anyone = ClientFinder(ClientAddress::peer());
         assert_eq!(found(&anyone, "10.0.0.1", field), Ok(("10.0.0.1".to_owned(), false)));
     }
 
@@ -168,9 +175,9 @@ mod tests {
     fn without_a_peer_the_last_entry_of_the_field_is_it() {
         let field = Some("6.6.6.6, 192.0.2.7, 10.0.0.2");
         for peer in ["unix:", "-"] {
-            let anyone = Clients(ClientAddress::peer());
+            let anyone = ClientFinder(ClientAddress::peer());
             assert_eq!(found(&anyone, peer, field), Ok(("10.0.0.2".to_owned(), false)));
-            let behind = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
+            let behind = ClientFinder(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
             assert_eq!(found(&behind, peer, field), Ok(("192.0.2.7".to_owned(), false)));
         }
     }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::access_time::AccessTime;
-use super::bad_lines::{Reason, text};
-use super::logged::{Logged, Parts, Slot};
+use super::bad_lines::{BadLineReason, text};
+use super::logged::{Logged, LoggedParts, LoggedSlot};
 
 /// The directive that names the columns of the lines after it.
 pub(super) const FIELDS: &[u8] = b"#Fields:";
@@ -14,7 +14,7 @@ const DIRECTIVES: [&[u8]; 7] =
 /// The columns of a log, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<LoggedSlot>>,
     separator: u8,
 }
 
@@ -41,7 +41,7 @@ impl Columns {
         &self,
         line: &'a [u8],
         access: &mut AccessTime,
-    ) -> Result<Logged<'a>, Reason> {
+    ) -> Result<Logged<'a>, BadLineReason> {
         let values = line.split(|byte| *byte == self.separator);
         let count = values.clone().count();
         if count != self.slots.len() {
@@ -51,12 +51,14 @@ impl Columns {
             )
             .into());
         }
-        let mut parts = Parts::default();
+        let mut parts = LoggedParts::default();
         for (slot, value) in self.slots.iter().zip(values) {
             if let Some(slot) = *slot {
                 let value = text(value);
-                let has_spaces =
-                    matches!(slot, Slot::UserAgent | Slot::XForwardedFor | Slot::Forwarded);
+                let has_spaces = matches!(
+                    slot,
+                    LoggedSlot::UserAgent | LoggedSlot::XForwardedFor | LoggedSlot::Forwarded
+                );
                 parts.set(slot, if has_spaces { self.decoded(value) } else { value });
             }
         }
@@ -73,18 +75,18 @@ impl Columns {
     }
 }
 
-fn slot(name: &str) -> Option<Slot> {
+fn slot(name: &str) -> Option<LoggedSlot> {
     Some(match name.to_ascii_lowercase().as_str() {
-        "date" => Slot::Date,
-        "time" => Slot::TimeOfDay,
-        "timestamp" => Slot::Time,
-        "c-ip" => Slot::Peer,
-        "x-forwarded-for" | "cs(x-forwarded-for)" => Slot::XForwardedFor,
-        "cs(forwarded)" => Slot::Forwarded,
-        "cs-method" => Slot::Method,
-        "cs-uri-stem" => Slot::Target,
-        "sc-status" => Slot::Status,
-        "cs(user-agent)" => Slot::UserAgent,
+        "date" => LoggedSlot::Date,
+        "time" => LoggedSlot::TimeOfDay,
+        "timestamp" => LoggedSlot::Time,
+        "c-ip" => LoggedSlot::Peer,
+        "x-forwarded-for" | "cs(x-forwarded-for)" => LoggedSlot::XForwardedFor,
+        "cs(forwarded)" => LoggedSlot::Forwarded,
+        "cs-method" => LoggedSlot::Method,
+        "cs-uri-stem" => LoggedSlot::Target,
+        "sc-status" => LoggedSlot::Status,
+        "cs(user-agent)" => LoggedSlot::UserAgent,
         _ => return None,
     })
 }

@@ -40,7 +40,7 @@ impl<'a> Event<'a> {
 }
 
 /// A name and its value, borrowed from the line if they have no escapes.
-pub(super) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
+pub(super) type NameAndValue<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The names of the entries that logs give, in their order.
 pub(super) const LOGGED: [&str; 5] = ["ip", "method", "path", "status", "user_agent"];
@@ -48,7 +48,7 @@ pub(super) const LOGGED: [&str; 5] = ["ip", "method", "path", "status", "user_ag
 /// The entries of a line in its order.
 #[derive(Debug)]
 pub(super) enum LineEntries<'a> {
-    Listed(Vec<Entry<'a>>),
+    Listed(Vec<NameAndValue<'a>>),
     /// The values of [`LOGGED`] that the log has, which need no allocation.
     Logged([Option<Cow<'a, str>>; LOGGED.len()]),
 }

@@ -8,8 +8,8 @@ use tidegate::readable;
 
 use super::access_log;
 use super::access_time::AccessTime;
-use super::bad_lines::Reason;
-use super::clients::{Clients, is_client};
+use super::bad_lines::BadLineReason;
+use super::clients::{ClientFinder, is_client};
 use super::columns::{self, Columns};
 use super::event::LineEvent;
 use super::explained::Explained;
@@ -23,7 +23,7 @@ use super::template::Template;
 
 /// The format of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum TraceFormat {
     Ndjson,
     AccessLog,
     Json,
@@ -32,7 +32,7 @@ pub(super) enum Format {
     Template(Arc<Template>),
 }
 
-impl Format {
+impl TraceFormat {
     /// The name for people.
     pub(super) fn name(&self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Format {
 
 /// The content of a line.
 #[derive(Debug)]
-pub(super) enum Read<'a> {
+pub(super) enum LineContent<'a> {
     Event(LineEvent<'a>),
     Logged(Logged<'a>),
     /// A line such as `#Fields: ...`, which is no request.
@@ -55,13 +55,13 @@ pub(super) enum Read<'a> {
 }
 
 /// The format that a line turned out to have, and whether the line is within a JSON object.
-type Found = (Format, bool);
+type FoundFormat = (TraceFormat, bool);
 
 /// Parses one line after another, and learns the format from the first good one.
 #[derive(Debug, Clone)]
 pub(super) struct LineParser {
     /// The format that was given, that a directive names, or that the first good line has.
-    settled: Option<Format>,
+    settled: Option<TraceFormat>,
     /// The format was given: then each line may be within a JSON object or not.
     is_given: bool,
     /// Each line is within a JSON object.
@@ -69,13 +69,13 @@ pub(super) struct LineParser {
     /// A good line was read.
     has_read: bool,
     access: AccessTime,
-    clients: Clients,
+    clients: ClientFinder,
 }
 
 impl LineParser {
-    pub(super) fn new(clients: Clients, given: Option<LogFormat>) -> Self {
+    pub(super) fn new(clients: ClientFinder, given: Option<LogFormat>) -> Self {
         let is_given = given.is_some();
-        let settled = given.map(|LogFormat(template)| Format::Template(template));
+        let settled = given.map(|LogFormat(template)| TraceFormat::Template(template));
         let access = AccessTime::default();
         Self { settled, is_given, is_wrapped: false, has_read: false, access, clients }
     }
@@ -87,7 +87,7 @@ impl LineParser {
 
     /// The columns of the lines after this piece; `None` if the format has none.
     pub(super) fn columns_after(&self, piece: &[u8]) -> Option<Arc<Columns>> {
-        let Some(Format::Columns(columns)) = &self.settled else { return None };
+        let Some(TraceFormat::Columns(columns)) = &self.settled else { return None };
         let is_line = |at: &usize| *at == 0 || piece[at - 1] == b'\n';
         let last = memmem::find_iter(piece, columns::FIELDS).filter(is_line).last();
         let line = last.and_then(|at| piece[at..].split(|byte| *byte == b'\n').next());
@@ -97,7 +97,7 @@ impl LineParser {
 
     /// Sets the columns that lines have from here on.
     pub(super) fn set_columns(&mut self, columns: Arc<Columns>) {
-        self.settled = Some(Format::Columns(columns));
+        self.settled = Some(TraceFormat::Columns(columns));
     }
 
     /// Passes the event that a line describes to `then`; a directive describes none. The line is neither
@@ -107,12 +107,12 @@ impl LineParser {
         line: &[u8],
         inner: &mut String,
         then: impl FnOnce(&LineEvent<'_>),
-    ) -> Result<(), Reason> {
+    ) -> Result<(), BadLineReason> {
         let (read, found) = self.read(line, inner)?;
         match read {
-            Read::Event(event) => then(&event),
-            Read::Logged(logged) => then(&logged.into_event(&self.clients)?),
-            Read::Directive => return Ok(()),
+            LineContent::Event(event) => then(&event),
+            LineContent::Logged(logged) => then(&logged.into_event(&self.clients)?),
+            LineContent::Directive => return Ok(()),
         }
         if let Some((format, is_wrapped)) = found {
             self.settled = Some(format);
@@ -128,13 +128,13 @@ impl LineParser {
         &mut self,
         line: &'a [u8],
         inner: &'a mut String,
-    ) -> Result<(Read<'a>, Option<Found>), Reason> {
-        let by_columns = matches!(self.settled, None | Some(Format::Columns(_)));
+    ) -> Result<(LineContent<'a>, Option<FoundFormat>), BadLineReason> {
+        let by_columns = matches!(self.settled, None | Some(TraceFormat::Columns(_)));
         if by_columns && columns::is_directive(line) {
             if let Some(columns) = Columns::from_directive(line) {
                 self.set_columns(Arc::new(columns));
             }
-            return Ok((Read::Directive, None));
+            return Ok((LineContent::Directive, None));
         }
         let Some(format) = &self.settled else {
             return discover(line, inner, &mut self.access)
@@ -148,19 +148,19 @@ impl LineParser {
             Ok(read) => return Ok((read, None)),
             Err(reason) => reason,
         };
-        if let Format::Template(template) = format
+        if let TraceFormat::Template(template) = format
             && let Ok(logged) = template.parse(line, &mut self.access)
         {
             // A format may begin as a prefix does, such as with a time.
-            return Ok((Read::Logged(logged), None));
+            return Ok((LineContent::Logged(logged), None));
         }
         let name = format.name();
         Err(match (format, is_object(text)) {
-            (Format::Json, false) => {
+            (TraceFormat::Json, false) => {
                 format!("this line is no JSON, and the format of the log is {name}: {reason}")
                     .into()
             }
-            (Format::AccessLog | Format::Columns(_) | Format::Template(_), true) => {
+            (TraceFormat::AccessLog | TraceFormat::Columns(_) | TraceFormat::Template(_), true) => {
                 format!("this line is JSON, and the format of the log is {name}: {reason}").into()
             }
             _ => reason,
@@ -180,12 +180,12 @@ impl LineParser {
         explained.prefixes.extend(prefix::names(line));
         match self.read(line, &mut inner) {
             Err(reason) => explained.problem = Some(reason.into_owned()),
-            Ok((Read::Directive, _)) => explained.format = Some("directive"),
-            Ok((Read::Event(event), found)) => {
+            Ok((LineContent::Directive, _)) => explained.format = Some("directive"),
+            Ok((LineContent::Event(event), found)) => {
                 explained.format = self.name(found.as_ref());
                 explained.event(&event);
             }
-            Ok((Read::Logged(logged), found)) => {
+            Ok((LineContent::Logged(logged), found)) => {
                 explained.format = self.name(found.as_ref());
                 explained.written(&logged);
                 match logged.into_event(&self.clients) {
@@ -211,23 +211,23 @@ impl LineParser {
         text.len() < line.len() && self.read(text, &mut inner).is_err()
     }
 
-    fn name(&self, found: Option<&Found>) -> Option<&'static str> {
-        found.map(|(format, _)| format).or(self.settled.as_ref()).map(Format::name)
+    fn name(&self, found: Option<&FoundFormat>) -> Option<&'static str> {
+        found.map(|(format, _)| format).or(self.settled.as_ref()).map(TraceFormat::name)
     }
 }
 
 /// Reads a line without a prefix in one format.
 fn read_as<'a>(
-    format: &Format,
+    format: &TraceFormat,
     text: &'a [u8],
     access: &mut AccessTime,
-) -> Result<Read<'a>, Reason> {
+) -> Result<LineContent<'a>, BadLineReason> {
     match format {
-        Format::Ndjson => ndjson::parse(text).map(Read::Event),
-        Format::AccessLog => access_log::parse(text, access).map(Read::Logged),
-        Format::Json => json_log::read(text)?.finish(access).map(Read::Logged),
-        Format::Columns(columns) => columns.parse(text, access).map(Read::Logged),
-        Format::Template(template) => template.parse(text, access).map(Read::Logged),
+        TraceFormat::Ndjson => ndjson::parse(text).map(LineContent::Event),
+        TraceFormat::AccessLog => access_log::parse(text, access).map(LineContent::Logged),
+        TraceFormat::Json => json_log::read(text)?.finish(access).map(LineContent::Logged),
+        TraceFormat::Columns(columns) => columns.parse(text, access).map(LineContent::Logged),
+        TraceFormat::Template(template) => template.parse(text, access).map(LineContent::Logged),
     }
 }
 
@@ -236,7 +236,7 @@ fn discover<'a>(
     line: &'a [u8],
     inner: &'a mut String,
     access: &mut AccessTime,
-) -> Result<(Read<'a>, Found), Reason> {
+) -> Result<(LineContent<'a>, FoundFormat), BadLineReason> {
     let text = prefix::strip(line)?;
     if is_array(text) {
         return Err(
@@ -254,15 +254,15 @@ fn discover<'a>(
     }
     let object = json_log::read(text)?;
     if object.is_event {
-        return Ok((ndjson::parse(text).map(Read::Event)?, (Format::Ndjson, false)));
+        return Ok((ndjson::parse(text).map(LineContent::Event)?, (TraceFormat::Ndjson, false)));
     }
     if object.is_request() || object.wrapped.is_none() {
-        return Ok((Read::Logged(object.finish(access)?), (Format::Json, false)));
+        return Ok((LineContent::Logged(object.finish(access)?), (TraceFormat::Json, false)));
     }
     let text = unwrapped(text, inner)?;
     if is_object(text) {
         let logged = json_log::read(text)?.finish(access)?;
-        return Ok((Read::Logged(logged), (Format::Json, true)));
+        return Ok((LineContent::Logged(logged), (TraceFormat::Json, true)));
     }
     let (read, format) = discover_text(text, access)?;
     Ok((read, (format, true)))
@@ -272,9 +272,9 @@ fn discover<'a>(
 fn discover_text<'a>(
     text: &'a [u8],
     access: &mut AccessTime,
-) -> Result<(Read<'a>, Format), Reason> {
+) -> Result<(LineContent<'a>, TraceFormat), BadLineReason> {
     let reason = match access_log::parse(text, access) {
-        Ok(logged) => return Ok((Read::Logged(logged), Format::AccessLog)),
+        Ok(logged) => return Ok((LineContent::Logged(logged), TraceFormat::AccessLog)),
         Err(reason) => reason,
     };
     if let Some(found) = by_template(text, access) {
@@ -283,14 +283,17 @@ fn discover_text<'a>(
     Err(format!("neither a JSON object nor a line of a log that is known: {reason}").into())
 }
 
-fn by_template<'a>(line: &'a [u8], access: &mut AccessTime) -> Option<(Read<'a>, Format)> {
+fn by_template<'a>(
+    line: &'a [u8],
+    access: &mut AccessTime,
+) -> Option<(LineContent<'a>, TraceFormat)> {
     known::templates().iter().find_map(|template| {
         let logged = template.parse(line, access).ok()?;
         let peer = logged.client.peer.as_deref();
         if !peer.is_none_or(|peer| is_client(peer.as_bytes())) {
             return None; // a line of another kind, which fits by chance
         }
-        Some((Read::Logged(logged), Format::Template(Arc::clone(template))))
+        Some((LineContent::Logged(logged), TraceFormat::Template(Arc::clone(template))))
     })
 }
 
@@ -314,7 +317,7 @@ fn is_array(line: &[u8]) -> bool {
 }
 
 /// The line within a JSON object, without its prefix.
-fn unwrapped<'a>(line: &'a [u8], inner: &'a mut String) -> Result<&'a [u8], Reason> {
+fn unwrapped<'a>(line: &'a [u8], inner: &'a mut String) -> Result<&'a [u8], BadLineReason> {
     let Some(wrapped) = json_log::read(line)?.wrapped else { return Ok(line) };
     inner.clear();
     inner.push_str(wrapped.trim_end_matches(['\r', '\n']));
@@ -330,11 +333,11 @@ mod tests {
     const LOG: &[u8] = br#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5"#;
 
     fn parser() -> LineParser {
-        LineParser::new(Clients(ClientAddress::peer()), None)
+        LineParser::new(ClientFinder(ClientAddress::peer()), None)
     }
 
     /// Returns whether a line describes an event.
-    fn is_event(parser: &mut LineParser, line: &[u8]) -> Result<bool, Reason> {
+    fn is_event(parser: &mut LineParser, line: &[u8]) -> Result<bool, BadLineReason> {
         let mut is_event = false;
         parser.parse(line, &mut String::new(), |_| is_event = true)?;
         Ok(is_event)
@@ -394,6 +397,6 @@ mod tests {
         parser.set_columns(parser.columns_after(later).unwrap());
         assert!(is_event(&mut parser, b"192.0.2.1 2015-05-17 10:05:03").unwrap());
         let same = parser.columns_after(b"192.0.2.1 2015-05-17 10:05:03\n").unwrap();
-        assert_eq!(Some(Format::Columns(same)), parser.settled);
+        assert_eq!(Some(TraceFormat::Columns(same)), parser.settled);
     }
 }

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::access_time::AccessTime;
-use super::bad_lines::Reason;
-use super::descriptor::Text;
-use super::logged::{Logged, Parts, Slot};
+use super::bad_lines::BadLineReason;
+use super::json_descriptor::JsonText;
+use super::logged::{Logged, LoggedParts, LoggedSlot};
 use super::ndjson;
 
 /// Names of a field that has a whole line of a log, as Docker's json-file has it.
@@ -16,7 +16,7 @@ const WRAPPERS: [&str; 5] = ["log", "message", "MESSAGE", "line", "textPayload"]
 /// Objects whose fields count as fields of the line.
 const PARENTS: [&str; 6] = ["request", "response", "httpRequest", "req", "res", "properties"];
 /// The field `response`, in which Logstash has the status.
-const RESPONSE: (Slot, usize) = (Slot::Status, 1);
+const RESPONSE: (LoggedSlot, usize) = (LoggedSlot::Status, 1);
 /// The object of header fields, whose names a caller may choose.
 const HEADERS: &str = "headers";
 /// The beginning of the name that Caddy gives to an error which it also logs as a request.
@@ -25,13 +25,14 @@ const ERRORS: &str = "http.log.error";
 const RANKS: usize = 5;
 
 /// A request has at least one slot of each list.
-const CLIENT: [Slot; 3] = [Slot::Peer, Slot::XForwardedFor, Slot::Forwarded];
-const REQUEST: [Slot; 3] = [Slot::Request, Slot::Target, Slot::Method];
+const CLIENT: [LoggedSlot; 3] =
+    [LoggedSlot::Peer, LoggedSlot::XForwardedFor, LoggedSlot::Forwarded];
+const REQUEST: [LoggedSlot; 3] = [LoggedSlot::Request, LoggedSlot::Target, LoggedSlot::Method];
 
 /// The fields of a JSON object that are of use.
 #[derive(Debug, Default)]
-pub(super) struct Object<'a> {
-    ranked: [Parts<'a>; RANKS],
+pub(super) struct LogObject<'a> {
+    ranked: [LoggedParts<'a>; RANKS],
     /// A line of a log.
     pub(super) wrapped: Option<Cow<'a, str>>,
     /// It has a field that only a line of NDJSON has.
@@ -41,38 +42,38 @@ pub(super) struct Object<'a> {
 }
 
 /// Reads one object.
-pub(super) fn read(line: &[u8]) -> Result<Object<'_>, Reason> {
-    let mut object = Object::default();
+pub(super) fn read(line: &[u8]) -> Result<LogObject<'_>, BadLineReason> {
+    let mut object = LogObject::default();
     let mut json = serde_json::Deserializer::from_slice(line);
-    let read = Fields { object: &mut object, place: Place::Line }.deserialize(&mut json);
+    let read = ObjectFields { object: &mut object, place: FieldPlace::Line }.deserialize(&mut json);
     read.and_then(|()| json.end()).map_err(|error| ndjson::reason(&error))?;
     Ok(object)
 }
 
-impl<'a> Object<'a> {
+impl<'a> LogObject<'a> {
     /// Returns whether it looks like a request.
     pub(super) fn is_request(&self) -> bool {
-        let has = |slots: [Slot; 3]| {
+        let has = |slots: [LoggedSlot; 3]| {
             slots.into_iter().any(|slot| self.ranked.iter().any(|parts| parts.has(slot)))
         };
         has(CLIENT) && has(REQUEST)
     }
 
     /// The request.
-    pub(super) fn finish(self, access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
+    pub(super) fn finish(self, access: &mut AccessTime) -> Result<Logged<'a>, BadLineReason> {
         if self.is_error {
             return Err(
                 "the line is about an error of a request, which has a line of its own".into()
             );
         }
-        let mut all = Parts::default();
+        let mut all = LoggedParts::default();
         self.ranked.into_iter().for_each(|parts| all.fill(parts));
         if !CLIENT.into_iter().any(|slot| all.has(slot)) {
             return Err("the object has no client: expected a field such as remote_addr, \
                         client_ip or ClientHost"
                 .into());
         }
-        if !all.has(Slot::Time) && !all.has(Slot::Date) {
+        if !all.has(LoggedSlot::Time) && !all.has(LoggedSlot::Date) {
             return Err("the object has no time: expected a field such as time_iso8601, \
                         time_local, ts, StartUTC or @timestamp"
                 .into());
@@ -89,13 +90,13 @@ impl<'a> Object<'a> {
 /// The place of a field: in the object of the line, in an object of the request within it, or among the
 /// header fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldPlace {
     Line,
     Request,
     Headers,
 }
 
-impl Place {
+impl FieldPlace {
     /// The place of the fields of an object here; `None` if they are of no use.
     fn within(self, name: &str) -> Option<Self> {
         match (self, name) {
@@ -106,13 +107,13 @@ impl Place {
     }
 
     /// The slot of a field here, and the rank of its name: 0 goes first.
-    fn slot(self, name: &str) -> Option<(Slot, usize)> {
+    fn slot(self, name: &str) -> Option<(LoggedSlot, usize)> {
         match self {
             Self::Line => slot(name, false),
             Self::Headers => of_header(name).map(|slot| (slot, 0)),
             Self::Request => match slot(name, true) {
                 // Mostly how long something took.
-                Some((Slot::Time, _)) => Some((Slot::Time, RANKS - 1)),
+                Some((LoggedSlot::Time, _)) => Some((LoggedSlot::Time, RANKS - 1)),
                 found => found,
             },
         }
@@ -120,50 +121,52 @@ impl Place {
 }
 
 /// The slot of a header field. A name with underscores is another field, which no proxy writes.
-fn of_header(name: &str) -> Option<Slot> {
+fn of_header(name: &str) -> Option<LoggedSlot> {
     match name.to_ascii_lowercase().as_str() {
-        "user-agent" => Some(Slot::UserAgent),
-        "x-forwarded-for" => Some(Slot::XForwardedFor),
-        "forwarded" => Some(Slot::Forwarded),
+        "user-agent" => Some(LoggedSlot::UserAgent),
+        "x-forwarded-for" => Some(LoggedSlot::XForwardedFor),
+        "forwarded" => Some(LoggedSlot::Forwarded),
         _ => None,
     }
 }
 
-fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
+fn slot(name: &str, in_request: bool) -> Option<(LoggedSlot, usize)> {
     Some(match name {
         // Of Caddy, which knows its own proxies; elsewhere it may be any header field.
-        "client_ip" => (Slot::Peer, if in_request { 0 } else { 2 }),
+        "client_ip" => (LoggedSlot::Peer, if in_request { 0 } else { 2 }),
         "remote_addr" | "remote_ip" | "remoteIp" | "ClientHost" | "ClientIP" | "clientIP"
-        | "clientIp" | "sourceIp" | "c-ip" => (Slot::Peer, 1),
+        | "clientIp" | "sourceIp" | "c-ip" => (LoggedSlot::Peer, 1),
         "downstream_remote_address" | "ClientAddr" | "clientip" | "remote_address" => {
-            (Slot::Peer, 2)
+            (LoggedSlot::Peer, 2)
         }
         "client" | "ip" | "client_addr" | "remote" | "remoteAddr" | "remoteAddress" => {
-            (Slot::Peer, 3)
+            (LoggedSlot::Peer, 3)
         }
         "StartUTC" | "time_iso8601" | "msec" | "start_time" | "EdgeStartTimestamp" => {
-            (Slot::Time, 0)
+            (LoggedSlot::Time, 0)
         }
-        "ts" | "time_local" | "@timestamp" | "StartLocal" | "requestTimeEpoch" => (Slot::Time, 1),
-        "timestamp" | "datetime" | "requestTime" | "started_at" => (Slot::Time, 2),
-        "time" => (Slot::Time, 3),
-        "request" | "request_line" => (Slot::Request, 0),
+        "ts" | "time_local" | "@timestamp" | "StartLocal" | "requestTimeEpoch" => {
+            (LoggedSlot::Time, 1)
+        }
+        "timestamp" | "datetime" | "requestTime" | "started_at" => (LoggedSlot::Time, 2),
+        "time" => (LoggedSlot::Time, 3),
+        "request" | "request_line" => (LoggedSlot::Request, 0),
         "method"
         | "request_method"
         | "RequestMethod"
         | "requestMethod"
         | "httpMethod"
         | "ClientRequestMethod"
-        | "cs-method" => (Slot::Method, 0),
-        "verb" => (Slot::Method, 1),
+        | "cs-method" => (LoggedSlot::Method, 0),
+        "verb" => (LoggedSlot::Method, 1),
         "request_uri" | "RequestPath" | "requestUrl" | "requestUri" | "ClientRequestURI" => {
-            (Slot::Target, 0)
+            (LoggedSlot::Target, 0)
         }
-        "uri" | "path" | "url" | "cs-uri-stem" => (Slot::Target, 1),
-        "resourcePath" => (Slot::Target, 2),
+        "uri" | "path" | "url" | "cs-uri-stem" => (LoggedSlot::Target, 1),
+        "resourcePath" => (LoggedSlot::Target, 2),
         "status" | "DownstreamStatus" | "response_code" | "status_code" | "statusCode"
         | "httpStatus" | "EdgeResponseStatus" | "response_status" | "sc-status" => {
-            (Slot::Status, 0)
+            (LoggedSlot::Status, 0)
         }
         "response" => RESPONSE,
         "http_user_agent"
@@ -173,25 +176,27 @@ fn slot(name: &str, in_request: bool) -> Option<(Slot, usize)> {
         | "userAgent"
         | "request_User-Agent"
         | "request_user_agent"
-        | "ClientRequestUserAgent" => (Slot::UserAgent, 0),
-        "agent" => (Slot::UserAgent, 1),
+        | "ClientRequestUserAgent" => (LoggedSlot::UserAgent, 0),
+        "agent" => (LoggedSlot::UserAgent, 1),
         "http_x_forwarded_for"
         | "x_forwarded_for"
         | "X-Forwarded-For"
         | "x-forwarded-for"
-        | "request_X-Forwarded-For" => (Slot::XForwardedFor, 0),
-        "http_forwarded" | "forwarded" | "Forwarded" | "request_Forwarded" => (Slot::Forwarded, 0),
+        | "request_X-Forwarded-For" => (LoggedSlot::XForwardedFor, 0),
+        "http_forwarded" | "forwarded" | "Forwarded" | "request_Forwarded" => {
+            (LoggedSlot::Forwarded, 0)
+        }
         _ => return None,
     })
 }
 
 /// The fields of an object, and of the objects in it that belong to the request.
-struct Fields<'o, 'a> {
-    object: &'o mut Object<'a>,
-    place: Place,
+struct ObjectFields<'o, 'a> {
+    object: &'o mut LogObject<'a>,
+    place: FieldPlace,
 }
 
-impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for ObjectFields<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -199,7 +204,7 @@ impl<'de> DeserializeSeed<'de> for Fields<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Fields<'_, 'de> {
+impl<'de> Visitor<'de> for ObjectFields<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,15 +212,15 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some(Text(name)) = map.next_key()? {
-            let in_line = self.place == Place::Line;
+        while let Some(JsonText(name)) = map.next_key()? {
+            let in_line = self.place == FieldPlace::Line;
             self.object.is_event |= in_line && matches!(&*name, "at_us" | "descriptor");
             let object = &mut *self.object;
             let slot = self.place.slot(&name);
             let is_wrapper = in_line && WRAPPERS.contains(&&*name);
             let within = self.place.within(&name);
             if slot.is_some() || is_wrapper || within.is_some() {
-                map.next_value_seed(Value { object, slot, is_wrapper, within })?;
+                map.next_value_seed(FieldValue { object, slot, is_wrapper, within })?;
             } else if in_line && name == "logger" {
                 let logger = map.next_value::<Element<'de>>()?.0;
                 object.is_error |= logger.is_some_and(|logger| logger.starts_with(ERRORS));
@@ -228,15 +233,15 @@ impl<'de> Visitor<'de> for Fields<'_, 'de> {
 }
 
 /// The value of a field that may be of use.
-struct Value<'o, 'a> {
-    object: &'o mut Object<'a>,
-    slot: Option<(Slot, usize)>,
+struct FieldValue<'o, 'a> {
+    object: &'o mut LogObject<'a>,
+    slot: Option<(LoggedSlot, usize)>,
     is_wrapper: bool,
     /// The place of the fields of an object.
-    within: Option<Place>,
+    within: Option<FieldPlace>,
 }
 
-impl<'a> Value<'_, 'a> {
+impl<'a> FieldValue<'_, 'a> {
     fn set(self, value: Cow<'a, str>) {
         if self.is_wrapper {
             self.object.wrapped.get_or_insert(value);
@@ -248,7 +253,7 @@ impl<'a> Value<'_, 'a> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for FieldValue<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -256,7 +261,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_, 'de> {
+impl<'de> Visitor<'de> for FieldValue<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -312,7 +317,7 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         if let Some(place) = self.within {
-            return Fields { object: self.object, place }.visit_map(map);
+            return ObjectFields { object: self.object, place }.visit_map(map);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
@@ -324,8 +329,8 @@ struct Element<'a>(Option<Cow<'a, str>>);
 
 impl<'de> serde::Deserialize<'de> for Element<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut object = Object::default();
-        let value = Value { object: &mut object, slot: None, is_wrapper: true, within: None };
+        let mut object = LogObject::default();
+        let value = FieldValue { object: &mut object, slot: None, is_wrapper: true, within: None };
         value.deserialize(from)?;
         Ok(Self(object.wrapped))
     }

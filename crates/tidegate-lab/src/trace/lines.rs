@@ -89,14 +89,14 @@ impl<R: BufRead> Pieces<R> {
 
 /// One line without its `\n` or `\r\n`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum TraceLine<'a> {
     Whole(&'a [u8]),
     /// Longer than [`LINE_BYTES_MAX`]; only the beginning was kept.
     TooLong(&'a [u8]),
 }
 
 /// The lines of a piece. A last line without an end counts.
-pub(super) fn lines(piece: &[u8]) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(piece: &[u8]) -> impl Iterator<Item = TraceLine<'_>> {
     let mut rest = piece;
     std::iter::from_fn(move || {
         let end = memchr(b'\n', rest).unwrap_or(rest.len());
@@ -104,7 +104,7 @@ pub(super) fn lines(piece: &[u8]) -> impl Iterator<Item = Line<'_>> {
         rest = rest.get(end + 1..).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let too_long = line.len() > LINE_BYTES_MAX;
-        Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) })
+        Some(if too_long { TraceLine::TooLong(line) } else { TraceLine::Whole(line) })
     })
 }
 
@@ -124,8 +124,8 @@ mod tests {
             }
             assert!(piece.len() <= piece_bytes + buffer_bytes + KEPT_BYTES_MAX + 1);
             found.extend(lines(&piece).map(|line| match line {
-                Line::Whole(text) => text.len() as i64,
-                Line::TooLong(_) => -1,
+                TraceLine::Whole(text) => text.len() as i64,
+                TraceLine::TooLong(_) => -1,
             }));
         }
     }

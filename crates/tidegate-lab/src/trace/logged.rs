@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use memchr::{memchr, memrchr};
 
 use super::access_time::AccessTime;
-use super::bad_lines::Reason;
-use super::clients::{Clients, Written};
+use super::bad_lines::BadLineReason;
+use super::clients::{ClientFinder, WrittenClient};
 use super::event::{DEFAULT_DOMAIN, LineEntries, LineEvent};
 use super::times;
 
@@ -14,7 +14,7 @@ use super::times;
 #[derive(Debug)]
 pub(super) struct Logged<'a> {
     pub(super) at_us: u64,
-    pub(super) client: Written<'a>,
+    pub(super) client: WrittenClient<'a>,
     pub(super) method: Option<Cow<'a, str>>,
     /// The target up to its query.
     pub(super) path: Option<Cow<'a, str>>,
@@ -24,7 +24,7 @@ pub(super) struct Logged<'a> {
 
 impl<'a> Logged<'a> {
     /// The event of this request.
-    pub(super) fn into_event(self, clients: &Clients) -> Result<LineEvent<'a>, Reason> {
+    pub(super) fn into_event(self, clients: &ClientFinder) -> Result<LineEvent<'a>, BadLineReason> {
         let client = clients.find(self.client)?;
         let Self { at_us, method, path, status, user_agent, .. } = self;
         Ok(LineEvent {
@@ -40,7 +40,7 @@ impl<'a> Logged<'a> {
 
 /// The meaning of a part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum LoggedSlot {
     Time,
     Date,
     TimeOfDay,
@@ -56,14 +56,14 @@ pub(super) enum Slot {
     UserAgent,
 }
 
-const SLOTS: usize = Slot::UserAgent as usize + 1;
+const SLOTS: usize = LoggedSlot::UserAgent as usize + 1;
 
 /// The parts of a line. The first value of a slot counts.
 #[derive(Debug, Default)]
-pub(super) struct Parts<'a>([Option<Cow<'a, str>>; SLOTS]);
+pub(super) struct LoggedParts<'a>([Option<Cow<'a, str>>; SLOTS]);
 
-impl<'a> Parts<'a> {
-    pub(super) fn set(&mut self, slot: Slot, value: Cow<'a, str>) {
+impl<'a> LoggedParts<'a> {
+    pub(super) fn set(&mut self, slot: LoggedSlot, value: Cow<'a, str>) {
         self.0[slot as usize].get_or_insert(value);
     }
 
@@ -74,24 +74,25 @@ impl<'a> Parts<'a> {
         }
     }
 
-    pub(super) fn has(&self, slot: Slot) -> bool {
+    pub(super) fn has(&self, slot: LoggedSlot) -> bool {
         self.0[slot as usize].is_some()
     }
 
-    fn take(&mut self, slot: Slot) -> Option<Cow<'a, str>> {
+    fn take(&mut self, slot: LoggedSlot) -> Option<Cow<'a, str>> {
         self.0[slot as usize].take()
     }
 
     /// Puts the parts together.
-    pub(super) fn finish(mut self, access: &mut AccessTime) -> Result<Logged<'a>, Reason> {
-        let at_us = match self.take(Slot::Time) {
+    pub(super) fn finish(mut self, access: &mut AccessTime) -> Result<Logged<'a>, BadLineReason> {
+        let at_us = match self.take(LoggedSlot::Time) {
             Some(time) => times::any(&time, access)?,
             None => {
-                let date = self.take(Slot::Date).ok_or(match self.has(Slot::TimeOfDay) {
-                    true => "the line has no time with a date: expected the field date as well",
-                    false => "the line has no time",
-                })?;
-                let time = self.take(Slot::TimeOfDay).ok_or("the line has no time of day")?;
+                let date =
+                    self.take(LoggedSlot::Date).ok_or(match self.has(LoggedSlot::TimeOfDay) {
+                        true => "the line has no time with a date: expected the field date as well",
+                        false => "the line has no time",
+                    })?;
+                let time = self.take(LoggedSlot::TimeOfDay).ok_or("the line has no time of day")?;
                 times::any(&format!("{date}T{time}"), access)?
             }
         };
@@ -99,26 +100,29 @@ impl<'a> Parts<'a> {
     }
 
     /// Puts the parts of a request at this time together.
-    pub(super) fn finish_at(mut self, at_us: u64) -> Result<Logged<'a>, Reason> {
-        let (method, path) = match self.take(Slot::Request) {
+    pub(super) fn finish_at(mut self, at_us: u64) -> Result<Logged<'a>, BadLineReason> {
+        let (method, path) = match self.take(LoggedSlot::Request) {
             Some(request) => {
                 let (method, path) = split_request(request);
-                match self.take(Slot::Method).filter(|_| method == "-") {
+                match self.take(LoggedSlot::Method).filter(|_| method == "-") {
                     // The request is its target alone, as Logstash names it.
                     Some(method) => (Some(method), Some(part(path, path_of))),
                     None => (Some(method), Some(path)),
                 }
             }
-            None => (self.take(Slot::Method), self.take(Slot::Target).map(|t| part(t, path_of))),
+            None => (
+                self.take(LoggedSlot::Method),
+                self.take(LoggedSlot::Target).map(|t| part(t, path_of)),
+            ),
         };
-        let status = self.take(Slot::Status).map(status).transpose()?;
+        let status = self.take(LoggedSlot::Status).map(status).transpose()?;
         let given = |value: &Cow<'_, str>| !value.is_empty() && value != "-";
-        let client = Written {
-            peer: self.take(Slot::Peer),
-            x_forwarded_for: self.take(Slot::XForwardedFor).filter(given),
-            forwarded: self.take(Slot::Forwarded).filter(given),
+        let client = WrittenClient {
+            peer: self.take(LoggedSlot::Peer),
+            x_forwarded_for: self.take(LoggedSlot::XForwardedFor).filter(given),
+            forwarded: self.take(LoggedSlot::Forwarded).filter(given),
         };
-        let user_agent = self.take(Slot::UserAgent);
+        let user_agent = self.take(LoggedSlot::UserAgent);
         Ok(Logged { at_us, client, method, path, status, user_agent })
     }
 }
@@ -184,7 +188,7 @@ fn is_method(word: &str) -> bool {
 }
 
 /// A status of three digits, or `-` for none.
-pub(super) fn status(status: Cow<'_, str>) -> Result<Cow<'_, str>, Reason> {
+pub(super) fn status(status: Cow<'_, str>) -> Result<Cow<'_, str>, BadLineReason> {
     match status.as_bytes() {
         b"-" | [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Ok(status),
         b"-1" => Ok("-".into()),

@@ -10,13 +10,13 @@ use super::run::RunReader;
 
 /// Records in order of time, one after another.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum SortedPart {
     Run(RunReader),
     /// The number is how many records were returned.
     Memory(Buffer, usize),
 }
 
-impl Part {
+impl SortedPart {
     /// Moves to the next record and returns its time; `None` at the end, where memory is freed.
     fn advance(&mut self) -> io::Result<Option<u64>> {
         match self {
@@ -46,7 +46,7 @@ impl Part {
 /// Merges parts in order of the input; equal times stay in that order.
 #[derive(Debug)]
 pub(super) struct Merge {
-    parts: Vec<Part>,
+    parts: Vec<SortedPart>,
     /// The time of each part's next record, and the part's number: the earlier part goes first
     /// among equals.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
@@ -55,7 +55,7 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub(super) fn new(mut parts: Vec<Part>) -> io::Result<Self> {
+    pub(super) fn new(mut parts: Vec<SortedPart>) -> io::Result<Self> {
         let mut heads = BinaryHeap::with_capacity(parts.len());
         for (number, part) in parts.iter_mut().enumerate() {
             heads.extend(part.advance()?.map(|at_us| Reverse((at_us, number))));

@@ -6,41 +6,41 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-use super::bad_lines::Reason;
-use super::descriptor::{Entries, Text};
+use super::bad_lines::BadLineReason;
 use super::event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineEntries, LineEvent};
+use super::json_descriptor::{DescriptorEntries, JsonText};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<'a> {
-    at_us: Whole<AT_US_MAX>,
+    at_us: WholeNumber<AT_US_MAX>,
     #[serde(borrow, default = "default_domain")]
-    domain: Text<'a>,
+    domain: JsonText<'a>,
     #[serde(borrow)]
-    descriptor: Entries<'a>,
+    descriptor: DescriptorEntries<'a>,
     #[serde(default = "default_cost")]
-    cost: Whole<COST_MAX>,
+    cost: WholeNumber<COST_MAX>,
     #[serde(borrow, default, deserialize_with = "given")]
-    request_id: Option<Text<'a>>,
+    request_id: Option<JsonText<'a>>,
 }
 
 /// Reads an id that is present: `null` is an error, not an absence.
-fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Text<'de>>, D::Error> {
-    let id = Text::deserialize(from)?;
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<JsonText<'de>>, D::Error> {
+    let id = JsonText::deserialize(from)?;
     let request = tidegate::Request::new(DEFAULT_DOMAIN, &[]);
     request.with_id(&id.0).map_err(D::Error::custom)?;
     Ok(Some(id))
 }
 
-fn default_domain<'a>() -> Text<'a> {
-    Text(Cow::Borrowed(DEFAULT_DOMAIN))
+fn default_domain<'a>() -> JsonText<'a> {
+    JsonText(Cow::Borrowed(DEFAULT_DOMAIN))
 }
 
-fn default_cost() -> Whole<COST_MAX> {
-    Whole(1)
+fn default_cost() -> WholeNumber<COST_MAX> {
+    WholeNumber(1)
 }
 
-pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
+pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, BadLineReason> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err("expected a JSON object, which begins with {".into());
     }
@@ -57,7 +57,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
 
 /// The error without its position: the parser saw only one line, and would call every line the
 /// first.
-pub(super) fn reason(error: &serde_json::Error) -> Reason {
+pub(super) fn reason(error: &serde_json::Error) -> BadLineReason {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     let hint = if error.is_eof() { ": expected a whole object on one line" } else { "" };
@@ -68,11 +68,11 @@ pub(super) fn reason(error: &serde_json::Error) -> Reason {
 }
 
 /// A whole number from 0 to `MAX`.
-struct Whole<const MAX: u64>(u64);
+struct WholeNumber<const MAX: u64>(u64);
 
-impl<'de, const MAX: u64> Deserialize<'de> for Whole<MAX> {
+impl<'de, const MAX: u64> Deserialize<'de> for WholeNumber<MAX> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_u64(WholeVisitor::<MAX>).map(Whole)
+        from.deserialize_u64(WholeVisitor::<MAX>).map(WholeNumber)
     }
 }
 

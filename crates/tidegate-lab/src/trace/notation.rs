@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::logged::Slot;
-use super::template::{Item, Kind, Template};
+use super::logged::LoggedSlot;
+use super::template::{FieldKind, Template, TemplateItem};
 
 mod apache;
 mod directive;
@@ -70,23 +70,28 @@ pub(super) fn template(name: &'static str, text: &str) -> Result<Template, LogFo
     Ok(Template { name, items })
 }
 
-fn check(items: &[Item]) -> Result<(), LogFormatError> {
-    let has =
-        |slots: &[Slot]| items.iter().filter_map(Item::slot).any(|slot| slots.contains(&slot));
-    if !has(&[Slot::Peer, Slot::XForwardedFor, Slot::Forwarded]) {
+fn check(items: &[TemplateItem]) -> Result<(), LogFormatError> {
+    let has = |slots: &[LoggedSlot]| {
+        items.iter().filter_map(TemplateItem::slot).any(|slot| slots.contains(&slot))
+    };
+    if !has(&[LoggedSlot::Peer, LoggedSlot::XForwardedFor, LoggedSlot::Forwarded]) {
         return Err(LogFormatError(
             "the format has no client: expected $remote_addr, or %h or %a".to_owned(),
         ));
     }
-    if !has(&[Slot::Time]) {
+    if !has(&[LoggedSlot::Time]) {
         return Err(LogFormatError(
             "the format has no time: expected $time_local, $time_iso8601 or $msec, or %t"
                 .to_owned(),
         ));
     }
     for pair in items.windows(2) {
-        let [Item::Field { name, kind }, Item::Field { name: next, .. }] = pair else { continue };
-        let ends_at_path = *kind == Kind::Ignored && pair[1].slot() == Some(Slot::Target);
+        let [TemplateItem::Field { name, kind }, TemplateItem::Field { name: next, .. }] = pair
+        else {
+            continue;
+        };
+        let ends_at_path =
+            *kind == FieldKind::Ignored && pair[1].slot() == Some(LoggedSlot::Target);
         if !ends_at_path {
             return Err(LogFormatError(format!(
                 "nothing is between {name} and {next}, so the end of the first is not known"
@@ -97,30 +102,30 @@ fn check(items: &[Item]) -> Result<(), LogFormatError> {
 }
 
 /// Adds a text to the last text, or after a field.
-fn push_text(items: &mut Vec<Item>, text: &str) {
+fn push_text(items: &mut Vec<TemplateItem>, text: &str) {
     match items.last_mut() {
         _ if text.is_empty() => {}
-        Some(Item::Text(last)) => last.extend_from_slice(text.as_bytes()),
-        _ => items.push(Item::Text(text.as_bytes().to_vec())),
+        Some(TemplateItem::Text(last)) => last.extend_from_slice(text.as_bytes()),
+        _ => items.push(TemplateItem::Text(text.as_bytes().to_vec())),
     }
 }
 
 /// Adds a field. The query right after a target is a part of it.
-fn push_field(items: &mut Vec<Item>, name: String, kind: Kind) {
+fn push_field(items: &mut Vec<TemplateItem>, name: String, kind: FieldKind) {
     let is_query = ["%q", "$is_args", "$args", "$query_string"].contains(&name.as_str());
-    let in_target = items.last().and_then(Item::slot) == Some(Slot::Target);
+    let in_target = items.last().and_then(TemplateItem::slot) == Some(LoggedSlot::Target);
     if !(is_query && in_target) {
-        items.push(Item::field(name, kind));
+        items.push(TemplateItem::field(name, kind));
     }
 }
 
 /// The slot of a header field of requests.
-fn of_header(name: &str) -> Kind {
+fn of_header(name: &str) -> FieldKind {
     match name.to_ascii_lowercase().replace('_', "-").as_str() {
-        "x-forwarded-for" => Kind::Slot(Slot::XForwardedFor),
-        "forwarded" => Kind::Slot(Slot::Forwarded),
-        "user-agent" => Kind::Slot(Slot::UserAgent),
-        _ => Kind::Ignored,
+        "x-forwarded-for" => FieldKind::Slot(LoggedSlot::XForwardedFor),
+        "forwarded" => FieldKind::Slot(LoggedSlot::Forwarded),
+        "user-agent" => FieldKind::Slot(LoggedSlot::UserAgent),
+        _ => FieldKind::Ignored,
     }
 }
 

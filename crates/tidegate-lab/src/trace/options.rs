@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate::ClientAddress;
 
 use super::notation::LogFormat;
-use super::record::Names;
+use super::record::RecordNames;
 
 /// The default of [`Options::memory_budget_bytes`]: 48 MiB.
 const DEFAULT_BUDGET_BYTES: usize = 48 << 20;
@@ -35,7 +35,7 @@ pub struct Progress {
 pub struct Options<'a> {
     pub(super) memory_budget_bytes: usize,
     pub(super) temp_dir: PathBuf,
-    pub(super) names: Names,
+    pub(super) names: RecordNames,
     pub(super) client: ClientAddress,
     pub(super) log_format: Option<LogFormat>,
     pub(super) on_progress: Box<dyn FnMut(Progress) + 'a>,
@@ -55,7 +55,7 @@ impl<'a> Options<'a> {
         Self {
             memory_budget_bytes: DEFAULT_BUDGET_BYTES,
             temp_dir: std::env::temp_dir(),
-            names: Names::default(),
+            names: RecordNames::default(),
             client: ClientAddress::peer(),
             log_format: None,
             on_progress: Box::new(|_| ()),
@@ -81,7 +81,7 @@ impl<'a> Options<'a> {
     /// the rest of the work. By default all are kept.
     #[must_use]
     pub fn only_entries<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.names = Names::only(names);
+        self.names = RecordNames::only(names);
         self
     }
 

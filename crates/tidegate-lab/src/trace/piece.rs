@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
-use super::bad_lines::Reason;
+use super::bad_lines::BadLineReason;
 use super::buffer::Buffer;
 use super::columns::Columns;
 use super::format::{LineParser, escaped};
-use super::lines::{LINE_BYTES_MAX, Line, lines};
-use super::record::Names;
+use super::lines::{LINE_BYTES_MAX, TraceLine, lines};
+use super::record::RecordNames;
 use super::sorted::Summary;
 
 /// Parses pieces. Once the format is known, several parsers read the pieces of one trace alike.
 #[derive(Debug, Clone)]
 pub(super) struct PieceParser {
     parser: LineParser,
-    names: Names,
+    names: RecordNames,
     /// A line that is within another.
     inner: String,
     /// The events of the piece that is being parsed.
@@ -24,7 +24,7 @@ pub(super) struct PieceParser {
 }
 
 impl PieceParser {
-    pub(super) fn new(parser: LineParser, names: Names) -> Self {
+    pub(super) fn new(parser: LineParser, names: RecordNames) -> Self {
         Self { parser, names, inner: String::new(), events: Buffer::default() }
     }
 
@@ -53,11 +53,11 @@ impl PieceParser {
         (self.events.take_sorted(), summary)
     }
 
-    fn line(&mut self, line: Line<'_>, summary: &mut Summary) {
+    fn line(&mut self, line: TraceLine<'_>, summary: &mut Summary) {
         let text = match line {
-            Line::Whole(text) if text.trim_ascii().is_empty() => return,
-            Line::Whole(text) => text,
-            Line::TooLong(start) => {
+            TraceLine::Whole(text) if text.trim_ascii().is_empty() => return,
+            TraceLine::Whole(text) => text,
+            TraceLine::TooLong(start) => {
                 summary.bad_lines.add(summary.lines, too_long(), start);
                 return;
             }
@@ -71,7 +71,7 @@ impl PieceParser {
         }
     }
 
-    fn event(&mut self, text: &[u8], summary: &mut Summary) -> Result<(), Reason> {
+    fn event(&mut self, text: &[u8], summary: &mut Summary) -> Result<(), BadLineReason> {
         self.parser.parse(text, &mut self.inner, |event| {
             summary.add(event.at_us, event.of_proxy);
             self.events.push(event, &self.names);
@@ -114,6 +114,6 @@ impl PieceThread {
     }
 }
 
-fn too_long() -> Reason {
+fn too_long() -> BadLineReason {
     format!("the line is longer than {} MiB", LINE_BYTES_MAX >> 20).into()
 }

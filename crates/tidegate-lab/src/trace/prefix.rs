@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::bad_lines::Reason;
+use super::bad_lines::BadLineReason;
 use super::clients::is_address;
 
 /// The maximum number of prefixes of one line, such as compose's before a time.
@@ -13,10 +13,10 @@ const MONTHS: [&[u8; 3]; 12] = [
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A prefix, and the line after it.
-type Found<'a> = (&'static str, &'a [u8]);
+type FoundPrefix<'a> = (&'static str, &'a [u8]);
 
 /// The line without its prefixes.
-pub(super) fn strip(line: &[u8]) -> Result<&[u8], Reason> {
+pub(super) fn strip(line: &[u8]) -> Result<&[u8], BadLineReason> {
     let mut rest = line;
     for _ in 0..NESTED {
         let Some((_, after)) = first(rest)? else { break };
@@ -39,7 +39,7 @@ pub(super) fn names(line: &[u8]) -> Vec<&'static str> {
 }
 
 /// The first prefix. Most lines have none, and their first byte or two say so.
-fn first(line: &[u8]) -> Result<Option<Found<'_>>, Reason> {
+fn first(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
     Ok(match line.first() {
         Some(b'<') => priority(line),
         Some(b'[') => kubectl(line),
@@ -56,7 +56,7 @@ fn first(line: &[u8]) -> Result<Option<Found<'_>>, Reason> {
 }
 
 /// `<134>` of syslog, in the new form with everything to the message.
-fn priority(line: &[u8]) -> Option<Found<'_>> {
+fn priority(line: &[u8]) -> Option<FoundPrefix<'_>> {
     let end = memchr(b'>', line.get(..5).unwrap_or(line))?;
     if end < 2 || !line[1..end].iter().all(u8::is_ascii_digit) {
         return None;
@@ -93,14 +93,14 @@ fn after_structured_data(data: &[u8]) -> Option<&[u8]> {
 }
 
 /// `[pod/web-0/nginx] `.
-fn kubectl(line: &[u8]) -> Option<Found<'_>> {
+fn kubectl(line: &[u8]) -> Option<FoundPrefix<'_>> {
     let pod = line.strip_prefix(b"[pod/")?;
     let end = memchr(b']', pod)?;
     Some(("kubectl", pod[end + 1..].trim_ascii_start()))
 }
 
 /// `2024-05-17T10:05:03.123Z stdout F `, or such a time alone or before a host and a program.
-fn time(line: &[u8]) -> Result<Option<Found<'_>>, Reason> {
+fn time(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
     let (time, rest) = word(line);
     if time.len() < 20 || time.get(13) != Some(&b':') || rest.is_empty() {
         return Ok(None);
@@ -162,7 +162,7 @@ fn is_program(word: &[u8]) -> bool {
 }
 
 /// `web-1  | ` of docker compose and `web.1.x7f@node  | ` of a swarm.
-fn compose(line: &[u8]) -> Option<Found<'_>> {
+fn compose(line: &[u8]) -> Option<FoundPrefix<'_>> {
     let of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@/".contains(byte);
     // Few lines have a bar, and to find that out takes less than to read a name.
     let (before, message) = line.split_at(memchr(b'|', line)?);

@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::buffer::Buffer;
-use super::clients::Clients;
+use super::clients::ClientFinder;
 use super::damage::Damage;
 use super::error::TraceError;
 use super::explained::Explained;
 use super::format::LineParser;
-use super::lines::{Line, Pieces, lines};
+use super::lines::{Pieces, TraceLine, lines};
 use super::options::{Options, Progress};
 use super::piece::{PieceParser, PieceThread};
 use super::sort::{FAN_IN, Sorter};
 use super::sorted::{Sorted, SourceSummary, Summary};
-use super::source::{Source, Text};
+use super::source::{Source, SourceText};
 
 /// The bytes of a piece of text.
 const PIECE_BYTES: usize = 256 << 10;
@@ -74,7 +74,7 @@ pub fn explain(
     options: &Options<'_>,
 ) -> Result<Option<Explained>, TraceError> {
     let name = source.name.clone();
-    let Text { text, .. } = source.into_text()?;
+    let SourceText { text, .. } = source.into_text()?;
     let mut pieces = Pieces::new(text, PIECE_BYTES);
     let mut parser = line_parser(options);
     let mut piece = Vec::new();
@@ -94,7 +94,7 @@ pub fn explain(
         }
         for line in lines(&piece) {
             number += 1;
-            let (Line::Whole(text) | Line::TooLong(text)) = line;
+            let (TraceLine::Whole(text) | TraceLine::TooLong(text)) = line;
             if number == line_number {
                 return Ok(Some(parser.explain(text)));
             }
@@ -105,7 +105,7 @@ pub fn explain(
 }
 
 fn line_parser(options: &Options<'_>) -> LineParser {
-    LineParser::new(Clients(options.client.clone()), options.log_format.clone())
+    LineParser::new(ClientFinder(options.client.clone()), options.log_format.clone())
 }
 
 fn without_mark(piece: &mut Vec<u8>) {
@@ -126,11 +126,11 @@ struct Trace<'a> {
 impl Trace<'_> {
     fn source(&mut self, source: Source) -> Result<Summary, TraceError> {
         let name = source.name.clone();
-        let Text { text, bytes_read } = source.into_text()?;
+        let SourceText { text, bytes_read } = source.into_text()?;
         let piece_bytes = self.options.memory_budget_bytes.clamp(1, PIECE_BYTES);
         let pieces = Pieces::new(text, piece_bytes);
         let summary = Summary::default();
-        let mut reading = Reading { bytes_read, trace: self, pieces, ended: None, summary };
+        let mut reading = SourceReading { bytes_read, trace: self, pieces, ended: None, summary };
         reading.all()?;
         let bytes_read = reading.bytes_read.load(Ordering::Relaxed);
         let summary = reading.finish(&name)?;
@@ -154,7 +154,7 @@ impl Trace<'_> {
 }
 
 /// One source during reading.
-struct Reading<'t, 'o, R> {
+struct SourceReading<'t, 'o, R> {
     trace: &'t mut Trace<'o>,
     bytes_read: Arc<AtomicU64>,
     pieces: Pieces<R>,
@@ -163,7 +163,7 @@ struct Reading<'t, 'o, R> {
     summary: Summary,
 }
 
-impl<R: BufRead> Reading<'_, '_, R> {
+impl<R: BufRead> SourceReading<'_, '_, R> {
     fn all(&mut self) -> Result<(), TraceError> {
         let options = &self.trace.options;
         let mut parser = PieceParser::new(line_parser(options), options.names.clone());

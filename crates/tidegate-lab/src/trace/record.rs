@@ -15,7 +15,7 @@ const DIGIT_BITS: u32 = 6;
 const DIGIT: u64 = (1 << DIGIT_BITS) - 1;
 const MORE: u8 = 1 << DIGIT_BITS;
 
-/// A record that was not written by [`Names::encode`]: the temporary file was damaged.
+/// A record that was not written by [`RecordNames::encode`]: the temporary file was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damaged;
 
@@ -29,20 +29,20 @@ impl std::error::Error for Damaged {}
 
 /// The names that records hold as numbers: the default domain, and entries of descriptors.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(super) struct RecordNames {
     numbered: Vec<String>,
     /// True if other entries are left out.
     only: bool,
 }
 
-impl Default for Names {
+impl Default for RecordNames {
     /// All entries are kept.
     fn default() -> Self {
         Self { only: false, ..Self::only(LOGGED) }
     }
 }
 
-impl Names {
+impl RecordNames {
     /// Entries of other names are left out.
     pub(super) fn only<N: Into<String>>(entries: impl IntoIterator<Item = N>) -> Self {
         let entries = entries.into_iter().map(Into::into);
@@ -170,8 +170,8 @@ mod tests {
             };
             let entries = entries.iter().map(|(k, v)| (k.as_str(), v.as_str()));
             let only_ip = entries.clone().filter(|(name, _)| ["ip", "default"].contains(name));
-            let all = (Names::default(), entries.collect());
-            for (names, descriptor) in [all, (Names::only(["ip"]), only_ip.collect())] {
+            let all = (RecordNames::default(), entries.collect());
+            for (names, descriptor) in [all, (RecordNames::only(["ip"]), only_ip.collect())] {
                 let mut record = Vec::new();
                 names.encode(&event, &mut record);
                 let record = String::from_utf8(record).unwrap();
@@ -186,7 +186,7 @@ mod tests {
         fn damage_is_an_error_or_another_event_but_no_panic(
             record in prop_oneof!["[\\x00-\\x7f]{0,60}", "(?s:.{0,60})"],
         ) {
-            if let Ok(event) = Names::default().decode(1, &record) {
+            if let Ok(event) = RecordNames::default().decode(1, &record) {
                 prop_assert_eq!(event.at_us, 1);
                 prop_assert!(!record.is_empty());
             }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_record_cut_short_is_damaged() {
-        let names = Names::default();
+        let names = RecordNames::default();
         let too_long = "\x7f".repeat(12);
         let damaged =
             ["", "\x01\0\x09a", "\x01\x01\0\0\x01a", "\x01\x09\0", "\u{81}\x01", &too_long];

@@ -14,7 +14,7 @@ use std::mem;
 use std::path::PathBuf;
 
 use super::buffer::Buffer;
-use super::merge::{Merge, Part};
+use super::merge::{Merge, SortedPart};
 use super::run::{Run, RunWriter};
 
 /// The number of runs that a merge reads.
@@ -49,15 +49,15 @@ impl Sorter {
         while self.runs.len() > self.fan_in {
             self.merge_newest()?;
         }
-        let runs = self.runs.into_iter().map(|run| Part::Run(run.into_reader()));
-        let pieces = self.pieces.into_iter().map(|piece| Part::Memory(piece, 0));
+        let runs = self.runs.into_iter().map(|run| SortedPart::Run(run.into_reader()));
+        let pieces = self.pieces.into_iter().map(|piece| SortedPart::Memory(piece, 0));
         Merge::new(runs.chain(pieces).collect())
     }
 
     /// Writes the events in memory as a run, and merges while a level is full.
     fn spill(&mut self) -> io::Result<()> {
         let pieces = mem::take(&mut self.pieces).into_iter();
-        self.write_run(pieces.map(|piece| Part::Memory(piece, 0)).collect(), 0)?;
+        self.write_run(pieces.map(|piece| SortedPart::Memory(piece, 0)).collect(), 0)?;
         self.pieces_bytes = 0;
         while self.newest_level_is_full() {
             self.merge_newest()?;
@@ -77,10 +77,13 @@ impl Sorter {
     fn merge_newest(&mut self) -> io::Result<()> {
         let newest = self.runs.split_off(self.runs.len().saturating_sub(self.fan_in));
         let level = newest.first().map_or(0, |run| run.level + 1);
-        self.write_run(newest.into_iter().map(|run| Part::Run(run.into_reader())).collect(), level)
+        self.write_run(
+            newest.into_iter().map(|run| SortedPart::Run(run.into_reader())).collect(),
+            level,
+        )
     }
 
-    fn write_run(&mut self, parts: Vec<Part>, level: u32) -> io::Result<()> {
+    fn write_run(&mut self, parts: Vec<SortedPart>, level: u32) -> io::Result<()> {
         let mut merge = Merge::new(parts)?;
         let mut run = RunWriter::new(&self.dir)?;
         while let Some((at_us, record)) = merge.next()? {
@@ -97,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::trace::event::{LineEntries, LineEvent};
-    use crate::trace::record::Names;
+    use crate::trace::record::RecordNames;
 
     /// A piece of events at these times, each with its place in the input.
     fn piece(times: &[u64], first: usize) -> Buffer {
@@ -108,7 +111,7 @@ mod tests {
             let (at_us, domain) = (*at_us, "d".into());
             let event =
                 LineEvent { at_us, domain, descriptor, cost: 1, request_id: None, of_proxy: false };
-            piece.push(&event, &Names::default());
+            piece.push(&event, &RecordNames::default());
         }
         piece.take_sorted()
     }
@@ -127,7 +130,7 @@ mod tests {
             open_max = open_max.max(sorter.runs.len());
         }
         let mut in_order = sorter.finish().unwrap();
-        let (names, mut found) = (Names::default(), Vec::new());
+        let (names, mut found) = (RecordNames::default(), Vec::new());
         while let Some((at_us, bytes)) = in_order.next().unwrap() {
             let event = names.decode(at_us, std::str::from_utf8(bytes).unwrap()).unwrap();
             found.push((at_us, event.descriptor[0].1.parse().unwrap()));

@@ -7,13 +7,13 @@ use super::bad_lines::BadLines;
 use super::batch::Batch;
 use super::error::TraceError;
 use super::merge::Merge;
-use super::record::Names;
+use super::record::RecordNames;
 
 /// The events of a trace in order of time; events of one time in order of the input.
 #[derive(Debug)]
 pub struct Sorted {
     pub(super) in_order: Merge,
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<RecordNames>,
     /// The summary of all sources, and of each.
     pub(super) summary: Summary,
     pub(super) sources: Vec<SourceSummary>,

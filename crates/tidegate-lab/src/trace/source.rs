@@ -52,9 +52,9 @@ impl Source {
     }
 
     /// The text of the trace, decompressed, and the count of bytes taken from the source.
-    pub(super) fn into_text(self) -> Result<Text, TraceError> {
+    pub(super) fn into_text(self) -> Result<SourceText, TraceError> {
         let bytes_read = Arc::new(AtomicU64::new(0));
-        let counted = Counted { inner: self.reader, bytes_read: Arc::clone(&bytes_read) };
+        let counted = CountingReader { inner: self.reader, bytes_read: Arc::clone(&bytes_read) };
         let mut raw = BufReader::with_capacity(BUFFER_BYTES, counted);
         let mut head = Vec::new();
         let peeked = raw.by_ref().take(MAGIC_BYTES).read_to_end(&mut head);
@@ -76,22 +76,22 @@ impl Source {
                 return Err(TraceError::Compressed { name: self.name, kind });
             }
         };
-        Ok(Text { text, bytes_read })
+        Ok(SourceText { text, bytes_read })
     }
 }
 
-pub(super) struct Text {
+pub(super) struct SourceText {
     pub(super) text: Box<dyn BufRead + Send>,
     pub(super) bytes_read: Arc<AtomicU64>,
 }
 
 /// Counts the bytes as stored, before any decompression.
-struct Counted {
+struct CountingReader {
     inner: Box<dyn Read + Send>,
     bytes_read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(into)?;
         self.bytes_read.fetch_add(n as u64, Ordering::Relaxed);

@@ -3,21 +3,21 @@
 use memchr::{memchr, memchr2, memmem};
 
 use super::access_time::AccessTime;
-use super::bad_lines::{Reason, text};
-use super::logged::{Logged, Parts, Slot, unquoted};
+use super::bad_lines::{BadLineReason, text};
+use super::logged::{Logged, LoggedParts, LoggedSlot, unquoted};
 use super::times;
 
 /// A part of the form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum TemplateItem {
     Text(Vec<u8>),
-    Field { name: String, kind: Kind },
+    Field { name: String, kind: FieldKind },
 }
 
 /// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
-    Slot(Slot),
+pub(super) enum FieldKind {
+    Slot(LoggedSlot),
     /// A time in a form as for `strftime`.
     TimeOf(String),
     Ignored,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 pub(super) struct Template {
     /// The name of the format.
     pub(super) name: &'static str,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<TemplateItem>,
 }
 
 impl Template {
@@ -37,28 +37,30 @@ impl Template {
         &self,
         line: &'a [u8],
         access: &mut AccessTime,
-    ) -> Result<Logged<'a>, Reason> {
-        let mut parts = Parts::default();
+    ) -> Result<Logged<'a>, BadLineReason> {
+        let mut parts = LoggedParts::default();
         let mut at_us = None;
         let mut rest = line;
         let mut before: &[u8] = b"";
         let mut last = "the beginning";
         for (place, item) in self.items.iter().enumerate() {
             match item {
-                Item::Text(expected) => {
+                TemplateItem::Text(expected) => {
                     rest = rest
                         .strip_prefix(&expected[..])
                         .ok_or_else(|| format!("expected {:?} after {last}", text(expected)))?;
                     before = expected;
                 }
-                Item::Field { name, kind } => {
+                TemplateItem::Field { name, kind } => {
                     let end = end(rest, before, kind, self.items.get(place + 1))
                         .ok_or_else(|| format!("{name} does not end as the format says"))?;
                     let (value, after) = rest.split_at(end);
                     match kind {
-                        Kind::Ignored => {}
-                        Kind::Slot(slot) => parts.set(*slot, unquoted(text(value))),
-                        Kind::TimeOf(form) => at_us = Some(times::of_form(form, &text(value))?),
+                        FieldKind::Ignored => {}
+                        FieldKind::Slot(slot) => parts.set(*slot, unquoted(text(value))),
+                        FieldKind::TimeOf(form) => {
+                            at_us = Some(times::of_form(form, &text(value))?)
+                        }
                     }
                     rest = after;
                     last = name;
@@ -76,16 +78,17 @@ impl Template {
 /// first quote that is not escaped, a host before a path at its slash, and a list not after a comma; a
 /// time of a custom form contains as many of these texts as the form.
 /// A last field that has no spaces ends at a space.
-fn end(rest: &[u8], before: &[u8], kind: &Kind, next: Option<&Item>) -> Option<usize> {
+fn end(rest: &[u8], before: &[u8], kind: &FieldKind, next: Option<&TemplateItem>) -> Option<usize> {
     let next = match next {
         None => {
-            let word = [Slot::Peer, Slot::Method, Slot::Target, Slot::Status];
-            let is_word = word.iter().any(|slot| *kind == Kind::Slot(*slot));
+            let word =
+                [LoggedSlot::Peer, LoggedSlot::Method, LoggedSlot::Target, LoggedSlot::Status];
+            let is_word = word.iter().any(|slot| *kind == FieldKind::Slot(*slot));
             let space = memchr2(b' ', b'\t', rest).filter(|_| is_word);
             return Some(space.unwrap_or(rest.len()));
         }
-        Some(Item::Field { .. }) => return memchr(b'/', rest),
-        Some(Item::Text(next)) => next,
+        Some(TemplateItem::Field { .. }) => return memchr(b'/', rest),
+        Some(TemplateItem::Text(next)) => next,
     };
     if before.ends_with(b"\"") && next.starts_with(b"\"") {
         let mut end = 0;
@@ -99,25 +102,25 @@ fn end(rest: &[u8], before: &[u8], kind: &Kind, next: Option<&Item>) -> Option<u
     }
     let mut ends = memmem::find_iter(rest, next);
     match kind {
-        Kind::TimeOf(form) => ends.nth(memmem::find_iter(form.as_bytes(), next).count()),
-        Kind::Slot(Slot::XForwardedFor | Slot::Forwarded) => {
+        FieldKind::TimeOf(form) => ends.nth(memmem::find_iter(form.as_bytes(), next).count()),
+        FieldKind::Slot(LoggedSlot::XForwardedFor | LoggedSlot::Forwarded) => {
             ends.find(|end| !rest[..*end].ends_with(b","))
         }
         _ => ends.next(),
     }
 }
 
-impl Item {
-    pub(super) fn field(name: impl Into<String>, kind: Kind) -> Self {
+impl TemplateItem {
+    pub(super) fn field(name: impl Into<String>, kind: FieldKind) -> Self {
         Self::Field { name: name.into(), kind }
     }
 
     /// The slot of a field that is not ignored.
-    pub(super) const fn slot(&self) -> Option<Slot> {
+    pub(super) const fn slot(&self) -> Option<LoggedSlot> {
         match self {
-            Self::Field { kind: Kind::Slot(slot), .. } => Some(*slot),
-            Self::Field { kind: Kind::TimeOf(_), .. } => Some(Slot::Time),
-            Self::Field { kind: Kind::Ignored, .. } | Self::Text(_) => None,
+            Self::Field { kind: FieldKind::Slot(slot), .. } => Some(*slot),
+            Self::Field { kind: FieldKind::TimeOf(_), .. } => Some(LoggedSlot::Time),
+            Self::Field { kind: FieldKind::Ignored, .. } | Self::Text(_) => None,
         }
     }
 }

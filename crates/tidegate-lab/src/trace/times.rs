@@ -6,7 +6,7 @@ use jiff::{Timestamp, Unit};
 use memchr::memchr;
 
 use super::access_time::{AccessTime, TIME_BYTES};
-use super::bad_lines::Reason;
+use super::bad_lines::BadLineReason;
 use super::event::AT_US_MAX;
 
 /// The bytes of `17/May/2015:10:05:03`, to which fractions and a zone may be added.
@@ -16,7 +16,7 @@ const DATE_BYTES: usize = 11;
 
 /// Microseconds since the Unix epoch of a time such as `17/May/2015:10:05:03 +0000` (`access`, without a zone in UTC),
 /// `2015-05-17T10:05:03.250Z` (without a zone in UTC), `1431857103.250`, or whole milli-, micro- or nanoseconds.
-pub(super) fn any(text: &str, access: &mut AccessTime) -> Result<u64, Reason> {
+pub(super) fn any(text: &str, access: &mut AccessTime) -> Result<u64, BadLineReason> {
     let text = text.trim_matches(['[', ']']);
     let at_us = match text.as_bytes() {
         bytes if bytes.get(2) == Some(&b'/') => return of_access_log(bytes, access),
@@ -29,7 +29,7 @@ pub(super) fn any(text: &str, access: &mut AccessTime) -> Result<u64, Reason> {
 }
 
 /// A time of a custom form, which is written as for `strftime`.
-pub(super) fn of_form(form: &str, text: &str) -> Result<u64, Reason> {
+pub(super) fn of_form(form: &str, text: &str) -> Result<u64, BadLineReason> {
     let read = jiff::fmt::strtime::parse(form, text).ok();
     let at =
         read.and_then(|read| read.to_timestamp().or_else(|_| in_utc(read.to_datetime()?)).ok());
@@ -40,7 +40,7 @@ pub(super) fn of_form(form: &str, text: &str) -> Result<u64, Reason> {
 }
 
 /// A time such as `17/May/2015:10:05:03.250 +0000`; the fraction and the zone may be left out.
-pub(super) fn of_access_log(text: &[u8], access: &mut AccessTime) -> Result<u64, Reason> {
+pub(super) fn of_access_log(text: &[u8], access: &mut AccessTime) -> Result<u64, BadLineReason> {
     if let Ok(whole) = text.try_into() {
         return access.parse(whole);
     }
@@ -102,7 +102,7 @@ mod tests {
 
     const SECOND: u64 = 1_431_857_103_000_000;
 
-    fn read(text: &str) -> Result<u64, Reason> {
+    fn read(text: &str) -> Result<u64, BadLineReason> {
         any(text, &mut AccessTime::default())
     }
 

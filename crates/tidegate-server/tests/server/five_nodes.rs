@@ -15,7 +15,7 @@ use std::time::Duration;
 use testkit::admissions::{Admission, most_within};
 use testkit::store::Folder;
 use testkit::traffic::Rng;
-use tidegate_lab::plot::{Mark, Part, Stack, stacked};
+use tidegate_lab::plot::{Mark, Stack, StackPart, stacked};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
@@ -221,7 +221,7 @@ fn picture(calls: &[Calls], marks: Vec<Mark>, run_us: u64) -> String {
                 *count += 1;
             }
         }
-        Part { title: name.to_owned(), admitted }
+        StackPart { title: name.to_owned(), admitted }
     };
     let stack = Stack {
         title: format!("{LIMIT} a second, five nodes with leases"),

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, OverrideSpec, Policy, RuleSpec};
 use unicode_width::UnicodeWidthStr;
 
-use super::super::Memory;
+use super::super::ReportMemory;
 
-const SPACIOUS: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
+const SPACIOUS: ReportMemory = ReportMemory { names: 100, worst_bytes: 1 << 20 };
 
 /// The report of one request by each of these callers, in order; each may make one.
-fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory) -> String {
+fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: ReportMemory) -> String {
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), memory);
     for ip in ips {
@@ -63,7 +63,7 @@ fn synthetic_times_are_seconds_and_real_ones_are_dates() {
 
 #[test]
 fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
-    let text = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..SPACIOUS });
+    let text = |worst_bytes| report_of(0..100, per_ip(), ReportMemory { worst_bytes, ..SPACIOUS });
     assert!(text(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
     assert!(!text(1 << 20).contains("at least"));
     assert!(text(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
@@ -141,7 +141,7 @@ fn control_characters_of_a_key_are_not_sent_to_the_terminal() {
 #[test]
 fn counts_of_who_was_refused_most_are_exact_or_say_between_what_they_lie() {
     let ips = || [7; 4].into_iter().chain((0..6).flat_map(|ip| [ip; 2])).chain([8; 5]);
-    let text = |names| report_of(ips(), per_ip(), Memory { names, ..SPACIOUS });
+    let text = |names| report_of(ips(), per_ip(), ReportMemory { names, ..SPACIOUS });
     let exact = "  4  ip=8\n          3  ip=7\n          1  ip=0\n";
     assert!(text(100).contains(exact), "{}", text(100));
     assert!(text(100).contains("  8  keys were refused in all\n"), "{}", text(100));

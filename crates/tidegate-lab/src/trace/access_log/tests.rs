@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use tidegate::ClientAddress;
 
-use super::super::clients::Clients;
+use super::super::clients::ClientFinder;
 use super::*;
 
 const TIME: &str = "[17/May/2015:10:05:03 +0000]";
 
 fn read(line: &[u8]) -> Result<Vec<String>, String> {
     let logged = parse(line, &mut AccessTime::default());
-    let clients = Clients(ClientAddress::peer());
+    let clients = ClientFinder(ClientAddress::peer());
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
     assert_eq!((event.at_us, event.cost), (1_431_857_103_000_000, 1));
     assert_eq!(event.domain, "default");

@@ -2,7 +2,7 @@
 
 use tidegate::ClientAddress;
 
-use super::super::clients::Clients;
+use super::super::clients::ClientFinder;
 use super::*;
 
 const SECOND: u64 = 1_431_857_103_000_000;
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_431_857_103_000_000;
 fn request(line: &str) -> Result<(u64, String), String> {
     let object = super::read(line.as_bytes()).map_err(Cow::into_owned)?;
     assert!(!object.is_event, "{line}");
-    let clients = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
+    let clients = ClientFinder(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
     let logged = object.finish(&mut AccessTime::default());
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
     let values: Vec<_> = event.descriptor.iter().map(|(_, value)| value).collect();

@@ -1,13 +1,13 @@
 //! Apache's notation: `%h %l %u %t \"%r\" %>s %b`.
 
-use super::super::logged::Slot;
-use super::super::template::{Item, Kind};
+use super::super::logged::LoggedSlot;
+use super::super::template::{FieldKind, TemplateItem};
 use super::{LogFormatError, of_header, push_field, push_text};
 
 /// The letters of all directives.
 const LETTERS: &str = "aABbCDeEfFhHiIklLmnoOpPqQrRsStTuUvVX";
 
-pub(super) fn items(text: &str) -> Result<Vec<Item>, LogFormatError> {
+pub(super) fn items(text: &str) -> Result<Vec<TemplateItem>, LogFormatError> {
     let mut items = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -32,7 +32,7 @@ pub(super) fn items(text: &str) -> Result<Vec<Item>, LogFormatError> {
 }
 
 /// Adds the directive that a text begins with, and returns the rest after it.
-fn directive<'a>(items: &mut Vec<Item>, text: &'a str) -> Result<&'a str, LogFormatError> {
+fn directive<'a>(items: &mut Vec<TemplateItem>, text: &'a str) -> Result<&'a str, LogFormatError> {
     let unknown = || {
         let shown: String = text.chars().take(16).collect();
         LogFormatError(format!("{shown:?} begins with no directive of Apache's notation"))
@@ -58,7 +58,7 @@ fn directive<'a>(items: &mut Vec<Item>, text: &'a str) -> Result<&'a str, LogFor
     match (letter, argument) {
         ('t', None) => {
             push_text(items, "[");
-            push_field(items, name, Kind::Slot(Slot::Time));
+            push_field(items, name, FieldKind::Slot(LoggedSlot::Time));
             push_text(items, "]");
         }
         _ => push_field(items, name, kind(letter, argument)),
@@ -66,25 +66,25 @@ fn directive<'a>(items: &mut Vec<Item>, text: &'a str) -> Result<&'a str, LogFor
     Ok(after)
 }
 
-fn kind(letter: char, argument: Option<&str>) -> Kind {
-    Kind::Slot(match (letter, argument) {
-        ('h' | 'a', _) => Slot::Peer,
+fn kind(letter: char, argument: Option<&str>) -> FieldKind {
+    FieldKind::Slot(match (letter, argument) {
+        ('h' | 'a', _) => LoggedSlot::Peer,
         ('t', Some(form)) => return time(form),
         ('i', Some(header)) => return of_header(header),
-        ('r', _) => Slot::Request,
-        ('m', _) => Slot::Method,
-        ('U', _) => Slot::Target,
-        ('s', _) => Slot::Status,
-        _ => return Kind::Ignored,
+        ('r', _) => LoggedSlot::Request,
+        ('m', _) => LoggedSlot::Method,
+        ('U', _) => LoggedSlot::Target,
+        ('s', _) => LoggedSlot::Status,
+        _ => return FieldKind::Ignored,
     })
 }
 
 /// The time of `%{form}t`, at the beginning or the end of the request.
-fn time(form: &str) -> Kind {
+fn time(form: &str) -> FieldKind {
     let form = form.strip_prefix("begin:").or_else(|| form.strip_prefix("end:")).unwrap_or(form);
     match form {
-        "" | "sec" | "msec" | "usec" => Kind::Slot(Slot::Time),
-        "msec_frac" | "usec_frac" => Kind::Ignored,
-        form => Kind::TimeOf(form.to_owned()),
+        "" | "sec" | "msec" | "usec" => FieldKind::Slot(LoggedSlot::Time),
+        "msec_frac" | "usec_frac" => FieldKind::Ignored,
+        form => FieldKind::TimeOf(form.to_owned()),
     }
 }

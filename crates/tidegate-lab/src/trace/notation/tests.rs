@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tidegate::ClientAddress;
 
 use super::super::access_time::AccessTime;
-use super::super::clients::Clients;
+use super::super::clients::ClientFinder;
 use super::LogFormat;
 
 const SECOND: u64 = 1_431_857_103_000_000;
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_431_857_103_000_000;
 fn read(format: &str, line: &str) -> Result<(u64, Vec<String>), String> {
     let LogFormat(template) = format.parse::<LogFormat>().map_err(|error| error.to_string())?;
     let logged = template.parse(line.as_bytes(), &mut AccessTime::default());
-    let clients = Clients(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
+    let clients = ClientFinder(ClientAddress::x_forwarded_for(["10.0.0.0/8"]).unwrap());
     let event = logged.and_then(|logged| logged.into_event(&clients)).map_err(Cow::into_owned)?;
     let values = event.descriptor.iter().map(|(_, value)| value.to_owned());
     Ok((event.at_us - SECOND, values.collect()))

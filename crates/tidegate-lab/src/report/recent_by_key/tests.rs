@@ -10,7 +10,7 @@ fn key(number: u32) -> Fingerprint {
 }
 
 /// The keys in the order of use, as the list has them.
-fn in_order(keyed: &Keyed) -> Vec<Fingerprint> {
+fn in_order(keyed: &RecentByKey) -> Vec<Fingerprint> {
     let mut keys = Vec::new();
     let mut index = keyed.earliest;
     while let Some(entry) = keyed.entries.get(index as usize) {
@@ -25,7 +25,7 @@ proptest! {
     fn equals_a_list_through_any_uses_and_removals(
         steps in prop::collection::vec((0_u32..60, 0_u32..3), 0..400),
     ) {
-        let mut keyed = Keyed::new();
+        let mut keyed = RecentByKey::new();
         let mut expected: Vec<u32> = Vec::new();
         for (number, step) in steps {
             let there = expected.contains(&number);
@@ -55,7 +55,7 @@ proptest! {
 
 #[test]
 fn removed_places_are_used_again() {
-    let mut keyed = Keyed::new();
+    let mut keyed = RecentByKey::new();
     for number in 0..100_000 {
         if keyed.is_full() {
             keyed.grow();

@@ -1,10 +1,10 @@
 //! Keys in the order of their last use, each with the units admitted for it recently.
 //!
 //! An entry keeps its index until it is removed; chains of indices lead to it by fingerprint. So
-//! the bytes used are known exactly, and nothing grows unless [`Keyed::grow`] is called.
+//! the bytes used are known exactly, and nothing grows unless [`RecentByKey::grow`] is called.
 
 use super::fingerprint::Fingerprint;
-use super::recent::Recent;
+use super::recent::RecentAdmissions;
 
 /// No index: the end of a chain or a list.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -12,9 +12,9 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 const FIRST_ENTRIES: usize = 16;
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct RecentEntry {
     key: Fingerprint,
-    recent: Recent,
+    recent: RecentAdmissions,
     /// The next of the same chain, or the next free one.
     next: u32,
     /// The neighbours in the order of use.
@@ -22,17 +22,17 @@ struct Entry {
     later: u32,
 }
 
-const FREE: Entry = Entry {
+const FREE: RecentEntry = RecentEntry {
     key: Fingerprint::NONE,
-    recent: Recent::NONE,
+    recent: RecentAdmissions::NONE,
     next: NOWHERE,
     earlier: NOWHERE,
     later: NOWHERE,
 };
 
 #[derive(Clone, Debug)]
-pub(super) struct Keyed {
-    entries: Vec<Entry>,
+pub(super) struct RecentByKey {
+    entries: Vec<RecentEntry>,
     /// The beginning of each chain; their number is a power of two.
     chains: Vec<u32>,
     free: u32,
@@ -41,15 +41,16 @@ pub(super) struct Keyed {
     used: usize,
 }
 
-impl Keyed {
+impl RecentByKey {
     pub(super) fn new() -> Self {
         let (entries, chains) = (Vec::new(), Vec::new());
         Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
     }
 
-    /// Bytes used, except by each [`Recent`].
+    /// Bytes used, except by each [`RecentAdmissions`].
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>() + self.chains.capacity() * size_of::<u32>()
+        self.entries.capacity() * size_of::<RecentEntry>()
+            + self.chains.capacity() * size_of::<u32>()
     }
 
     /// Entries, including free ones.
@@ -65,11 +66,11 @@ impl Keyed {
         self.earliest
     }
 
-    pub(super) fn recent(&self, index: u32) -> Option<&Recent> {
+    pub(super) fn recent(&self, index: u32) -> Option<&RecentAdmissions> {
         self.entries.get(index as usize).map(|entry| &entry.recent)
     }
 
-    pub(super) fn recent_mut(&mut self, index: u32) -> Option<&mut Recent> {
+    pub(super) fn recent_mut(&mut self, index: u32) -> Option<&mut RecentAdmissions> {
         self.entries.get_mut(index as usize).map(|entry| &mut entry.recent)
     }
 
@@ -88,7 +89,7 @@ impl Keyed {
     pub(super) fn growth(&self) -> usize {
         let chains =
             if self.chains_are_short() { 2 * self.chains.len().max(FIRST_ENTRIES) } else { 0 };
-        self.more() * size_of::<Entry>() + chains * size_of::<u32>()
+        self.more() * size_of::<RecentEntry>() + chains * size_of::<u32>()
     }
 
     /// Adds an eighth more free entries.
@@ -99,7 +100,7 @@ impl Keyed {
         let (first, more) = (self.entries.len(), self.more());
         self.entries.reserve_exact(more);
         for index in first..first + more {
-            self.entries.push(Entry { next: self.free, ..FREE });
+            self.entries.push(RecentEntry { next: self.free, ..FREE });
             self.free = index as u32;
         }
     }
@@ -110,7 +111,7 @@ impl Keyed {
         let entry = self.entries.get_mut(index as usize)?;
         let first = self.chains.get_mut(chain)?;
         self.free = entry.next;
-        *entry = Entry { key, next: *first, ..FREE };
+        *entry = RecentEntry { key, next: *first, ..FREE };
         *first = index;
         self.used += 1;
         self.link(index);
@@ -131,7 +132,7 @@ impl Keyed {
             self.entries[before as usize].next = next;
         }
         self.unlink(index);
-        self.entries[index as usize] = Entry { next: self.free, ..FREE };
+        self.entries[index as usize] = RecentEntry { next: self.free, ..FREE };
         self.free = index;
         self.used -= 1;
     }
@@ -181,7 +182,9 @@ impl Keyed {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Some(&Entry { earlier, later, .. }) = self.entries.get(index as usize) else { return };
+        let Some(&RecentEntry { earlier, later, .. }) = self.entries.get(index as usize) else {
+            return;
+        };
         match self.entries.get_mut(earlier as usize) {
             Some(entry) => entry.later = later,
             None => self.earliest = later,

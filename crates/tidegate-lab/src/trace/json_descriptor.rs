@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use tidegate::canonical_text;
 
-use super::event::Entry;
+use super::event::NameAndValue;
 
 /// The entries of a descriptor in the order they were written.
 ///
@@ -14,37 +14,37 @@ use super::event::Entry;
 /// once, as in a request. Values that are not strings are refused.
 ///
 /// ```
-/// use tidegate_lab::trace::Descriptor;
-/// let d: Descriptor = serde_json::from_str(r#"{"path": "/", "ip": "192.0.2.1"}"#)?;
+/// use tidegate_lab::trace::JsonDescriptor;
+/// let d: JsonDescriptor = serde_json::from_str(r#"{"path": "/", "ip": "192.0.2.1"}"#)?;
 /// assert_eq!(d.0[0], ("path".to_owned(), "/".to_owned()));
-/// let d: Descriptor = serde_json::from_str(r#"{"a": "1", "a": "2"}"#)?;
+/// let d: JsonDescriptor = serde_json::from_str(r#"{"a": "1", "a": "2"}"#)?;
 /// assert_eq!(d.0.len(), 2);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Descriptor(pub Vec<(String, String)>);
+pub struct JsonDescriptor(pub Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Descriptor {
+impl<'de> Deserialize<'de> for JsonDescriptor {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Entries(entries) = Entries::deserialize(from)?;
+        let DescriptorEntries(entries) = DescriptorEntries::deserialize(from)?;
         Ok(Self(entries.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned())).collect()))
     }
 }
 
 /// The entries of a descriptor, borrowed from the text they were read from.
 #[derive(Debug)]
-pub(super) struct Entries<'a>(pub(super) Vec<Entry<'a>>);
+pub(super) struct DescriptorEntries<'a>(pub(super) Vec<NameAndValue<'a>>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for DescriptorEntries<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(EntriesVisitor).map(Entries)
+        from.deserialize_map(EntriesVisitor).map(DescriptorEntries)
     }
 }
 
 struct EntriesVisitor;
 
 impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Vec<Entry<'de>>;
+    type Value = Vec<NameAndValue<'de>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of names and strings, such as {\"key\": \"a\"}")
@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(4).min(64));
-        while let Some((Text(name), Text(value))) = map.next_entry()? {
+        while let Some((JsonText(name), JsonText(value))) = map.next_entry()? {
             entries.push((name, value));
         }
         Ok(entries)
@@ -61,11 +61,11 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 
 /// A string, borrowed if the text has it without escapes: the canonical text of the bytes that it stands for.
 #[derive(Debug)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct JsonText<'a>(pub(super) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_str(TextVisitor).map(Text)
+        from.deserialize_str(TextVisitor).map(JsonText)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn names(json: &str) -> Result<Vec<String>, String> {
-        let read = serde_json::from_str::<Descriptor>(json).map_err(|e| e.to_string())?;
+        let read = serde_json::from_str::<JsonDescriptor>(json).map_err(|e| e.to_string())?;
         Ok(read.0.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn escapes_are_decoded() {
-        let read: Descriptor = serde_json::from_str(r#"{"a\n": "\u00e9\""}"#).unwrap();
+        let read: JsonDescriptor = serde_json::from_str(r#"{"a\n": "\u00e9\""}"#).unwrap();
         assert_eq!(read.0, [("a\n".to_owned(), "é\"".to_owned())]);
     }
 
@@ -117,9 +117,9 @@ mod tests {
     /// Bytes have one canonical text at the listeners, and here too.
     #[test]
     fn bytes_have_the_one_text_that_the_listeners_give_them() {
-        let read: Descriptor = serde_json::from_str(r#"{"user": "j\\xc3\\xbcrgen"}"#).unwrap();
+        let read: JsonDescriptor = serde_json::from_str(r#"{"user": "j\\xc3\\xbcrgen"}"#).unwrap();
         assert_eq!(read.0, [("user".to_owned(), "jürgen".to_owned())]);
-        let read: Descriptor =
+        let read: JsonDescriptor =
             serde_json::from_value(serde_json::json!({r"CORP\x5cada": "1"})).unwrap();
         assert_eq!(read.0, [(r"CORP\ada".to_owned(), "1".to_owned())]);
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn reads_from_a_value_as_well_as_from_text() {
         let value = serde_json::json!({"a": "1"});
-        let read: Descriptor = serde_json::from_value(value).unwrap();
+        let read: JsonDescriptor = serde_json::from_value(value).unwrap();
         assert_eq!(read.0, [("a".to_owned(), "1".to_owned())]);
     }
 }
