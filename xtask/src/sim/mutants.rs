@@ -143,8 +143,8 @@ const LEASES: &[Mutant] = &[
         name: "the node uses the life of the rule, not the life in the reply",
         file: NODE,
         replacements: &[(
-            "let Taken { at: since, end, .. } = lease;",
-            "let Taken { at: since, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
+            "let TakenLease { at: since, end, .. } = lease;",
+            "let TakenLease { at: since, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
         )],
     },
     Mutant {
@@ -236,10 +236,7 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "held units are given back once, though the store is away",
         file: BACK,
-        replacements: &[(
-            "(Question::GiveBack { id, number, key, units, kept, earlier }, Some(Wait::Back(number)))",
-            "(Question::GiveBack { id, number, key, units, kept, earlier }, None)",
-        )],
+        replacements: &[("            Some(Wait::Back(number)),", "            None,")],
     },
     Mutant {
         name: "units that are given back again come back twice",
@@ -251,7 +248,7 @@ const LEASES: &[Mutant] = &[
         file: STORE,
         replacements: &[(
             "let recorded = self.records.get_mut(&(key, id))?;",
-            "let now = Timestamp::from_micros(self.plan.origin);\n        let absent = Recorded { units: kept + units, at: now };\n        let recorded = self.records.entry((key, id)).or_insert(absent);",
+            "let now = Timestamp::from_micros(self.plan.origin);\n        let absent = RecordedLease { units: kept + units, at: now };\n        let recorded = self.records.entry((key, id)).or_insert(absent);",
         )],
     },
     Mutant {
@@ -345,8 +342,8 @@ const LEASES: &[Mutant] = &[
         name: "an undo goes to the server that is primary by now",
         file: DECIDED,
         replacements: &[(
-            "Question::Undo { by: request, server, key,",
-            "Question::Undo { by: request, server: server.max(usize::MAX), key,",
+            "LeasesQuestion::Undo { by: request, server, key,",
+            "LeasesQuestion::Undo { by: request, server: server.max(usize::MAX), key,",
         )],
     },
     Mutant {
@@ -366,8 +363,8 @@ const LEASES: &[Mutant] = &[
         name: "a settlement is applied twice",
         file: STORE,
         replacements: &[(
-            "Question::Settle { key, back, more, since } => {",
-            "Question::Settle { key, back, more, since } => {
+            "LeasesQuestion::Settle { key, back, more, since } => {",
+            "LeasesQuestion::Settle { key, back, more, since } => {
                 self.settle(time, *key, (back, *more), *since, history);",
         )],
     },

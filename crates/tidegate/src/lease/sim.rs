@@ -7,34 +7,34 @@
 
 mod check;
 mod clock;
+mod event_queue;
 mod history;
 mod network;
 mod node;
 mod permits;
 mod plan;
-mod queue;
+mod sim_limiter;
 mod store;
-mod stored;
 mod world;
 
 use std::env;
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 
-use check::Summary;
-use plan::Plan;
-use world::World;
+use check::LeasesSummary;
+use plan::LeasesPlan;
+use world::LeasesWorld;
 
 /// The seeds of an ordinary test, and of a long one.
 const SAMPLE: u64 = 100;
 const LONG_SAMPLE: u64 = 2_000;
 
 /// Runs one seed and checks its history.
-fn run(seed: u64) -> Result<Summary, String> {
-    let plan = Plan::of_seed(seed);
-    let history = World::new(&plan).run();
+fn run(seed: u64) -> Result<LeasesSummary, String> {
+    let plan = LeasesPlan::of_seed(seed);
+    let history = LeasesWorld::new(&plan).run();
     let exact = plan.exact();
-    let reference = World::new(&exact).run();
+    let reference = LeasesWorld::new(&exact).run();
     check::all(&exact, &reference, None).map_err(|error| format!("without leases: {error}"))?;
     check::all(&plan, &history, Some(&reference))
 }
@@ -71,13 +71,13 @@ pub(crate) fn seeds(sample: u64, long_sample: u64) -> Range<u64> {
 
 #[test]
 fn no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased() {
-    println!("{:#?}", sum(seeds(SAMPLE, LONG_SAMPLE), run, Plan::of_seed));
+    println!("{:#?}", sum(seeds(SAMPLE, LONG_SAMPLE), run, LeasesPlan::of_seed));
 }
 
 /// A simulator in which nothing happens would find nothing.
 #[test]
 fn the_seeds_meet_what_they_are_to_check() {
-    let sum = sum(0..SAMPLE, run, Plan::of_seed);
+    let sum = sum(0..SAMPLE, run, LeasesPlan::of_seed);
     assert_eq!(sum.runs, SAMPLE);
     assert!(sum.leased * 3 > sum.exact, "hardly anything is spent from leases: {sum:?}");
     let asks = [
@@ -105,7 +105,11 @@ fn the_seeds_meet_what_they_are_to_check() {
 #[test]
 fn a_seed_is_the_same_run_again() {
     for seed in 0..5 {
-        let plan = Plan::of_seed(seed);
-        assert_eq!(World::new(&plan).run().events, World::new(&plan).run().events, "seed {seed}");
+        let plan = LeasesPlan::of_seed(seed);
+        assert_eq!(
+            LeasesWorld::new(&plan).run().events,
+            LeasesWorld::new(&plan).run().events,
+            "seed {seed}"
+        );
     }
 }

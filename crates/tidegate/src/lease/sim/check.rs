@@ -22,15 +22,17 @@ use std::ops::AddAssign;
 use testkit::admissions::{Admission, most_within};
 use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 
-use super::history::{Account, Event, History, RequestId, Source, What, Why};
-use super::plan::{Key, Kind, Plan};
-use super::stored::limiter;
-use clock::Clock;
-use reserved::Surplus;
+use super::history::{
+    BookCounts, LeasesEvent, LeasesEventKind, LeasesHistory, LeasesLossCause, RequestId, TakenFor,
+};
+use super::plan::{LeasesPlan, PlannedLimiter, RunKind};
+use super::sim_limiter::limiter;
+use clock::StoreClock;
+use reserved::UnusedUnits;
 
 /// The totals of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Summary {
+pub(super) struct LeasesSummary {
     pub(super) runs: u64,
     pub(super) exact: u64,
     pub(super) leased: u64,
@@ -54,15 +56,15 @@ pub(super) struct Summary {
     /// Units of runs that lose no node, no data and no rule: admitted in the exact mode, and admitted with leases.
     pub(super) reference: u64,
     pub(super) admitted: u64,
-    /// Units that reached callers, and units that were lost, in the order of [`Why`].
+    /// Units that reached callers, and units that were lost, in the order of [`LeasesLossCause`].
     pub(super) answered: u64,
-    pub(super) lost: [u64; Why::COUNT],
+    pub(super) lost: [u64; LeasesLossCause::COUNT],
     /// Units of runs in which all nodes are asked alike: admitted by a single limiter, and admitted by the nodes.
     pub(super) possible: u64,
     pub(super) even: u64,
 }
 
-impl AddAssign for Summary {
+impl AddAssign for LeasesSummary {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;
         self.exact += other.exact;
@@ -95,11 +97,11 @@ impl AddAssign for Summary {
 
 /// Checks everything that happened. The history of the same run without leases shows what could be admitted.
 pub(super) fn all(
-    plan: &Plan,
-    history: &History,
-    exact: Option<&History>,
-) -> Result<Summary, String> {
-    let mut summary = Summary { runs: 1, ..Summary::default() };
+    plan: &LeasesPlan,
+    history: &LeasesHistory,
+    exact: Option<&LeasesHistory>,
+) -> Result<LeasesSummary, String> {
+    let mut summary = LeasesSummary { runs: 1, ..LeasesSummary::default() };
     for (number, key) in plan.keys.iter().enumerate() {
         let mut events: Vec<_> =
             history.events.iter().filter(|event| event.key == number).collect();
@@ -107,7 +109,7 @@ pub(super) fn all(
         let of_key = |error| format!("key {number}: {error}");
         within_bound(plan, key, &events).map_err(of_key)?;
         each_lease_once(&events).map_err(of_key)?;
-        let clock = Clock::new(window(key), key.life.as_micros());
+        let clock = StoreClock::new(window(key), key.life.as_micros());
         ledger::adds_up(&events, &history.gone, clock, &mut summary).map_err(of_key)?;
         as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
     }
@@ -123,13 +125,13 @@ pub(super) fn all(
     if let Some(exact) = exact {
         below::as_exact(plan, history, exact, &mut summary)?;
     }
-    if plan.kind == Kind::Even {
+    if plan.kind == RunKind::Even {
         even::as_stated(plan, history, &mut summary)?;
     }
     Ok(summary)
 }
 
-fn window(key: &Key) -> u64 {
+fn window(key: &PlannedLimiter) -> u64 {
     key.rules[0].spec().window.map_or(0, |window| window.as_micros() as u64)
 }
 
@@ -149,31 +151,37 @@ fn bound(rule: &Rule, largest_cost: u64) -> u64 {
 }
 
 /// The requests whose callers had given up when they were admitted, and which were undone: they admitted no caller.
-fn undone(events: &[&Event]) -> BTreeSet<RequestId> {
+fn undone(events: &[&LeasesEvent]) -> BTreeSet<RequestId> {
     let undone = events.iter().filter_map(|event| match event.what {
-        What::Undone { by, .. } => Some(by),
+        LeasesEventKind::Undone { by, .. } => Some(by),
         _ => None,
     });
     undone.collect()
 }
 
-fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String> {
-    let count = |what: &What| events.iter().filter(|event| event.what == *what).count() as u64;
-    let rules = if count(&What::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
+fn within_bound(
+    plan: &LeasesPlan,
+    key: &PlannedLimiter,
+    events: &[&LeasesEvent],
+) -> Result<(), String> {
+    let count =
+        |what: &LeasesEventKind| events.iter().filter(|event| event.what == *what).count() as u64;
+    let rules = if count(&LeasesEventKind::Changed) > 0 { &key.rules[..] } else { &key.rules[..1] };
     let most_limit = rules.iter().map(limit).max().unwrap_or_default();
     let window = window(key);
     // Units that are taken while the clock runs late are taken at the last instant that counted.
     let moves = |by: i64| by > 0 || by.unsigned_abs() > window;
-    let steps =
-        events.iter().filter(|event| matches!(event.what, What::Stepped { by } if moves(by)));
+    let steps = events
+        .iter()
+        .filter(|event| matches!(event.what, LeasesEventKind::Stepped { by } if moves(by)));
     let most = rules.iter().map(|rule| bound(rule, plan.largest_cost)).sum::<u64>()
         * (1 + steps.count() as u64)
-        + count(&What::Lost) * most_limit;
+        + count(&LeasesEventKind::Lost) * most_limit;
     let undone = undone(events);
-    let mut surplus = Surplus::of(events);
+    let mut surplus = UnusedUnits::of(events);
     let admitted = events.iter().filter_map(|event| match event.what {
-        What::Taken { by: Some(by), .. } if undone.contains(&by) => None,
-        What::Taken { units, .. } | What::Spent { units, .. } => {
+        LeasesEventKind::Taken { by: Some(by), .. } if undone.contains(&by) => None,
+        LeasesEventKind::Taken { units, .. } | LeasesEventKind::Spent { units, .. } => {
             Some(Admission::at(event.time, units - surplus.take(event)))
         }
         _ => None,
@@ -186,7 +194,7 @@ fn within_bound(plan: &Plan, key: &Key, events: &[&Event]) -> Result<(), String>
 }
 
 /// A lease, and how many units of it are spent or returned.
-struct Lease {
+struct JudgedLease {
     units: u64,
     taken: u64,
     end: u64,
@@ -195,28 +203,30 @@ struct Lease {
     returned: u64,
 }
 
-fn each_lease_once(events: &[&Event]) -> Result<(), String> {
-    let (mut ledger, mut dropped) = (BTreeMap::<_, Lease>::new(), BTreeMap::new());
+fn each_lease_once(events: &[&LeasesEvent]) -> Result<(), String> {
+    let (mut ledger, mut dropped) = (BTreeMap::<_, JudgedLease>::new(), BTreeMap::new());
     for event in events {
         let time = event.time;
         let (id, units, rule) = match event.what {
-            What::Granted { id, units, end, revision } => {
-                ledger
-                    .insert(id, Lease { units, taken: time, end, revision, gone: 0, returned: 0 });
+            LeasesEventKind::Granted { id, units, end, revision } => {
+                ledger.insert(
+                    id,
+                    JudgedLease { units, taken: time, end, revision, gone: 0, returned: 0 },
+                );
                 continue;
             }
-            What::Dropped { node } => {
+            LeasesEventKind::Dropped { node } => {
                 dropped.insert(node, time);
                 continue;
             }
-            What::Lost => {
+            LeasesEventKind::Lost => {
                 // The store lost the record of the return, so the returned units may be taken back once more.
                 ledger.values_mut().for_each(|lease| lease.gone -= lease.returned);
                 ledger.values_mut().for_each(|lease| lease.returned = 0);
                 continue;
             }
-            What::Spent { id, units, revision } => (id, units, Some(revision)),
-            What::Returned { id, units, .. } => (id, units, None),
+            LeasesEventKind::Spent { id, units, revision } => (id, units, Some(revision)),
+            LeasesEventKind::Returned { id, units, .. } => (id, units, None),
             _ => continue,
         };
         let Some(lease) = ledger.get_mut(&id) else {
@@ -225,7 +235,7 @@ fn each_lease_once(events: &[&Event]) -> Result<(), String> {
         lease.gone += units;
         lease.returned += if rule.is_none() { units } else { 0 };
         if lease.gone > lease.units {
-            let Lease { gone, units, .. } = lease;
+            let JudgedLease { gone, units, .. } = lease;
             return Err(format!("{gone} units of {id:?} are spent or returned, of {units}"));
         }
         if rule.is_none() {
@@ -254,11 +264,11 @@ struct Idle {
 /// Compares the store's count with a limiter that takes each unit when it is spent, until data is lost or the rule
 /// changes.
 fn as_counted(
-    plan: &Plan,
-    key: &Key,
-    events: &[&Event],
+    plan: &LeasesPlan,
+    key: &PlannedLimiter,
+    events: &[&LeasesEvent],
     ended: u64,
-    summary: &mut Summary,
+    summary: &mut LeasesSummary,
 ) -> Result<(), String> {
     let spec = key.rules[0].spec();
     let is_level = spec.algorithm.fields().contains(&tidegate_core::Field::Capacity);
@@ -266,9 +276,9 @@ fn as_counted(
     let mut comparable = spec.anchor != Some(Anchor::FirstRequest);
     let window = window(key);
     let Some(mut exact) = limiter(&key.rules[0]) else { return Ok(()) };
-    let mut ledger: BTreeMap<Source, Idle> = BTreeMap::new();
-    let mut reserved: BTreeMap<Source, Idle> = BTreeMap::new();
-    let (undone, mut surplus) = (undone(events), Surplus::of(events));
+    let mut ledger: BTreeMap<TakenFor, Idle> = BTreeMap::new();
+    let mut reserved: BTreeMap<TakenFor, Idle> = BTreeMap::new();
+    let (undone, mut surplus) = (undone(events), UnusedUnits::of(events));
     let raised = match spec.limit {
         Limit::Units(limit) if is_level => (limit * key.life.as_micros()).div_ceil(window) + 1,
         _ => 0,
@@ -278,36 +288,37 @@ fn as_counted(
         let unused = surplus.take(event);
         if unused > 0 {
             let of = match event.what {
-                What::Taken { by: Some(by), .. } => Source::Request(by),
-                What::Spent { id, .. } => Source::Lease(id),
+                LeasesEventKind::Taken { by: Some(by), .. } => TakenFor::Request(by),
+                LeasesEventKind::Spent { id, .. } => TakenFor::Lease(id),
                 _ => continue,
             };
             let all = reserved.entry(of).or_insert(Idle { units: 0, end: 0 });
             (all.units, all.end) = (all.units + unused, event.time);
         }
         match event.what {
-            What::Taken { units, by: Some(by) } if undone.contains(&by) => {
-                ledger.insert(Source::Request(by), Idle { units, end: event.time });
+            LeasesEventKind::Taken { units, by: Some(by) } if undone.contains(&by) => {
+                ledger.insert(TakenFor::Request(by), Idle { units, end: event.time });
             }
-            What::Taken { units, .. } => {
+            LeasesEventKind::Taken { units, .. } => {
                 summary.exact += if event.time < ended { units } else { 0 };
                 exact.take(now, units - unused);
             }
-            What::Spent { id, units, .. } => {
+            LeasesEventKind::Spent { id, units, .. } => {
                 summary.leased += units;
                 exact.take(now, units - unused);
                 ledger
-                    .entry(Source::Lease(id))
+                    .entry(TakenFor::Lease(id))
                     .and_modify(|lease| lease.units = lease.units.saturating_sub(units));
             }
-            What::Granted { id, units, end, .. } => {
-                ledger.insert(Source::Lease(id), Idle { units, end });
+            LeasesEventKind::Granted { id, units, end, .. } => {
+                ledger.insert(TakenFor::Lease(id), Idle { units, end });
             }
-            What::Returned { units, since, .. } | What::Undone { units, since, .. } => {
+            LeasesEventKind::Returned { units, since, .. }
+            | LeasesEventKind::Undone { units, since, .. } => {
                 summary.returned += units;
                 let of = match event.what {
-                    What::Returned { id, .. } => Source::Lease(id),
-                    What::Undone { by, .. } => Source::Request(by),
+                    LeasesEventKind::Returned { id, .. } => TakenFor::Lease(id),
+                    LeasesEventKind::Undone { by, .. } => TakenFor::Request(by),
                     _ => continue,
                 };
                 if let Some(lease) = ledger.get_mut(&of).filter(|_| is_level) {
@@ -316,7 +327,7 @@ fn as_counted(
                     lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
                 }
             }
-            What::Settled { of, units, since } => {
+            LeasesEventKind::Settled { of, units, since } => {
                 summary.settled += units;
                 if let Some(all) = reserved.get_mut(&of).filter(|_| is_level) {
                     let drained =
@@ -324,24 +335,28 @@ fn as_counted(
                     all.units = all.units.saturating_sub(units.saturating_sub(drained));
                 }
             }
-            What::More { units, cut } => {
+            LeasesEventKind::More { units, cut } => {
                 exact.take(now, units);
                 (summary.more, summary.cut) = (summary.more + units, summary.cut + cut);
             }
-            What::Stepped { .. } => (summary.steps, comparable) = (summary.steps + 1, false),
-            What::Dropped { .. }
-            | What::Answered { .. }
-            | What::Missed { .. }
-            | What::Unused { .. } => {}
-            What::Local { held } => {
+            LeasesEventKind::Stepped { .. } => {
+                (summary.steps, comparable) = (summary.steps + 1, false)
+            }
+            LeasesEventKind::Dropped { .. }
+            | LeasesEventKind::Answered { .. }
+            | LeasesEventKind::Missed { .. }
+            | LeasesEventKind::Unused { .. } => {}
+            LeasesEventKind::Local { held } => {
                 summary.local += 1;
                 if held > 0 {
                     return Err(format!("a node admits at {} on top of {held} units", event.time));
                 }
             }
-            What::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
-            What::Changed => (summary.changes, comparable) = (summary.changes + 1, false),
-            What::Stands { used, held, refused } => {
+            LeasesEventKind::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
+            LeasesEventKind::Changed => {
+                (summary.changes, comparable) = (summary.changes + 1, false)
+            }
+            LeasesEventKind::Stands { used, held, refused } => {
                 summary.refused += u64::from(refused);
                 let spent = exact.used(now);
                 let counts = |end: u64| is_level || end + 2 * window > event.time;
@@ -362,8 +377,8 @@ fn as_counted(
 }
 
 /// Compares the counts of a node's books with its history.
-fn is_true(account: &Account) -> Result<(), String> {
-    let Account { taken, spent, unspent, held, truly_spent } = *account;
+fn is_true(account: &BookCounts) -> Result<(), String> {
+    let BookCounts { taken, spent, unspent, held, truly_spent } = *account;
     if spent == truly_spent && taken == spent + unspent + held {
         Ok(())
     } else {

@@ -4,14 +4,14 @@ use tidegate_core::Micros;
 
 /// Three clocks of one machine. Leases use the first.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
+pub(super) struct MachineClocks {
     origin: u64,
     drift_ppm: i64,
     slept: u64,
     stepped: i64,
 }
 
-impl Clock {
+impl MachineClocks {
     pub(super) const fn new(origin: u64, drift_ppm: i64) -> Self {
         Self { origin, drift_ppm, slept: 0, stepped: 0 }
     }
@@ -47,7 +47,7 @@ impl Clock {
 
 #[test]
 fn only_the_clock_of_leases_runs_on_and_is_never_set() {
-    let mut clock = Clock::new(1_000, 500);
+    let mut clock = MachineClocks::new(1_000, 500);
     clock.sleep(1_000_000);
     clock.step(-7);
     assert_eq!(clock.boot(2_000_000).as_micros(), 2_002_000);

@@ -11,20 +11,20 @@ pub(super) type RequestId = (usize, u64, u64);
 
 /// The purpose of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
+pub(super) enum TakenFor {
     Lease(GrantId),
     Request(RequestId),
 }
 
 /// Something that happened to one limiter, or to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LeasesEventKind {
     /// The store took units for a request, which is admitted unless they are undone. The last client has no id.
     Taken { units: u64, by: Option<RequestId> },
     /// A caller got the answer that a request is admitted, for which the store took these units.
     Answered { by: RequestId, units: u64 },
     /// Units that the store took will neither reach a caller nor come back.
-    Missed { of: Source, units: u64, why: Why },
+    Missed { of: TakenFor, units: u64, why: LeasesLossCause },
     /// The store got units back, as taken at `since`, of a request that no caller waited for any more.
     Undone { by: RequestId, units: u64, since: u64 },
     /// The store took units for a lease that can be spent before `end`.
@@ -38,9 +38,9 @@ pub(super) enum What {
     Stands { used: u64, held: u64, refused: bool },
     /// A reservation turned out to need so many units less than a request took, or than were spent of a lease at that
     /// time.
-    Unused { of: Source, at: u64, units: u64 },
+    Unused { of: TakenFor, at: u64, units: u64 },
     /// The store got units back of a reservation that was settled for less, as taken at `since`.
-    Settled { of: Source, units: u64, since: u64 },
+    Settled { of: TakenFor, units: u64, since: u64 },
     /// A reservation was settled for more: the store took so many units more, and cut the others.
     More { units: u64, cut: u64 },
     /// The clock of the store was set by so many microseconds.
@@ -58,7 +58,7 @@ pub(super) enum What {
 
 /// The cause of a loss of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
+pub(super) enum LeasesLossCause {
     /// Their reply was lost on its way.
     Unanswered,
     /// Their reply was late, and its undo was lost on its way.
@@ -73,21 +73,21 @@ pub(super) enum Why {
     Unsettled,
 }
 
-impl Why {
+impl LeasesLossCause {
     pub(super) const COUNT: usize = Self::Unsettled as usize + 1;
 }
 
 /// An event: its time, its limiter, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct LeasesEvent {
     pub(super) time: u64,
     pub(super) key: usize,
-    pub(super) what: What,
+    pub(super) what: LeasesEventKind,
 }
 
 /// The counts of a node's book, and the units that the node's requests really spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Account {
+pub(super) struct BookCounts {
     pub(super) taken: u64,
     pub(super) spent: u64,
     pub(super) unspent: u64,
@@ -97,9 +97,9 @@ pub(super) struct Account {
 
 /// A run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
-    pub(super) events: Vec<Event>,
-    pub(super) accounts: Vec<Account>,
+pub(super) struct LeasesHistory {
+    pub(super) events: Vec<LeasesEvent>,
+    pub(super) accounts: Vec<BookCounts>,
     /// When the last client began to take the rest.
     pub(super) ended: u64,
     pub(super) put_back: u64,
@@ -117,14 +117,21 @@ pub(super) struct History {
     pub(super) asked: Vec<u64>,
 }
 
-impl History {
-    pub(super) fn add(&mut self, time: u64, key: usize, what: What) {
-        self.events.push(Event { time, key, what });
+impl LeasesHistory {
+    pub(super) fn add(&mut self, time: u64, key: usize, what: LeasesEventKind) {
+        self.events.push(LeasesEvent { time, key, what });
     }
 
-    pub(super) fn miss(&mut self, time: u64, key: usize, of: Source, units: u64, why: Why) {
+    pub(super) fn miss(
+        &mut self,
+        time: u64,
+        key: usize,
+        of: TakenFor,
+        units: u64,
+        why: LeasesLossCause,
+    ) {
         if units > 0 {
-            self.add(time, key, What::Missed { of, units, why });
+            self.add(time, key, LeasesEventKind::Missed { of, units, why });
         }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tidegate_core::Micros;
 
 use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Unspent, Wanted};
-use super::clock::Clock;
-use super::history::{Account, GrantId, History, What};
-use super::plan::{Plan, Work};
-use super::store::{Leased as Taken, Question, Reply};
+use super::clock::MachineClocks;
+use super::history::{BookCounts, GrantId, LeasesEventKind, LeasesHistory};
+use super::plan::{LeasesPlan, Work};
+use super::store::{LeasesQuestion, LeasesReply, TakenLease};
 pub(super) use works::Working;
 
 /// A wait that ends when the deadline has passed.
@@ -35,18 +35,18 @@ pub(super) enum Wait {
 
 /// A lease whose unspent units are to be given back in a while.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due {
+pub(super) struct RestDue {
     pub(super) after: u64,
     pub(super) key: usize,
     pub(super) ticket: u64,
 }
 
 /// A question that is sent, and the work that waits for its reply.
-pub(super) type Sent = (Question, Option<Wait>);
+pub(super) type SentQuestion = (LeasesQuestion, Option<Wait>);
 
 /// A request that the store decides, with the units that it holds.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingRequest {
     asked: Vec<(usize, u64)>,
     held: Vec<Leased>,
     since: u64,
@@ -61,8 +61,8 @@ fn of_store(asked: &[(usize, u64)], held: &[Leased]) -> impl Iterator<Item = (us
 }
 
 #[derive(Debug)]
-pub(super) struct Node<'a> {
-    plan: &'a Plan,
+pub(super) struct LeasesNode<'a> {
+    plan: &'a LeasesPlan,
     number: usize,
     /// The number of times that it has begun.
     pub(super) begun: u64,
@@ -70,7 +70,7 @@ pub(super) struct Node<'a> {
     /// It takes no more requests and leases, and hears the replies to its questions.
     leaves: bool,
     pub(super) sleeps_until: u64,
-    pub(super) clock: Clock,
+    pub(super) clock: MachineClocks,
     pub(super) revisions: Vec<usize>,
     /// The number of nodes, as far as this node knows.
     nodes: u64,
@@ -79,9 +79,9 @@ pub(super) struct Node<'a> {
     /// The keys and tickets of leases that were granted.
     granted: Vec<(usize, u64)>,
     book: Book<usize>,
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, WaitingRequest>,
     /// Leases that were granted, until the world has noted when they are due.
-    pub(super) due: Vec<Due>,
+    pub(super) due: Vec<RestDue>,
     /// Works that have begun, until the world has noted when they end.
     pub(super) works: Vec<Working>,
     /// The leases that were asked for and not answered.
@@ -96,8 +96,13 @@ pub(super) struct Node<'a> {
     requests: u64,
 }
 
-impl<'a> Node<'a> {
-    pub(super) fn new(plan: &'a Plan, number: usize, begun: u64, clock: Clock) -> Self {
+impl<'a> LeasesNode<'a> {
+    pub(super) fn new(
+        plan: &'a LeasesPlan,
+        number: usize,
+        begun: u64,
+        clock: MachineClocks,
+    ) -> Self {
         Self {
             plan,
             number,
@@ -147,8 +152,8 @@ impl<'a> Node<'a> {
         time: u64,
         (parts, work): (Vec<(usize, u64)>, Option<Work>),
         is_away: bool,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         let now = self.now(time);
         let mut sent = Vec::new();
         match self.book.decide(now, &self.asks(&parts)) {
@@ -164,12 +169,13 @@ impl<'a> Node<'a> {
                 let wait = Some(Wait::Request(request));
                 let revisions = self.revisions.clone();
                 let asked = parts.clone();
-                let waiting = Waiting { asked, held, since: time, revisions, work };
+                let waiting = WaitingRequest { asked, held, since: time, revisions, work };
                 self.waiting.insert(request, waiting);
                 if is_away {
                     sent.extend(self.decided(time, request, None, history));
                 } else {
-                    let question = Question::Step { request: Some(self.id(request)), parts: rest };
+                    let question =
+                        LeasesQuestion::Step { request: Some(self.id(request)), parts: rest };
                     sent.push((question, wait));
                 }
             }
@@ -186,10 +192,10 @@ impl<'a> Node<'a> {
         sent
     }
 
-    fn lease(&mut self, key: usize, wanted: Wanted) -> Sent {
+    fn lease(&mut self, key: usize, wanted: Wanted) -> SentQuestion {
         let Wanted { ticket, oldest, units, life, .. } = wanted;
         self.questions.insert(ticket, wanted);
-        let question = Question::Lease { id: self.id(ticket), key, units, life, oldest };
+        let question = LeasesQuestion::Lease { id: self.id(ticket), key, units, life, oldest };
         (question, Some(Wait::Lease { key, ticket }))
     }
 
@@ -199,7 +205,7 @@ impl<'a> Node<'a> {
     }
 
     /// Asks for the next share, if a share of this limiter has ended.
-    fn renew(&mut self, time: u64, key: usize, history: &mut History) -> Vec<Sent> {
+    fn renew(&mut self, time: u64, key: usize, history: &mut LeasesHistory) -> Vec<SentQuestion> {
         if self.leaves {
             return Vec::new();
         }
@@ -210,7 +216,7 @@ impl<'a> Node<'a> {
     }
 
     /// Hears the number of nodes, and gives back the units above its part.
-    pub(super) fn hear(&mut self, nodes: u64, history: &mut History) -> Vec<Sent> {
+    pub(super) fn hear(&mut self, nodes: u64, history: &mut LeasesHistory) -> Vec<SentQuestion> {
         self.nodes = nodes;
         let granted = std::mem::take(&mut self.granted);
         let mut sent = Vec::new();
@@ -230,12 +236,13 @@ impl<'a> Node<'a> {
         parts: &[(usize, u64)],
         spent: &[Leased],
         revisions: &[usize],
-        history: &mut History,
+        history: &mut LeasesHistory,
     ) {
         for part in spent {
             let ((key, _), (ticket, units)) = (parts[part.place], part.units_of());
             self.truly_spent += units;
-            let what = What::Spent { id: self.id(ticket), units, revision: revisions[key] };
+            let what =
+                LeasesEventKind::Spent { id: self.id(ticket), units, revision: revisions[key] };
             history.add(time, key, what);
         }
     }
@@ -245,11 +252,11 @@ impl<'a> Node<'a> {
         &mut self,
         time: u64,
         server: usize,
-        reply: Reply,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        reply: LeasesReply,
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         match reply {
-            Reply::Step { request, admitted, limiters } => {
+            LeasesReply::Step { request, admitted, limiters } => {
                 let now = self.now(time);
                 limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
                 match self.waiting.contains_key(&request.2) {
@@ -260,7 +267,7 @@ impl<'a> Node<'a> {
                     false => self.late(request, server, admitted, &limiters, history),
                 }
             }
-            Reply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
+            LeasesReply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
                 let now = self.now(time);
                 self.book.not_granted(now, &key, ticket);
                 self.book.reported(now, &key, report);
@@ -269,12 +276,12 @@ impl<'a> Node<'a> {
                 }
                 Vec::new()
             }
-            Reply::Back { number, key, report } => {
+            LeasesReply::Back { number, key, report } => {
                 let now = self.now(time);
                 self.book.reported(now, &key, report);
                 self.is_back(time, number, history)
             }
-            Reply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
+            LeasesReply::Lease { id: (.., ticket), key, lease: Some(lease), report, revision } => {
                 self.leased(time, key, ticket, lease, report, revision)
             }
         }
@@ -285,12 +292,12 @@ impl<'a> Node<'a> {
         time: u64,
         key: usize,
         ticket: u64,
-        lease: Taken,
+        lease: TakenLease,
         report: Report,
         revision: usize,
-    ) -> Vec<Sent> {
+    ) -> Vec<SentQuestion> {
         let now = self.now(time);
-        let Taken { at: since, end, .. } = lease;
+        let TakenLease { at: since, end, .. } = lease;
         let of_other_values = revision != self.revisions[key];
         let granted = if of_other_values {
             self.book.not_granted(now, &key, ticket);
@@ -302,7 +309,7 @@ impl<'a> Node<'a> {
         if let Granted::Held { due, .. } = granted {
             self.granted.push((key, ticket));
             let after = due.as_micros().saturating_sub(now.as_micros());
-            self.due.push(Due { after, key, ticket });
+            self.due.push(RestDue { after, key, ticket });
         }
         match self.questions.remove(&ticket) {
             Some(wanted) if !matches!(granted, Granted::Held { .. }) => {
@@ -313,7 +320,12 @@ impl<'a> Node<'a> {
     }
 
     /// The deadline of a question has passed. A reply that came before leaves nothing to do.
-    pub(super) fn give_up(&mut self, time: u64, wait: Wait, history: &mut History) -> Vec<Sent> {
+    pub(super) fn give_up(
+        &mut self,
+        time: u64,
+        wait: Wait,
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         match wait {
             Wait::Request(request) => self.decided(time, request, None, history),
             Wait::Lease { key, ticket } => {
@@ -333,9 +345,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(super) fn account(&self) -> Account {
+    pub(super) fn account(&self) -> BookCounts {
         let Counts { taken, spent, unspent } = self.book.counts();
         let (held, truly_spent) = (self.book.all_units(), self.truly_spent);
-        Account { taken, spent, unspent, held, truly_spent }
+        BookCounts { taken, spent, unspent, held, truly_spent }
     }
 }

@@ -7,27 +7,27 @@ mod holder;
 mod plan;
 mod world;
 
-use check::Summary;
-use plan::Plan;
-use world::World;
+use check::PermitsSummary;
+use plan::PermitsPlan;
+use world::PermitsWorld;
 
 use super::{LONG_SAMPLE, SAMPLE, seeds, sum};
 
 /// Runs one seed and checks its history.
-fn run(seed: u64) -> Result<Summary, String> {
-    let plan = Plan::of_seed(seed);
-    let history = World::new(&plan).run();
+fn run(seed: u64) -> Result<PermitsSummary, String> {
+    let plan = PermitsPlan::of_seed(seed);
+    let history = PermitsWorld::new(&plan).run();
     check::all(&plan, &history)
 }
 
 #[test]
 fn no_seed_has_more_permits_out_than_the_limit_or_a_token_twice() {
-    println!("{:#?}", sum(seeds(SAMPLE, LONG_SAMPLE), run, Plan::of_seed));
+    println!("{:#?}", sum(seeds(SAMPLE, LONG_SAMPLE), run, PermitsPlan::of_seed));
 }
 
 #[test]
 fn the_seeds_meet_what_they_are_to_check_of_permits() {
-    let sum = sum(0..SAMPLE, run, Plan::of_seed);
+    let sum = sum(0..SAMPLE, run, PermitsPlan::of_seed);
     assert_eq!(sum.runs, SAMPLE);
     let often = [
         sum.given,
@@ -51,7 +51,7 @@ fn the_seeds_meet_what_they_are_to_check_of_permits() {
 #[test]
 fn a_seed_of_permits_is_the_same_run_again() {
     for seed in 0..5 {
-        let plan = Plan::of_seed(seed);
-        assert_eq!(World::new(&plan).run(), World::new(&plan).run(), "seed {seed}");
+        let plan = PermitsPlan::of_seed(seed);
+        assert_eq!(PermitsWorld::new(&plan).run(), PermitsWorld::new(&plan).run(), "seed {seed}");
     }
 }

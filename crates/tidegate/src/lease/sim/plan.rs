@@ -13,13 +13,13 @@ mod works;
 
 pub(super) use works::Work;
 
-/// So many lives a run of [`Kind::Lasting`] lasts, and so many requests it has, about.
+/// So many lives a run of [`RunKind::Lasting`] lasts, and so many requests it has, about.
 const LASTING: u64 = 12;
 const LASTING_REQUESTS: u64 = 2_000;
 
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum LeasesFault {
     /// The node stops and forgets everything, and begins again after this time.
     Crash { node: usize, again_after: u64 },
     /// The node stands still for this time. Its clock runs on; a clock that stops while the machine sleeps does not.
@@ -51,7 +51,7 @@ pub(super) enum Fault {
 
 /// The special properties of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RunKind {
     Any,
     /// Nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
     Even,
@@ -62,7 +62,7 @@ pub(super) enum Kind {
 
 /// One limiter: its rule, and the rule after a change.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub(super) struct PlannedLimiter {
     pub(super) rules: [Rule; 2],
     /// The terms under both rules; nodes with even numbers have the first terms. The terms of other nodes have a
     /// shorter life, or are leases next to shares.
@@ -70,7 +70,7 @@ pub(super) struct Key {
     pub(super) life: Micros,
 }
 
-impl Key {
+impl PlannedLimiter {
     /// The terms of a node, under the rule that it knows.
     pub(super) fn terms(&self, node: usize, revision: usize) -> Option<Terms> {
         let terms = self.terms[node % 2][revision];
@@ -80,18 +80,18 @@ impl Key {
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LeasesPlan {
     pub(super) seed: u64,
     /// The reading of the store's clock at the beginning.
     pub(super) origin: u64,
-    pub(super) keys: Vec<Key>,
+    pub(super) keys: Vec<PlannedLimiter>,
     /// The speed of each node's clock above the store's, in parts per million.
     pub(super) drifts: Vec<i64>,
     /// When each node joins.
     pub(super) joins: Vec<u64>,
     /// The longest time after which a node notices that others joined or left.
     pub(super) beat: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: RunKind,
     /// The largest delay with which a node gives units back.
     pub(super) delayed: Vec<u64>,
     /// Mean time between two requests of a node, and how often that is twenty times as long.
@@ -101,16 +101,16 @@ pub(super) struct Plan {
     pub(super) largest_cost: u64,
     /// The requests that reserve their units.
     pub(super) works: Works,
-    pub(super) faults: Vec<(u64, Fault)>,
+    pub(super) faults: Vec<(u64, LeasesFault)>,
     pub(super) network: Network,
     pub(super) deadline: u64,
 }
 
-impl Plan {
+impl LeasesPlan {
     /// The same run without leases and shares: the store decides every request.
     pub(super) fn exact(&self) -> Self {
         let mut exact = self.clone();
-        exact.kind = if self.kind == Kind::Even { Kind::Any } else { self.kind };
+        exact.kind = if self.kind == RunKind::Even { RunKind::Any } else { self.kind };
         exact.keys.iter_mut().for_each(|key| key.terms = [[None; 2]; 2]);
         exact
     }
@@ -119,18 +119,18 @@ impl Plan {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
         let kind = match seed % 8 {
-            7 => Kind::Even,
-            3 => Kind::Lasting,
-            _ => Kind::Any,
+            7 => RunKind::Even,
+            3 => RunKind::Lasting,
+            _ => RunKind::Any,
         };
-        let is_even = kind == Kind::Even;
+        let is_even = kind == RunKind::Even;
         let nodes = rng.between(1, 5) as usize;
         let mut pause = rng.between(300, 4_000);
         let per_second = nodes as u64 * 1_000_000 / pause;
         let keys: Vec<_> = match kind {
-            Kind::Any => (0..rng.between(1, 3)).map(|_| key(rng, per_second, false)).collect(),
-            Kind::Even => vec![key(rng, per_second, true)],
-            Kind::Lasting => lasting(rng),
+            RunKind::Any => (0..rng.between(1, 3)).map(|_| key(rng, per_second, false)).collect(),
+            RunKind::Even => vec![key(rng, per_second, true)],
+            RunKind::Lasting => lasting(rng),
         };
         let drifts = (0..nodes).map(|_| rng.pick([-950, 0, 950, rng_drift(seed)])).collect();
         let life = keys[0].life.as_micros();
@@ -138,7 +138,7 @@ impl Plan {
         let delayed = (0..nodes).map(|_| late(rng)).collect();
         let longest = pause * 3_000 / nodes as u64;
         let mut length = (pause * 900 / nodes as u64).max(4 * life).min(longest);
-        if kind == Kind::Lasting {
+        if kind == RunKind::Lasting {
             (length, pause) = (LASTING * life, nodes as u64 * LASTING * life / LASTING_REQUESTS);
         }
         // Units that are given back may count as taken one life earlier.
@@ -170,14 +170,14 @@ impl Plan {
 
     /// Returns whether the store or a node cannot be reached for a while.
     pub(super) fn has_outage(&self) -> bool {
-        let is_outage = |fault: &Fault| {
+        let is_outage = |fault: &LeasesFault| {
             matches!(
                 fault,
-                Fault::Freeze { .. }
-                    | Fault::Restart { .. }
-                    | Fault::Failover { .. }
-                    | Fault::Cut { .. }
-                    | Fault::Sleep { .. }
+                LeasesFault::Freeze { .. }
+                    | LeasesFault::Restart { .. }
+                    | LeasesFault::Failover { .. }
+                    | LeasesFault::Cut { .. }
+                    | LeasesFault::Sleep { .. }
             )
         };
         self.faults.iter().any(|(_, fault)| is_outage(fault))
@@ -186,20 +186,23 @@ impl Plan {
     /// Returns whether no node crashes, no data is lost, no rule changes and no step of the store's clock moves the
     /// instant that counts.
     pub(super) fn keeps_all(&self) -> bool {
-        let loses = |fault: &Fault| {
-            matches!(fault, Fault::Crash { .. } | Fault::Loss { .. } | Fault::Change { .. })
+        let loses = |fault: &LeasesFault| {
+            matches!(
+                fault,
+                LeasesFault::Crash { .. } | LeasesFault::Loss { .. } | LeasesFault::Change { .. }
+            )
         };
-        let steps = |fault: &Fault| matches!(fault, Fault::StoreStep { .. });
-        let is_any = self.kind != Kind::Lasting;
+        let steps = |fault: &LeasesFault| matches!(fault, LeasesFault::StoreStep { .. });
+        let is_any = self.kind != RunKind::Lasting;
         !self.faults.iter().any(|(_, fault)| loses(fault) || is_any && steps(fault))
     }
 }
 
 /// The reading of the store's clock at the beginning. Nothing leaves the window of a run that lasts: it begins with one.
-fn origin(rng: &mut Rng, kind: Kind, keys: &[Key]) -> u64 {
+fn origin(rng: &mut Rng, kind: RunKind, keys: &[PlannedLimiter]) -> u64 {
     let any = 1_000_000_000_000 + rng.below(10_000_000);
     let window = keys[0].rules[0].spec().window.unwrap_or_default().as_micros() as u64;
-    if kind == Kind::Lasting { any.next_multiple_of(window) } else { any }
+    if kind == RunKind::Lasting { any.next_multiple_of(window) } else { any }
 }
 
 const fn rng_drift(seed: u64) -> i64 {
@@ -207,7 +210,7 @@ const fn rng_drift(seed: u64) -> i64 {
 }
 
 /// A limiter that some part of `per_second` requests ask.
-fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
+fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> PlannedLimiter {
     let algorithms = [
         AlgorithmKind::FixedWindow,
         AlgorithmKind::SlidingWindow,
@@ -253,11 +256,11 @@ fn key(rng: &mut Rng, per_second: u64, is_even: bool) -> Key {
         1 => [shares(life), leases(shorter)],
         _ => [shares(life), shares(shorter)],
     };
-    Key { rules, terms, life }
+    PlannedLimiter { rules, terms, life }
 }
 
 /// The first limiter of a run that lasts, and a limiter of a caller who asks too much.
-fn lasting(rng: &mut Rng) -> Vec<Key> {
+fn lasting(rng: &mut Rng) -> Vec<PlannedLimiter> {
     let algorithms = [
         AlgorithmKind::FixedWindow,
         AlgorithmKind::SlidingWindow,
@@ -280,10 +283,10 @@ fn lasting(rng: &mut Rng) -> Vec<Key> {
         1 => [[shares; 2], [leases; 2]],
         _ => [[shares; 2]; 2],
     };
-    let first = Key { rules: [rule.clone(), rule], terms, life };
+    let first = PlannedLimiter { rules: [rule.clone(), rule], terms, life };
     let own = Spec::new(AlgorithmKind::FixedWindow, 3, Duration::from_micros(life.as_micros()));
     let own = Rule::new(own).expect("a rule of the plan is valid");
-    let own = Key { rules: [own.clone(), own], terms: [[None; 2]; 2], life };
+    let own = PlannedLimiter { rules: [own.clone(), own], terms: [[None; 2]; 2], life };
     if rng.chance(50) { vec![first, own] } else { vec![first] }
 }
 
@@ -292,36 +295,40 @@ fn faults(
     length: u64,
     [nodes, keys]: [usize; 2],
     calm: bool,
-    kind: Kind,
-) -> Vec<(u64, Fault)> {
+    kind: RunKind,
+) -> Vec<(u64, LeasesFault)> {
     let mut all = Vec::new();
     let times = if calm { 0 } else { rng.between(0, 8) };
     for _ in 0..times {
         let node = rng.below(nodes as u64) as usize;
         let time = rng.between(1, length / 3 + 2);
         let fault = match rng.below(8) {
-            0 => Fault::Crash { node, again_after: time },
-            1 => Fault::Sleep { node, time },
-            2 => Fault::Step {
+            0 => LeasesFault::Crash { node, again_after: time },
+            1 => LeasesFault::Sleep { node, time },
+            2 => LeasesFault::Step {
                 node,
                 by: rng.pick([-3_600_000_000, -100_000, 100_000, 3_600_000_000]),
             },
-            3 => Fault::Leave { node, again_after: time },
-            4 => Fault::Cut { node, time },
-            _ => Fault::Drop { node, key: rng.below(keys as u64) as usize },
+            3 => LeasesFault::Leave { node, again_after: time },
+            4 => LeasesFault::Cut { node, time },
+            _ => LeasesFault::Drop { node, key: rng.below(keys as u64) as usize },
         };
         all.push((rng.below(length), fault));
     }
-    if kind == Kind::Lasting {
-        let keeps = |(_, fault): &(u64, Fault)| !matches!(fault, Fault::Crash { .. });
+    if kind == RunKind::Lasting {
+        let keeps = |(_, fault): &(u64, LeasesFault)| !matches!(fault, LeasesFault::Crash { .. });
         all.retain(keeps);
         let time = rng.between(1, length / 3);
-        let outages = [Fault::Freeze { time }, Fault::Restart { time }, Fault::Failover { time }];
+        let outages = [
+            LeasesFault::Freeze { time },
+            LeasesFault::Restart { time },
+            LeasesFault::Failover { time },
+        ];
         let outage = rng.pick(outages);
         if rng.chance(70) {
             // A node that sleeps may wait for a store that was replaced, and take a write that is lost for an answer.
-            let waits = |fault: &Fault| matches!(fault, Fault::Sleep { .. });
-            let is_replaced = matches!(outage, Fault::Failover { .. });
+            let waits = |fault: &LeasesFault| matches!(fault, LeasesFault::Sleep { .. });
+            let is_replaced = matches!(outage, LeasesFault::Failover { .. });
             all.retain(|(_, fault)| !(is_replaced && waits(fault)));
             all.push((rng.below(length), outage));
         }
@@ -329,12 +336,14 @@ fn faults(
     }
     if !calm && rng.chance(35) {
         let at = rng.below(length);
-        all.push((rng.below(at + 1), Fault::Copy));
-        all.push((at, Fault::Loss { to_copy: rng.chance(50) }));
+        all.push((rng.below(at + 1), LeasesFault::Copy));
+        all.push((at, LeasesFault::Loss { to_copy: rng.chance(50) }));
     }
-    if kind == Kind::Any && rng.chance(30) {
-        let change =
-            Fault::Change { key: rng.below(keys as u64) as usize, known_within: length / 4 + 1 };
+    if kind == RunKind::Any && rng.chance(30) {
+        let change = LeasesFault::Change {
+            key: rng.below(keys as u64) as usize,
+            known_within: length / 4 + 1,
+        };
         all.push((rng.below(length), change));
     }
     all

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use tidegate_core::{Micros, Timestamp};
 
 use super::super::Report;
-use super::history::{GrantId, History, RequestId, Source, What, Why};
-use super::plan::Plan;
-use super::stored::{Stored, limiter};
+use super::history::{
+    GrantId, LeasesEventKind, LeasesHistory, LeasesLossCause, RequestId, TakenFor,
+};
+use super::plan::LeasesPlan;
+use super::sim_limiter::{SimLimiter, limiter};
 
 /// A question of a node to the store.
 #[derive(Clone, Debug)]
-pub(super) enum Question {
+pub(super) enum LeasesQuestion {
     /// Decides a request: keys and costs.
     Step { request: Option<RequestId>, parts: Vec<(usize, u64)> },
     Lease {
@@ -34,12 +36,12 @@ pub(super) enum Question {
         since: Timestamp,
     },
     /// Settles units of a reservation: gives these back, or takes more.
-    Settle { key: usize, back: Vec<(Source, u64)>, more: u64, since: Timestamp },
+    Settle { key: usize, back: Vec<(TakenFor, u64)>, more: u64, since: Timestamp },
 }
 
 /// A reply of the store.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(super) enum LeasesReply {
     Step {
         request: RequestId,
         admitted: bool,
@@ -48,7 +50,7 @@ pub(super) enum Reply {
     Lease {
         id: GrantId,
         key: usize,
-        lease: Option<Leased>,
+        lease: Option<TakenLease>,
         report: Report,
         revision: usize,
     },
@@ -60,16 +62,16 @@ pub(super) enum Reply {
     },
 }
 
-impl Reply {
+impl LeasesReply {
     /// Returns the source that the replying step took units for, and the number of units by key.
-    pub(super) fn took(&self) -> Option<(Source, Vec<(usize, u64)>)> {
+    pub(super) fn took(&self) -> Option<(TakenFor, Vec<(usize, u64)>)> {
         match self {
             Self::Step { request, admitted: true, limiters, .. } => {
                 let parts = limiters.iter().map(|one| (one.key, one.cost)).collect();
-                Some((Source::Request(*request), parts))
+                Some((TakenFor::Request(*request), parts))
             }
             Self::Lease { id, key, lease: Some(lease), .. } => {
-                Some((Source::Lease(*id), vec![(*key, lease.units)]))
+                Some((TakenFor::Lease(*id), vec![(*key, lease.units)]))
             }
             _ => None,
         }
@@ -89,7 +91,7 @@ pub(super) struct Stands {
 
 /// A lease that was taken: when, and before when it can be spent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leased {
+pub(super) struct TakenLease {
     pub(super) at: Timestamp,
     pub(super) end: Timestamp,
     pub(super) units: u64,
@@ -97,29 +99,29 @@ pub(super) struct Leased {
 
 /// A lease in the record of its limiter: the units that are taken, and when they were.
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordedLease {
     units: u64,
     at: Timestamp,
 }
 
 /// The record of the leases of all limiters.
-type Records = BTreeMap<(usize, GrantId), Recorded>;
+type LeaseRecords = BTreeMap<(usize, GrantId), RecordedLease>;
 
 #[derive(Debug)]
-pub(super) struct Store<'a> {
-    plan: &'a Plan,
-    limiters: Vec<(usize, Box<dyn Stored>)>,
-    replica: Vec<(usize, Box<dyn Stored>)>,
-    records: Records,
-    copied_records: Records,
+pub(super) struct LeasesStore<'a> {
+    plan: &'a LeasesPlan,
+    limiters: Vec<(usize, Box<dyn SimLimiter>)>,
+    replica: Vec<(usize, Box<dyn SimLimiter>)>,
+    records: LeaseRecords,
+    copied_records: LeaseRecords,
     /// By how much its clock was set.
     stepped: i64,
 }
 
-impl<'a> Store<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
+impl<'a> LeasesStore<'a> {
+    pub(super) fn new(plan: &'a LeasesPlan) -> Self {
         let (limiters, replica) = (fresh(plan), fresh(plan));
-        let (records, copied_records) = (Records::new(), Records::new());
+        let (records, copied_records) = (LeaseRecords::new(), LeaseRecords::new());
         Self { plan, limiters, replica, records, copied_records, stepped: 0 }
     }
 
@@ -128,22 +130,23 @@ impl<'a> Store<'a> {
     }
 
     /// Sets the clock.
-    pub(super) fn step(&mut self, time: u64, by: i64, history: &mut History) {
+    pub(super) fn step(&mut self, time: u64, by: i64, history: &mut LeasesHistory) {
         self.stepped += by;
-        (0..self.limiters.len()).for_each(|key| history.add(time, key, What::Stepped { by }));
+        (0..self.limiters.len())
+            .for_each(|key| history.add(time, key, LeasesEventKind::Stepped { by }));
     }
 
     /// Runs one step; `held` returns the units of a key that all nodes hold.
     pub(super) fn ask(
         &mut self,
         time: u64,
-        question: &Question,
-        history: &mut History,
+        question: &LeasesQuestion,
+        history: &mut LeasesHistory,
         held: impl Fn(usize) -> u64,
-    ) -> Option<Reply> {
+    ) -> Option<LeasesReply> {
         let now = self.clock(time);
         match question {
-            Question::Step { request, parts } => {
+            LeasesQuestion::Step { request, parts } => {
                 let mut fit =
                     parts.iter().map(|(key, cost)| self.limiters[*key].1.fits(now, *cost));
                 let admitted = fit.by_ref().fold(true, |all, one| all & one);
@@ -151,11 +154,19 @@ impl<'a> Store<'a> {
                 for (key, cost) in parts {
                     if admitted {
                         self.limiters[*key].1.take(now, *cost);
-                        history.add(time, *key, What::Taken { units: *cost, by: *request });
+                        history.add(
+                            time,
+                            *key,
+                            LeasesEventKind::Taken { units: *cost, by: *request },
+                        );
                     }
                     let refused = !admitted && !self.limiters[*key].1.fits(now, *cost);
                     let used = self.limiters[*key].1.used(now);
-                    history.add(time, *key, What::Stands { used, held: held(*key), refused });
+                    history.add(
+                        time,
+                        *key,
+                        LeasesEventKind::Stands { used, held: held(*key), refused },
+                    );
                 }
                 let stands = |&(key, cost): &(usize, u64)| {
                     let (revision, limiter) = &self.limiters[key];
@@ -163,52 +174,63 @@ impl<'a> Store<'a> {
                     Stands { key, cost, at, report: report(limiter.as_ref(), now), revision }
                 };
                 let limiters = parts.iter().map(stands).collect();
-                Some(Reply::Step { request: (*request)?, admitted, limiters })
+                Some(LeasesReply::Step { request: (*request)?, admitted, limiters })
             }
-            Question::Lease { id, key, units, life, oldest } => {
+            LeasesQuestion::Lease { id, key, units, life, oldest } => {
                 let (revision, limiter) = &mut self.limiters[*key];
                 let end = limiter.lease(now, *units, *life);
                 let at = limiter.at(now);
                 if let Some(end) = end {
                     let end = time + end.since(at).as_micros();
-                    let what = What::Granted { id: *id, units: *units, end, revision: *revision };
+                    let what = LeasesEventKind::Granted {
+                        id: *id,
+                        units: *units,
+                        end,
+                        revision: *revision,
+                    };
                     history.add(time, *key, what);
                     let is_done = |(of, other): &(usize, GrantId)| {
                         of == key && (other.0, other.1) == (id.0, id.1) && other.2 < *oldest
                     };
                     self.records.retain(|lease, _| !is_done(lease));
-                    self.records.insert((*key, *id), Recorded { units: *units, at });
+                    self.records.insert((*key, *id), RecordedLease { units: *units, at });
                 }
-                let lease = end.map(|end| Leased { at, end, units: *units });
+                let lease = end.map(|end| TakenLease { at, end, units: *units });
                 let report = report(limiter.as_ref(), now);
-                Some(Reply::Lease { id: *id, key: *key, lease, report, revision: *revision })
+                Some(LeasesReply::Lease { id: *id, key: *key, lease, report, revision: *revision })
             }
-            &Question::GiveBack { id, number, key, units, kept, earlier } => {
+            &LeasesQuestion::GiveBack { id, number, key, units, kept, earlier } => {
                 if let Some(at) = self.consume(key, id, units, kept) {
                     let since = at.minus(earlier);
                     let limiter = &mut self.limiters[key].1;
                     let is_back = limiter.give_back_lease(now, units, since);
                     let since = before(time, limiter.at(now).since(since));
                     if is_back {
-                        history.add(time, key, What::Returned { id, units, since });
+                        history.add(time, key, LeasesEventKind::Returned { id, units, since });
                     } else {
-                        history.miss(time, key, Source::Lease(id), units, Why::TooLate);
+                        history.miss(
+                            time,
+                            key,
+                            TakenFor::Lease(id),
+                            units,
+                            LeasesLossCause::TooLate,
+                        );
                     }
                 }
                 let report = report(self.limiters[key].1.as_ref(), now);
-                Some(Reply::Back { number, key, report })
+                Some(LeasesReply::Back { number, key, report })
             }
-            &Question::Undo { by, key, units, since, .. } => {
+            &LeasesQuestion::Undo { by, key, units, since, .. } => {
                 let limiter = &mut self.limiters[key].1;
                 if limiter.give_back_lease(now, units, since) {
                     let since = before(time, limiter.at(now).since(since));
-                    history.add(time, key, What::Undone { by, units, since });
+                    history.add(time, key, LeasesEventKind::Undone { by, units, since });
                 } else {
-                    history.miss(time, key, Source::Request(by), units, Why::TooLate);
+                    history.miss(time, key, TakenFor::Request(by), units, LeasesLossCause::TooLate);
                 }
                 None
             }
-            Question::Settle { key, back, more, since } => {
+            LeasesQuestion::Settle { key, back, more, since } => {
                 self.settle(time, *key, (back, *more), *since, history);
                 None
             }
@@ -219,14 +241,14 @@ impl<'a> Store<'a> {
         &mut self,
         time: u64,
         key: usize,
-        (back, more): (&[(Source, u64)], u64),
+        (back, more): (&[(TakenFor, u64)], u64),
         since: Timestamp,
-        history: &mut History,
+        history: &mut LeasesHistory,
     ) {
         let (now, limiter) = (self.clock(time), &mut self.limiters[key].1);
         if more > 0 {
             let cut = limiter.take(now, more);
-            history.add(time, key, What::More { units: more - cut, cut });
+            history.add(time, key, LeasesEventKind::More { units: more - cut, cut });
         }
         let units = back.iter().map(|(_, units)| units).sum::<u64>();
         if units == 0 {
@@ -236,9 +258,9 @@ impl<'a> Store<'a> {
         let since = before(time, limiter.at(now).since(since));
         for &(of, units) in back {
             if is_back {
-                history.add(time, key, What::Settled { of, units, since });
+                history.add(time, key, LeasesEventKind::Settled { of, units, since });
             } else {
-                history.miss(time, key, of, units, Why::TooLate);
+                history.miss(time, key, of, units, LeasesLossCause::TooLate);
             }
         }
     }
@@ -270,9 +292,9 @@ impl<'a> Store<'a> {
     }
 
     /// Loses the data that the replica does not have, or all data.
-    pub(super) fn lose(&mut self, time: u64, to_copy: bool, history: &mut History) {
+    pub(super) fn lose(&mut self, time: u64, to_copy: bool, history: &mut LeasesHistory) {
         let now = self.clock(time);
-        self.records = if to_copy { self.copied_records.clone() } else { Records::new() };
+        self.records = if to_copy { self.copied_records.clone() } else { LeaseRecords::new() };
         for (key, plan) in self.plan.keys.iter().enumerate() {
             let revision = self.limiters[key].0;
             let (copied, copy) = &mut self.replica[key];
@@ -284,20 +306,20 @@ impl<'a> Store<'a> {
             if let Some(found) = found {
                 self.limiters[key].1 = found;
             }
-            history.add(time, key, What::Lost);
+            history.add(time, key, LeasesEventKind::Lost);
         }
     }
 
-    pub(super) fn change(&mut self, time: u64, key: usize, history: &mut History) {
+    pub(super) fn change(&mut self, time: u64, key: usize, history: &mut LeasesHistory) {
         let now = self.clock(time);
         if let Some(new) = self.limiters[key].1.amended(now, &self.plan.keys[key].rules[1]) {
             self.limiters[key] = (1, new);
-            history.add(time, key, What::Changed);
+            history.add(time, key, LeasesEventKind::Changed);
         }
     }
 }
 
-fn report(limiter: &dyn Stored, now: Timestamp) -> Report {
+fn report(limiter: &dyn SimLimiter, now: Timestamp) -> Report {
     let at = limiter.at(now);
     Report { remaining: limiter.remaining(now), at, idle_at: at }
 }
@@ -307,7 +329,7 @@ const fn before(time: u64, by: Micros) -> u64 {
     time.saturating_sub(by.as_micros())
 }
 
-fn fresh(plan: &Plan) -> Vec<(usize, Box<dyn Stored>)> {
+fn fresh(plan: &LeasesPlan) -> Vec<(usize, Box<dyn SimLimiter>)> {
     let limiters = plan.keys.iter().filter_map(|key| limiter(&key.rules[0]));
     limiters.map(|limiter| (0, limiter)).collect()
 }

@@ -8,24 +8,24 @@ use std::collections::BTreeMap;
 
 use testkit::traffic::Rng;
 
-use super::clock::Clock;
-use super::history::{History, Source, Why};
+use super::clock::MachineClocks;
+use super::event_queue::EventQueue;
+use super::history::{LeasesHistory, LeasesLossCause, TakenFor};
 use super::network::Network;
-use super::node::{Due, Node, Sent, Wait, Working};
-use super::plan::{Fault, Plan};
-use super::queue::Queue;
-use super::store::{Question, Reply, Store};
-use former::Former;
+use super::node::{LeasesNode, RestDue, SentQuestion, Wait, Working};
+use super::plan::{LeasesFault, LeasesPlan};
+use super::store::{LeasesQuestion, LeasesReply, LeasesStore};
+use former::FormerStore;
 
 #[derive(Clone, Debug)]
-enum Next {
+enum LeasesNext {
     Request {
         node: usize,
     },
     Due {
         node: usize,
         begun: u64,
-        due: Due,
+        due: RestDue,
     },
     /// A work ends.
     Settle {
@@ -37,20 +37,20 @@ enum Next {
         node: usize,
         begun: u64,
         server: usize,
-        question: Question,
+        question: LeasesQuestion,
     },
     ToNode {
         node: usize,
         begun: u64,
         server: usize,
-        reply: Reply,
+        reply: LeasesReply,
     },
     GiveUp {
         node: usize,
         begun: u64,
         wait: Wait,
     },
-    Fault(Fault),
+    Fault(LeasesFault),
     Begin {
         node: usize,
     },
@@ -67,68 +67,68 @@ enum Next {
 }
 
 #[derive(Debug)]
-pub(super) struct World<'a> {
-    plan: &'a Plan,
+pub(super) struct LeasesWorld<'a> {
+    plan: &'a LeasesPlan,
     rng: Rng,
     /// The requests of each node's clients. They do not depend on other events.
     traffic: Vec<Rng>,
     /// The copies of replies on their way, by the source of their units, until a node receives the first.
-    replies: BTreeMap<Source, u64>,
+    replies: BTreeMap<TakenFor, u64>,
     time: u64,
-    events: Queue<Next>,
-    nodes: Vec<Node<'a>>,
-    store: Store<'a>,
+    events: EventQueue<LeasesNext>,
+    nodes: Vec<LeasesNode<'a>>,
+    store: LeasesStore<'a>,
     /// The number of times that a replica has taken the place of the store.
     server: usize,
-    former: Option<Former<'a>>,
+    former: Option<FormerStore<'a>>,
     /// The store stands still until then, and it is known from a deadline after the first of these times on.
     frozen: [u64; 2],
     /// The store is away until then.
     away_until: u64,
-    history: History,
+    history: LeasesHistory,
 }
 
-impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
+impl<'a> LeasesWorld<'a> {
+    pub(super) fn new(plan: &'a LeasesPlan) -> Self {
         let mut world = Self {
             plan,
             rng: Rng::new(!plan.seed),
             traffic: Vec::new(),
             replies: BTreeMap::new(),
             time: 0,
-            events: Queue::new(),
+            events: EventQueue::new(),
             nodes: Vec::new(),
-            store: Store::new(plan),
+            store: LeasesStore::new(plan),
             server: 0,
             former: None,
             frozen: [0; 2],
             away_until: 0,
-            history: History::default(),
+            history: LeasesHistory::default(),
         };
         for node in 0..plan.drifts.len() {
             let clock = world.clock(node);
-            world.nodes.push(Node::new(plan, node, 0, clock));
+            world.nodes.push(LeasesNode::new(plan, node, 0, clock));
             world.nodes[node].up = false;
             world.traffic.push(Rng::new(plan.seed ^ (node as u64 + 1) << 32));
-            world.at(plan.joins[node], Next::Begin { node });
-            world.at(0, Next::Request { node });
+            world.at(plan.joins[node], LeasesNext::Begin { node });
+            world.at(0, LeasesNext::Request { node });
         }
         for (time, fault) in &plan.faults {
-            world.at(*time, Next::Fault(*fault));
+            world.at(*time, LeasesNext::Fault(*fault));
         }
         world
     }
 
-    fn clock(&mut self, node: usize) -> Clock {
-        Clock::new(self.rng.below(1 << 40), self.plan.drifts[node])
+    fn clock(&mut self, node: usize) -> MachineClocks {
+        MachineClocks::new(self.rng.below(1 << 40), self.plan.drifts[node])
     }
 
-    fn at(&mut self, time: u64, next: Next) {
+    fn at(&mut self, time: u64, next: LeasesNext) {
         self.events.add(time, next);
     }
 
     /// Runs to the end, when no lease is left and no message is on its way.
-    pub(super) fn run(mut self) -> History {
+    pub(super) fn run(mut self) -> LeasesHistory {
         while let Some((time, next)) = self.events.pop() {
             self.time = time;
             self.happen(next);
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
         self.history.ended = self.time;
         self.ask_for_the_rest();
         let up = self.nodes.iter().filter(|node| node.up);
-        self.history.accounts = up.map(Node::account).collect();
+        self.history.accounts = up.map(LeasesNode::account).collect();
         self.history
     }
 
@@ -145,39 +145,39 @@ impl<'a> World<'a> {
         self.plan.keys.iter().map(|key| 2 * key.life.as_micros()).max().unwrap_or_default()
     }
 
-    fn happen(&mut self, next: Next) {
+    fn happen(&mut self, next: LeasesNext) {
         if let Some(node) = next.of_node()
             && self.nodes[node].sleeps_until > self.time
         {
             return self.at(self.nodes[node].sleeps_until, next);
         }
         match next {
-            Next::Request { node } => self.request(node),
-            Next::Due { node, begun, due } => {
+            LeasesNext::Request { node } => self.request(node),
+            LeasesNext::Due { node, begun, due } => {
                 if self.is_running(node, begun) {
                     let sent = self.nodes[node].give_back_rest(self.time, due, &mut self.history);
                     self.send(node, sent);
                 }
             }
-            Next::Settle { node, begun, working } => {
+            LeasesNext::Settle { node, begun, working } => {
                 if self.is_running(node, begun) {
                     let sent = self.nodes[node].settle(self.time, &working, &mut self.history);
                     self.send(node, sent);
                 }
             }
-            Next::ToStore { node, begun, server, question } if server < self.server => {
+            LeasesNext::ToStore { node, begun, server, question } if server < self.server => {
                 self.reach_former(node, begun, server, question);
             }
-            Next::ToStore { node, begun, server, question } if self.time < self.frozen[1] => {
-                self.at(self.frozen[1], Next::ToStore { node, begun, server, question });
+            LeasesNext::ToStore { node, begun, server, question } if self.time < self.frozen[1] => {
+                self.at(self.frozen[1], LeasesNext::ToStore { node, begun, server, question });
             }
-            Next::ToStore { question, .. } if self.time < self.away_until => {
+            LeasesNext::ToStore { question, .. } if self.time < self.away_until => {
                 self.not_heard(&question);
             }
-            Next::ToStore { node, begun, question, .. } => {
+            LeasesNext::ToStore { node, begun, question, .. } => {
                 self.reach_store(node, begun, &question);
             }
-            Next::ToNode { node, begun, server, reply } => {
+            LeasesNext::ToNode { node, begun, server, reply } => {
                 if self.receives(node, begun, &reply) {
                     let history = &mut self.history;
                     let sent = self.nodes[node].reply(self.time, server, reply, history);
@@ -185,23 +185,23 @@ impl<'a> World<'a> {
                     self.note_due(node);
                 }
             }
-            Next::GiveUp { node, begun, wait } => {
+            LeasesNext::GiveUp { node, begun, wait } => {
                 if self.is_running(node, begun) {
                     let sent = self.nodes[node].give_up(self.time, wait, &mut self.history);
                     self.send(node, sent);
                 }
             }
-            Next::Fault(fault) => self.fault(fault),
-            Next::Promote => self.promote(),
-            Next::Begin { node } => self.begin(node),
-            Next::Beat { node, begun } => {
+            LeasesNext::Fault(fault) => self.fault(fault),
+            LeasesNext::Promote => self.promote(),
+            LeasesNext::Begin { node } => self.begin(node),
+            LeasesNext::Beat { node, begun } => {
                 if self.is_running(node, begun) && !self.is_cut(node) {
                     let nodes = self.nodes.iter().filter(|node| node.up).count() as u64;
                     let sent = self.nodes[node].hear(nodes, &mut self.history);
                     self.send(node, sent);
                 }
             }
-            Next::Hear { node, key } => {
+            LeasesNext::Hear { node, key } => {
                 self.nodes[node].revisions[key] = 1;
                 if self.nodes[node].up {
                     let sent = self.nodes[node].drop_leases(self.time, key, &mut self.history);
@@ -212,7 +212,7 @@ impl<'a> World<'a> {
     }
 
     /// Returns whether a node receives a reply. Units without a reply are lost.
-    fn receives(&mut self, node: usize, begun: u64, reply: &Reply) -> bool {
+    fn receives(&mut self, node: usize, begun: u64, reply: &LeasesReply) -> bool {
         let (running, is_cut) = (self.is_running(node, begun), self.is_cut(node));
         let receives = running && !is_cut;
         let Some((of, parts)) = reply.took() else { return receives };
@@ -223,15 +223,15 @@ impl<'a> World<'a> {
             self.replies.remove(&of);
         }
         if is_last && !receives {
-            let why = if running { Why::Unanswered } else { Why::Crashed };
+            let why = if running { LeasesLossCause::Unanswered } else { LeasesLossCause::Crashed };
             self.miss(of, &parts, why);
         }
         receives
     }
 
     /// Notes that units of a request are lost. Units of a lease come back as long as its node runs.
-    fn miss(&mut self, of: Source, parts: &[(usize, u64)], why: Why) {
-        if let Source::Lease(_) = of {
+    fn miss(&mut self, of: TakenFor, parts: &[(usize, u64)], why: LeasesLossCause) {
+        if let TakenFor::Lease(_) = of {
             return;
         }
         for (key, units) in parts {
@@ -247,23 +247,23 @@ impl<'a> World<'a> {
         self.nodes[node].hears() && self.nodes[node].begun == begun
     }
 
-    fn send(&mut self, node: usize, sent: Vec<Sent>) {
+    fn send(&mut self, node: usize, sent: Vec<SentQuestion>) {
         let begun = self.nodes[node].begun;
         for (question, wait) in sent {
             if let Some(wait) = wait {
-                self.at(self.time + self.plan.deadline, Next::GiveUp { node, begun, wait });
+                self.at(self.time + self.plan.deadline, LeasesNext::GiveUp { node, begun, wait });
             }
             if let Some(Wait::Lease { key, ticket }) = wait {
                 let (wait, after) = (Wait::Unknown { key, ticket }, self.longest_silence());
-                self.at(self.time + after, Next::GiveUp { node, begun, wait });
+                self.at(self.time + after, LeasesNext::GiveUp { node, begun, wait });
             }
             let delay = self.plan.network.delay(&mut self.rng);
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
                 let server = match question {
-                    Question::Undo { server, .. } => server.min(self.server),
+                    LeasesQuestion::Undo { server, .. } => server.min(self.server),
                     _ => self.server,
                 };
-                self.at(self.time + delay, Next::ToStore { node, begun, server, question });
+                self.at(self.time + delay, LeasesNext::ToStore { node, begun, server, question });
             } else {
                 self.not_heard(&question);
             }
@@ -271,12 +271,12 @@ impl<'a> World<'a> {
     }
 
     /// A question did not reach the store. Units of a request that it gives back are lost.
-    fn not_heard(&mut self, question: &Question) {
+    fn not_heard(&mut self, question: &LeasesQuestion) {
         match question {
-            Question::Undo { by, key, units, .. } => self.not_undone(*by, *key, *units),
-            Question::Settle { key, back, .. } => {
+            LeasesQuestion::Undo { by, key, units, .. } => self.not_undone(*by, *key, *units),
+            LeasesQuestion::Settle { key, back, .. } => {
                 for (of, units) in back {
-                    self.history.miss(self.time, *key, *of, *units, Why::Unsettled);
+                    self.history.miss(self.time, *key, *of, *units, LeasesLossCause::Unsettled);
                 }
             }
             _ => {}
@@ -286,8 +286,8 @@ impl<'a> World<'a> {
     /// After this time no reply comes any more.
     fn longest_silence(&self) -> u64 {
         let frozen = self.plan.faults.iter().map(|(_, fault)| match fault {
-            Fault::Freeze { time } => *time,
-            Fault::Failover { time } => 2 * *time + self.plan.deadline,
+            LeasesFault::Freeze { time } => *time,
+            LeasesFault::Failover { time } => 2 * *time + self.plan.deadline,
             _ => 0,
         });
         2 * Network::LONGEST + frozen.sum::<u64>()
@@ -298,15 +298,15 @@ impl<'a> World<'a> {
         let begun = self.nodes[node].begun;
         for working in std::mem::take(&mut self.nodes[node].works) {
             let until = working.work.until.max(self.time);
-            self.at(until, Next::Settle { node, begun, working });
+            self.at(until, LeasesNext::Settle { node, begun, working });
         }
         for due in std::mem::take(&mut self.nodes[node].due) {
             let delayed = self.rng.below(self.plan.delayed[node]);
-            self.at(self.time + due.after + delayed, Next::Due { node, begun, due });
+            self.at(self.time + due.after + delayed, LeasesNext::Due { node, begun, due });
         }
     }
 
-    fn reach_store(&mut self, node: usize, begun: u64, question: &Question) {
+    fn reach_store(&mut self, node: usize, begun: u64, question: &LeasesQuestion) {
         let (time, nodes) = (self.time, &self.nodes);
         let up = || nodes.iter().filter(|node| node.up);
         let held = |key| up().map(|node| node.held(time, key)).sum();
@@ -317,12 +317,12 @@ impl<'a> World<'a> {
         for _ in 0..self.plan.network.times(&mut self.rng) {
             if let Some(delay) = self.plan.network.delay(&mut self.rng) {
                 let reply = reply.clone();
-                self.at(time + delay, Next::ToNode { node, begun, server, reply });
+                self.at(time + delay, LeasesNext::ToNode { node, begun, server, reply });
                 copies += 1;
             }
         }
         match took {
-            Some((of, parts)) if copies == 0 => self.miss(of, &parts, Why::Unanswered),
+            Some((of, parts)) if copies == 0 => self.miss(of, &parts, LeasesLossCause::Unanswered),
             Some((of, _)) => drop(self.replies.insert(of, copies)),
             None => {}
         }
@@ -333,7 +333,7 @@ impl<'a> World<'a> {
         let old = &mut self.nodes[node];
         // A node that left has waited long enough.
         old.crash(&mut self.history);
-        let mut new = Node::new(self.plan, node, old.begun + 1, clock);
+        let mut new = LeasesNode::new(self.plan, node, old.begun + 1, clock);
         new.revisions.clone_from(&old.revisions);
         new.cut_until = old.cut_until;
         self.nodes[node] = new;
@@ -344,12 +344,12 @@ impl<'a> World<'a> {
     fn beat(&mut self) {
         for node in 0..self.nodes.len() {
             let (begun, after) = (self.nodes[node].begun, self.rng.below(self.plan.beat));
-            self.at(self.time + after, Next::Beat { node, begun });
+            self.at(self.time + after, LeasesNext::Beat { node, begun });
         }
     }
 }
 
-impl Next {
+impl LeasesNext {
     /// The node that does this, and does not while it sleeps.
     const fn of_node(&self) -> Option<usize> {
         match self {

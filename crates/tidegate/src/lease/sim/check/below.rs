@@ -2,9 +2,9 @@
 
 use tidegate_core::{Field, Limit, Rule};
 
-use super::super::history::{History, Source, What};
-use super::super::plan::{Kind, Plan};
-use super::Summary;
+use super::super::history::{LeasesEventKind, LeasesHistory, TakenFor};
+use super::super::plan::{LeasesPlan, RunKind};
+use super::LeasesSummary;
 
 /// The units of one limiter, or of all.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,18 +20,20 @@ struct Units {
 }
 
 impl Units {
-    fn of(plan: &Plan, history: &History, key: Option<usize>) -> Self {
+    fn of(plan: &LeasesPlan, history: &LeasesHistory, key: Option<usize>) -> Self {
         let mut sum = Self::default();
         for event in history.events.iter().filter(|event| key.is_none_or(|key| event.key == key)) {
             match event.what {
-                What::Answered { units, .. } | What::Spent { units, .. } => sum.answered += units,
-                What::Taken { units, by: None } => sum.rest += units,
-                What::More { units, .. } => sum.answered += units,
-                What::Unused { units, .. } => sum.answered -= units,
-                What::Missed { units, .. } => sum.lost += units,
-                What::Returned { units, since, .. }
-                | What::Undone { units, since, .. }
-                | What::Settled { units, since, .. } => {
+                LeasesEventKind::Answered { units, .. } | LeasesEventKind::Spent { units, .. } => {
+                    sum.answered += units
+                }
+                LeasesEventKind::Taken { units, by: None } => sum.rest += units,
+                LeasesEventKind::More { units, .. } => sum.answered += units,
+                LeasesEventKind::Unused { units, .. } => sum.answered -= units,
+                LeasesEventKind::Missed { units, .. } => sum.lost += units,
+                LeasesEventKind::Returned { units, since, .. }
+                | LeasesEventKind::Undone { units, since, .. }
+                | LeasesEventKind::Settled { units, since, .. } => {
                     let drained = drained(&plan.keys[event.key].rules[0], event.time - since);
                     sum.drained += units.min(drained);
                 }
@@ -44,17 +46,20 @@ impl Units {
 }
 
 /// Returns the units that nodes held that left before the store had them back.
-fn ended(history: &History, key: Option<usize>) -> u64 {
+fn ended(history: &LeasesHistory, key: Option<usize>) -> u64 {
     let mut sum = 0;
     for event in history.events.iter().filter(|event| key.is_none_or(|key| event.key == key)) {
         let (id, units) = match event.what {
-            What::Granted { id, units, .. } => (id, units.cast_signed()),
-            What::Spent { id, units, .. } | What::Returned { id, units, .. } => {
+            LeasesEventKind::Granted { id, units, .. } => (id, units.cast_signed()),
+            LeasesEventKind::Spent { id, units, .. }
+            | LeasesEventKind::Returned { id, units, .. } => (id, -units.cast_signed()),
+            LeasesEventKind::Unused { of: TakenFor::Lease(id), units, .. } => {
+                (id, units.cast_signed())
+            }
+            LeasesEventKind::Settled { of: TakenFor::Lease(id), units, .. }
+            | LeasesEventKind::Missed { of: TakenFor::Lease(id), units, .. } => {
                 (id, -units.cast_signed())
             }
-            What::Unused { of: Source::Lease(id), units, .. } => (id, units.cast_signed()),
-            What::Settled { of: Source::Lease(id), units, .. }
-            | What::Missed { of: Source::Lease(id), units, .. } => (id, -units.cast_signed()),
             _ => continue,
         };
         if history.gone.contains(&(id.0, id.1)) {
@@ -84,19 +89,19 @@ fn drained(rule: &Rule, time: u64) -> u64 {
 ///   Reservations of a level are the case in which the definition forbids that: under leases the units that they give
 ///   back count as taken a life earlier.
 pub(super) fn as_exact(
-    plan: &Plan,
-    history: &History,
-    exact: &History,
-    summary: &mut Summary,
+    plan: &LeasesPlan,
+    history: &LeasesHistory,
+    exact: &LeasesHistory,
+    summary: &mut LeasesSummary,
 ) -> Result<(), String> {
     if !plan.keeps_all() {
         return Ok(());
     }
-    let key = (plan.kind == Kind::Lasting).then_some(0);
+    let key = (plan.kind == RunKind::Lasting).then_some(0);
     let (own, exact) = (Units::of(plan, history, key), Units::of(plan, exact, key));
     summary.admitted += own.answered;
     summary.reference += exact.answered;
-    if plan.kind != Kind::Lasting {
+    if plan.kind != RunKind::Lasting {
         return Ok(());
     }
     let raised = drained(&plan.keys[0].rules[0], plan.keys[0].life.as_micros());

@@ -1,13 +1,13 @@
 //! The effect of the store's clock steps on a limiter: units taken before a step back of more than W come back no more.
 
-use super::super::history::{Event, What};
+use super::super::history::{LeasesEvent, LeasesEventKind};
 
 /// Long before each run.
 const NEVER: i64 = i64::MIN / 2;
 
 /// The clock of the store as one limiter sees it, in microseconds since the beginning of the run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct StoreClock {
     window: i64,
     /// The longest time that units may count as taken earlier than they were, when they are given back.
     earlier: i64,
@@ -27,22 +27,24 @@ pub(super) struct Instant {
     times: u64,
 }
 
-impl Clock {
+impl StoreClock {
     pub(super) const fn new(window: u64, earlier: u64) -> Self {
         let [window, earlier] = [window.cast_signed(), earlier.cast_signed()];
         Self { window, earlier, stepped: 0, last: NEVER, times: 0, unknown: 0 }
     }
 
     /// Notes an event of the limiter.
-    pub(super) fn note(&mut self, event: &Event) {
+    pub(super) fn note(&mut self, event: &LeasesEvent) {
         match event.what {
-            What::Stepped { by } => self.stepped += by,
-            What::Lost => (self.last, self.unknown) = (NEVER, self.times),
-            What::Taken { .. } | What::Granted { .. } => {
+            LeasesEventKind::Stepped { by } => self.stepped += by,
+            LeasesEventKind::Lost => (self.last, self.unknown) = (NEVER, self.times),
+            LeasesEventKind::Taken { .. } | LeasesEventKind::Granted { .. } => {
                 (self.last, self.times) = self.meets(event.time);
             }
-            What::More { units: 1.., .. } => (self.last, self.times) = self.meets(event.time),
-            What::Changed if self.last > NEVER => {
+            LeasesEventKind::More { units: 1.., .. } => {
+                (self.last, self.times) = self.meets(event.time)
+            }
+            LeasesEventKind::Changed if self.last > NEVER => {
                 let (at, times) = self.meets(event.time);
                 if times > self.times {
                     (self.last, self.times) = (at, times);

@@ -2,10 +2,10 @@
 
 use tidegate_core::Timestamp;
 
-use super::super::history::{History, What};
-use super::super::plan::Plan;
-use super::super::stored::limiter;
-use super::Summary;
+use super::super::history::{LeasesEventKind, LeasesHistory};
+use super::super::plan::LeasesPlan;
+use super::super::sim_limiter::limiter;
+use super::LeasesSummary;
 
 /// The last units of a small limit belong to the store, and chance decides which node gets them.
 const BY_CHANCE: u64 = 5;
@@ -16,9 +16,9 @@ const BY_CHANCE: u64 = 5;
 /// No much tighter bound holds for all algorithms: the minimum over 20,000 such runs was 64 % of all, and 61 % of a
 /// part including the units had by chance, in a `sliding_window` and a `sliding_log`.
 pub(super) fn as_stated(
-    plan: &Plan,
-    history: &History,
-    summary: &mut Summary,
+    plan: &LeasesPlan,
+    history: &LeasesHistory,
+    summary: &mut LeasesSummary,
 ) -> Result<(), String> {
     let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
     let mut possible = 0;
@@ -32,8 +32,8 @@ pub(super) fn as_stated(
     let mut by_node = vec![0_u64; plan.drifts.len()];
     for event in &history.events {
         match event.what {
-            What::Taken { units, by: Some((node, ..)) }
-            | What::Spent { id: (node, ..), units, .. } => by_node[node] += units,
+            LeasesEventKind::Taken { units, by: Some((node, ..)) }
+            | LeasesEventKind::Spent { id: (node, ..), units, .. } => by_node[node] += units,
             _ => {}
         }
     }

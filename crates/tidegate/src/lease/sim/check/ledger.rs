@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Event, Source, What, Why};
-use super::Summary;
-use super::clock::{Clock, Instant};
+use super::super::history::{LeasesEvent, LeasesEventKind, LeasesLossCause, TakenFor};
+use super::LeasesSummary;
+use super::clock::{Instant, StoreClock};
 
 /// The units that were taken for one lease or request, when they were taken, and their fate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Account {
+struct UnitFates {
     taken: u64,
     since: Instant,
     answered: u64,
@@ -20,26 +20,28 @@ struct Account {
 /// end no node holds any. Units of a lease are lost only with its node (`gone`) or with data of the store, or if they
 /// are given back too late; so neither refusals nor outages eat them.
 pub(super) fn adds_up(
-    events: &[&Event],
+    events: &[&LeasesEvent],
     gone: &BTreeSet<(usize, u64)>,
-    mut clock: Clock,
-    summary: &mut Summary,
+    mut clock: StoreClock,
+    summary: &mut LeasesSummary,
 ) -> Result<(), String> {
-    let loses_data = events.iter().any(|event| event.what == What::Lost);
-    let mut accounts = BTreeMap::<Source, Account>::new();
+    let loses_data = events.iter().any(|event| event.what == LeasesEventKind::Lost);
+    let mut accounts = BTreeMap::<TakenFor, UnitFates>::new();
     for event in events {
         clock.note(event);
         let source = match event.what {
-            What::Taken { by: Some(by), .. }
-            | What::Answered { by, .. }
-            | What::Undone { by, .. } => Source::Request(by),
-            What::Granted { id, .. } | What::Spent { id, .. } | What::Returned { id, .. } => {
-                Source::Lease(id)
-            }
-            What::Missed { of, .. } | What::Unused { of, .. } | What::Settled { of, .. } => of,
-            What::Lost => {
+            LeasesEventKind::Taken { by: Some(by), .. }
+            | LeasesEventKind::Answered { by, .. }
+            | LeasesEventKind::Undone { by, .. } => TakenFor::Request(by),
+            LeasesEventKind::Granted { id, .. }
+            | LeasesEventKind::Spent { id, .. }
+            | LeasesEventKind::Returned { id, .. } => TakenFor::Lease(id),
+            LeasesEventKind::Missed { of, .. }
+            | LeasesEventKind::Unused { of, .. }
+            | LeasesEventKind::Settled { of, .. } => of,
+            LeasesEventKind::Lost => {
                 // The store lost the record of the return, so the returned units may be taken back once more.
-                let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, Source::Lease(_)));
+                let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, TakenFor::Lease(_)));
                 leases.for_each(|(_, account)| (account.back, account.lost) = (0, 0));
                 continue;
             }
@@ -48,19 +50,27 @@ pub(super) fn adds_up(
         let account = accounts.entry(source).or_default();
         let is_lost = account.taken > 0 && !clock.admits(account.since, event.time);
         match event.what {
-            What::Taken { units, .. } | What::Granted { units, .. } => {
+            LeasesEventKind::Taken { units, .. } | LeasesEventKind::Granted { units, .. } => {
                 (account.taken, account.since) = (account.taken + units, clock.instant());
             }
-            What::Answered { units, .. } | What::Spent { units, .. } => account.answered += units,
+            LeasesEventKind::Answered { units, .. } | LeasesEventKind::Spent { units, .. } => {
+                account.answered += units
+            }
             // More than a work has is an error below.
-            What::Unused { units, .. } => account.answered = account.answered.saturating_sub(units),
-            What::Undone { .. } | What::Returned { .. } | What::Settled { .. } if is_lost => {
+            LeasesEventKind::Unused { units, .. } => {
+                account.answered = account.answered.saturating_sub(units)
+            }
+            LeasesEventKind::Undone { .. }
+            | LeasesEventKind::Returned { .. }
+            | LeasesEventKind::Settled { .. }
+                if is_lost =>
+            {
                 return Err(format!("units of {source:?} come back over a step of the clock"));
             }
-            What::Undone { units, .. }
-            | What::Returned { units, .. }
-            | What::Settled { units, .. } => account.back += units,
-            What::Missed { units, why, .. } => {
+            LeasesEventKind::Undone { units, .. }
+            | LeasesEventKind::Returned { units, .. }
+            | LeasesEventKind::Settled { units, .. } => account.back += units,
+            LeasesEventKind::Missed { units, why, .. } => {
                 account.lost += units;
                 summary.lost[why as usize] += units;
             }
@@ -68,12 +78,12 @@ pub(super) fn adds_up(
         }
     }
     for (source, account) in accounts {
-        let Account { taken, answered, back, mut lost, .. } = account;
+        let UnitFates { taken, answered, back, mut lost, .. } = account;
         summary.answered += answered;
-        if let Source::Lease((node, begun, _)) = source {
+        if let TakenFor::Lease((node, begun, _)) = source {
             let why = match (gone.contains(&(node, begun)), loses_data) {
-                (true, _) => Some(Why::Crashed),
-                (_, true) => Some(Why::NotTaken),
+                (true, _) => Some(LeasesLossCause::Crashed),
+                (_, true) => Some(LeasesLossCause::NotTaken),
                 (false, false) => None,
             };
             let missing = taken.saturating_sub(answered + back + lost);

@@ -1,18 +1,18 @@
 //! Units of leases that a node gives back.
 
 use super::super::super::Unspent;
-use super::super::history::{History, What};
-use super::super::store::Question;
-use super::{Due, Node, Sent, Wait};
+use super::super::history::{LeasesEventKind, LeasesHistory};
+use super::super::store::LeasesQuestion;
+use super::{LeasesNode, RestDue, SentQuestion, Wait};
 
-impl Node<'_> {
+impl LeasesNode<'_> {
     /// Gives back the unspent units of a lease that is due.
     pub(in super::super) fn give_back_rest(
         &mut self,
         time: u64,
-        due: Due,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        due: RestDue,
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         let rest = self.book.close(&due.key, due.ticket);
         rest.into_iter().flat_map(|rest| self.end(time, rest, history)).collect()
     }
@@ -22,8 +22,8 @@ impl Node<'_> {
         &mut self,
         time: u64,
         rest: Unspent<usize>,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         if rest.units > 0 {
             return self.give_back(rest, true);
         }
@@ -36,15 +36,15 @@ impl Node<'_> {
         &mut self,
         time: u64,
         key: usize,
-        history: &mut History,
-    ) -> Vec<Sent> {
-        history.add(time, key, What::Dropped { node: self.number });
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
+        history.add(time, key, LeasesEventKind::Dropped { node: self.number });
         let unspent = self.book.close_those(|other| *other == key);
         unspent.into_iter().flat_map(|one| self.give_back(one, true)).collect()
     }
 
     /// Gives units back until the store replies.
-    pub(super) fn give_back(&mut self, unspent: Unspent<usize>, ends: bool) -> Vec<Sent> {
+    pub(super) fn give_back(&mut self, unspent: Unspent<usize>, ends: bool) -> Vec<SentQuestion> {
         self.next_back += 1;
         let number = self.next_back;
         let sent = vec![self.back(number, &unspent)];
@@ -53,7 +53,12 @@ impl Node<'_> {
     }
 
     /// The store has units back. Gives back the unspent units of their lease, if it was closed in between, or ends it.
-    pub(super) fn is_back(&mut self, time: u64, number: u64, history: &mut History) -> Vec<Sent> {
+    pub(super) fn is_back(
+        &mut self,
+        time: u64,
+        number: u64,
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         let Some((rest, ends)) = self.backs.remove(&number) else { return Vec::new() };
         if !ends {
             let rest = self.book.excess_is_back(&rest.key, rest.ticket);
@@ -63,9 +68,12 @@ impl Node<'_> {
         self.renew(time, rest.key, history)
     }
 
-    pub(super) const fn back(&self, number: u64, unspent: &Unspent<usize>) -> Sent {
+    pub(super) const fn back(&self, number: u64, unspent: &Unspent<usize>) -> SentQuestion {
         let Unspent { key, ticket, units, kept, earlier } = *unspent;
         let id = self.id(ticket);
-        (Question::GiveBack { id, number, key, units, kept, earlier }, Some(Wait::Back(number)))
+        (
+            LeasesQuestion::GiveBack { id, number, key, units, kept, earlier },
+            Some(Wait::Back(number)),
+        )
     }
 }

@@ -1,11 +1,11 @@
 //! The end of a request at a node: it is admitted, refused, or undone because no caller waits for it.
 
 use super::super::super::Leased;
-use super::super::history::{History, RequestId, What};
-use super::super::store::{Question, Stands};
-use super::{Node, Sent, Waiting, of_store};
+use super::super::history::{LeasesEventKind, LeasesHistory, RequestId};
+use super::super::store::{LeasesQuestion, Stands};
+use super::{LeasesNode, SentQuestion, WaitingRequest, of_store};
 
-impl Node<'_> {
+impl LeasesNode<'_> {
     /// Undoes a request that no caller waits for, once.
     pub(super) fn late(
         &mut self,
@@ -13,8 +13,8 @@ impl Node<'_> {
         server: usize,
         admitted: bool,
         limiters: &[Stands],
-        history: &mut History,
-    ) -> Vec<Sent> {
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         history.late += 1;
         if !admitted || !self.answered.insert(request.2) {
             return Vec::new();
@@ -23,7 +23,7 @@ impl Node<'_> {
             let Stands { key, cost: units, at, revision, .. } = *one;
             let terms = self.plan.keys[key].terms(self.number, revision);
             let since = terms.map_or(at, |terms| at.minus(terms.exact_earlier()));
-            (Question::Undo { by: request, server, key, units, since }, None)
+            (LeasesQuestion::Undo { by: request, server, key, units, since }, None)
         };
         limiters.iter().map(undo).collect()
     }
@@ -34,15 +34,15 @@ impl Node<'_> {
         time: u64,
         request: u64,
         admitted: Option<&[Stands]>,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         let Some(waiting) = self.waiting.remove(&request) else { return Vec::new() };
-        let Waiting { asked, held, since, revisions, work } = waiting;
+        let WaitingRequest { asked, held, since, revisions, work } = waiting;
         let asks = self.asks(&asked);
         let closed = if let Some(limiters) = admitted {
             self.answered.insert(request);
             for (key, units) in of_store(&asked, &held) {
-                history.add(time, key, What::Answered { by: self.id(request), units });
+                history.add(time, key, LeasesEventKind::Answered { by: self.id(request), units });
             }
             let closed = self.book.commit(&asks, &held);
             self.admitted(since, &asked, &held, &revisions, history);
@@ -62,11 +62,11 @@ impl Node<'_> {
         time: u64,
         asked: &[(usize, u64)],
         held: &[Leased],
-        history: &mut History,
+        history: &mut LeasesHistory,
     ) {
         for (key, _) in of_store(asked, held).filter(|_| time < self.cut_until) {
             if self.book.lasts(self.now(time), &key).is_none() {
-                history.add(time, key, What::Local { held: self.held(time, key) });
+                history.add(time, key, LeasesEventKind::Local { held: self.held(time, key) });
             }
         }
     }

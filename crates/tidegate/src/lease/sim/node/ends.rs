@@ -1,11 +1,11 @@
 //! The end of a node: it leaves, or crashes.
 
-use super::super::history::History;
-use super::{Node, Sent};
+use super::super::history::LeasesHistory;
+use super::{LeasesNode, SentQuestion};
 
-impl Node<'_> {
+impl LeasesNode<'_> {
     /// Gives back all leases, and takes no more.
-    pub(in super::super) fn leave(&mut self) -> Vec<Sent> {
+    pub(in super::super) fn leave(&mut self) -> Vec<SentQuestion> {
         (self.up, self.leaves) = (false, true);
         let mut unspent = self.book.close_those(|_| true);
         // In an order that every run has.
@@ -14,7 +14,7 @@ impl Node<'_> {
     }
 
     /// Forgets everything.
-    pub(in super::super) fn crash(&mut self, history: &mut History) {
+    pub(in super::super) fn crash(&mut self, history: &mut LeasesHistory) {
         (self.up, self.leaves) = (false, false);
         history.gone.insert((self.number, self.begun));
     }

@@ -3,10 +3,10 @@
 use tidegate_core::Timestamp;
 
 use super::super::super::Leased;
-use super::super::history::{History, RequestId, Source, What};
+use super::super::history::{LeasesEventKind, LeasesHistory, RequestId, TakenFor};
 use super::super::plan::Work;
-use super::super::store::{Question, Stands};
-use super::{Node, Sent};
+use super::super::store::{LeasesQuestion, Stands};
+use super::{LeasesNode, SentQuestion};
 
 /// A work, until it is settled.
 #[derive(Clone, Debug)]
@@ -23,10 +23,10 @@ struct Reserved {
     /// When the store took the oldest of them.
     since: Timestamp,
     /// The source of the units, the time when they were spent if that is a lease, and their number.
-    of: Vec<(Source, u64, u64)>,
+    of: Vec<(TakenFor, u64, u64)>,
 }
 
-impl Node<'_> {
+impl LeasesNode<'_> {
     /// Begins the work of a request that reserved its costs: spent units of leases, and units that the store took.
     pub(super) fn begin_work(
         &mut self,
@@ -41,12 +41,12 @@ impl Node<'_> {
             if let Some(since) = Leased::oldest(leased, place) {
                 let of_lease = |part: &Leased| {
                     let (ticket, units) = part.units_of();
-                    (Source::Lease(self.id(ticket)), time, units)
+                    (TakenFor::Lease(self.id(ticket)), time, units)
                 };
                 let of = leased.iter().filter(|part| part.place == place).map(of_lease).collect();
                 parts.push(Reserved { key, cost, since, of });
             } else if let Some(one) = limiters.iter().find(|one| one.key == key) {
-                let of = vec![(Source::Request(request), 0, cost)];
+                let of = vec![(TakenFor::Request(request), 0, cost)];
                 parts.push(Reserved { key, cost, since: one.at, of });
             }
         }
@@ -58,8 +58,8 @@ impl Node<'_> {
         &self,
         time: u64,
         working: &Working,
-        history: &mut History,
-    ) -> Vec<Sent> {
+        history: &mut LeasesHistory,
+    ) -> Vec<SentQuestion> {
         let Working { work, parts } = working;
         let mut sent = Vec::new();
         for Reserved { key, cost, since, of } in parts {
@@ -70,14 +70,14 @@ impl Node<'_> {
                 let units = units.min(surplus);
                 if units > 0 {
                     surplus -= units;
-                    history.add(time, *key, What::Unused { of, at, units });
+                    history.add(time, *key, LeasesEventKind::Unused { of, at, units });
                     back.push((of, units));
                 }
             }
             if more > 0 || !back.is_empty() {
                 let terms = self.plan.keys[*key].terms(self.number, self.revisions[*key]);
                 let since = terms.map_or(*since, |terms| since.minus(terms.exact_earlier()));
-                sent.push((Question::Settle { key: *key, back, more, since }, None));
+                sent.push((LeasesQuestion::Settle { key: *key, back, more, since }, None));
             }
         }
         sent

@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::history::{Event, History, What};
-use super::plan::Plan;
+use super::history::{PermitsEvent, PermitsEventKind, PermitsHistory};
+use super::plan::PermitsPlan;
 
 /// The totals of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Summary {
+pub(super) struct PermitsSummary {
     pub(super) runs: u64,
     pub(super) given: u64,
     pub(super) refused: u64,
@@ -38,7 +38,7 @@ pub(super) struct Summary {
     pub(super) over: u64,
 }
 
-impl AddAssign for Summary {
+impl AddAssign for PermitsSummary {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;
         self.given += other.given;
@@ -60,7 +60,7 @@ impl AddAssign for Summary {
 }
 
 /// Checks everything that happened.
-pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
+pub(super) fn all(plan: &PermitsPlan, history: &PermitsHistory) -> Result<PermitsSummary, String> {
     let mut ledger = Ledger::new(plan);
     for (number, event) in history.store.iter().enumerate() {
         let of_event = |error| format!("event {number}, {event:?}: {error}");
@@ -83,14 +83,14 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
 
 /// The permits that the store should know, and the time and the token of the last permit.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct ExpectedPermits {
     /// The units and the end of each, by its token.
     permits: BTreeMap<u64, (u64, u64)>,
     last: u64,
     newest: u64,
 }
 
-impl State {
+impl ExpectedPermits {
     /// Returns the time that counts. A reading that is earlier than the last permit by no more than a life counts as its
     /// time; after a longer step back the ends move with it.
     fn read(&mut self, now: u64, life: u64) -> u64 {
@@ -115,8 +115,8 @@ impl State {
 struct Ledger {
     life: u64,
     limit: u64,
-    state: State,
-    copy: State,
+    state: ExpectedPermits,
+    copy: ExpectedPermits,
     /// The largest token so far, and the latest reading of the store's clock.
     largest: u64,
     latest: u64,
@@ -126,46 +126,46 @@ struct Ledger {
     has_forgotten: bool,
     /// True if a token was no larger than one before, as it may be then.
     went_back: bool,
-    summary: Summary,
+    summary: PermitsSummary,
 }
 
 impl Ledger {
-    fn new(plan: &Plan) -> Self {
+    fn new(plan: &PermitsPlan) -> Self {
         Self {
             life: plan.life.as_micros(),
             limit: plan.limits[0],
-            state: State::default(),
-            copy: State::default(),
+            state: ExpectedPermits::default(),
+            copy: ExpectedPermits::default(),
             largest: 0,
             latest: 0,
             stepped_back: false,
             has_lost: false,
             has_forgotten: false,
             went_back: false,
-            summary: Summary { runs: 1, ..Summary::default() },
+            summary: PermitsSummary { runs: 1, ..PermitsSummary::default() },
         }
     }
 
-    fn follow(&mut self, event: &Event) -> Result<(), String> {
+    fn follow(&mut self, event: &PermitsEvent) -> Result<(), String> {
         self.stepped_back |= event.now < self.latest;
         self.latest = self.latest.max(event.now);
         match event.what {
             // Nothing reads the clock.
-            What::Copied => {
+            PermitsEventKind::Copied => {
                 self.copy = self.state.clone();
                 return Ok(());
             }
-            What::Lost { to_copy } => {
-                self.state = if to_copy { self.copy.clone() } else { State::default() };
+            PermitsEventKind::Lost { to_copy } => {
+                self.state = if to_copy { self.copy.clone() } else { ExpectedPermits::default() };
                 self.has_lost = true;
                 return Ok(());
             }
-            What::Changed { limit } => self.limit = limit,
+            PermitsEventKind::Changed { limit } => self.limit = limit,
             _ => {}
         }
         let at = self.state.read(event.now, self.life);
         match event.what {
-            What::Asked { units, token } => {
+            PermitsEventKind::Asked { units, token } => {
                 let out = self.state.out(at);
                 if (out + units <= self.limit) != token.is_some() {
                     return Err(format!("{out} units are out, of {}", self.limit));
@@ -175,24 +175,28 @@ impl Ledger {
                     None => self.summary.refused += 1,
                 }
             }
-            What::Returned { token, units } => self.give_back(at, token.as_micros(), units),
-            What::Renewed { token, is_out } => {
+            PermitsEventKind::Returned { token, units } => {
+                self.give_back(at, token.as_micros(), units)
+            }
+            PermitsEventKind::Renewed { token, is_out } => {
                 let expected = self.state.is_out(at, token.as_micros());
                 if is_out != expected {
                     return Err(format!("the permit is out: {expected}"));
                 }
                 self.renew(at, token.as_micros());
             }
-            What::Forgotten => {
-                let State { last, newest, .. } = self.state;
+            PermitsEventKind::Forgotten => {
+                let ExpectedPermits { last, newest, .. } = self.state;
                 if self.state.out(at) > 0 || (at <= newest && at < last + self.life) {
                     return Err(format!("at {at} the last token is {newest}: {:?}", self.state));
                 }
-                self.state = State::default();
+                self.state = ExpectedPermits::default();
                 self.has_forgotten = true;
                 self.summary.forgotten += 1;
             }
-            What::Copied | What::Lost { .. } | What::Changed { .. } => {}
+            PermitsEventKind::Copied
+            | PermitsEventKind::Lost { .. }
+            | PermitsEventKind::Changed { .. } => {}
         }
         let out = self.state.out(at);
         if out == event.used { Ok(()) } else { Err(format!("{out} units are out")) }
@@ -242,7 +246,7 @@ impl Ledger {
 }
 
 /// Checks that the resource took writes in the order of the permits.
-fn in_order(history: &History) -> Result<(), String> {
+fn in_order(history: &PermitsHistory) -> Result<(), String> {
     match history.written.windows(2).find(|two| two[0] > two[1]) {
         Some(two) => {
             Err(format!("the resource took a write under {} after one under {}", two[1], two[0]))
@@ -253,8 +257,9 @@ fn in_order(history: &History) -> Result<(), String> {
 
 /// Checks the units of the jobs that worked at a time; returns whether they were ever more than the limit. Where the
 /// store's clock has stepped forward, permits end earlier than their holders know.
-fn within_limit(plan: &Plan, history: &History) -> Result<bool, String> {
-    let changed = history.store.iter().any(|event| matches!(event.what, What::Changed { .. }));
+fn within_limit(plan: &PermitsPlan, history: &PermitsHistory) -> Result<bool, String> {
+    let changed =
+        history.store.iter().any(|event| matches!(event.what, PermitsEventKind::Changed { .. }));
     let limit = if changed { plan.limits[0].max(plan.limits[1]) } else { plan.limits[0] };
     let life = plan.life.as_micros();
     let within_life = |times: &[u64], now: u64| {

@@ -4,7 +4,7 @@ use tidegate_core::Token;
 
 /// A permit as the store gave it. Permits are numbered in the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grant {
+pub(super) struct PermitGrant {
     pub(super) token: Token,
     pub(super) units: u64,
     pub(super) number: usize,
@@ -12,7 +12,7 @@ pub(super) struct Grant {
 
 /// Something that happened in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum PermitsEventKind {
     /// A permit was asked for; it has a token if it was given.
     Asked {
         units: u64,
@@ -40,16 +40,16 @@ pub(super) enum What {
 
 /// An event of the store: the time on its clock, the event, and the units in use after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct PermitsEvent {
     pub(super) now: u64,
-    pub(super) what: What,
+    pub(super) what: PermitsEventKind,
     pub(super) used: u64,
 }
 
 /// A run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct History {
-    pub(super) store: Vec<Event>,
+pub(super) struct PermitsHistory {
+    pub(super) store: Vec<PermitsEvent>,
     /// The numbers of the permits that the resource accepted, in order.
     pub(super) written: Vec<usize>,
     /// Writes that the resource refused.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use tidegate_core::{Micros, Token};
 
-use super::super::clock::Clock;
-use super::history::{Grant, History};
+use super::super::clock::MachineClocks;
+use super::history::{PermitGrant, PermitsHistory};
 use crate::lease::terms::shortened;
 
 /// A job, by its number on its node.
@@ -14,7 +14,7 @@ pub(super) type Job = u64;
 
 /// A question to the store.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Question {
+pub(super) enum PermitsQuestion {
     Take { job: Job, units: u64 },
     Renew { job: Job, token: Token, sent: Micros },
     Return { token: Token, units: u64 },
@@ -22,24 +22,24 @@ pub(super) enum Question {
 
 /// A reply of the store. It repeats when the question was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reply {
-    Taken { job: Job, grant: Option<Grant> },
+pub(super) enum PermitsReply {
+    Taken { job: Job, grant: Option<PermitGrant> },
     Renewed { job: Job, is_out: bool, sent: Micros },
 }
 
 /// The activity of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
-    Ask(Question),
+    Ask(PermitsQuestion),
     /// The job writes to the resource.
-    Write(Grant),
+    Write(PermitGrant),
     /// The job goes on after a pause.
     GoOn(Job),
 }
 
 /// The course of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct JobCourse {
     pub(super) units: u64,
     pub(super) time: u64,
     pub(super) renews: bool,
@@ -48,8 +48,8 @@ pub(super) struct Work {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    grant: Grant,
+struct HeldPermit {
+    grant: PermitGrant,
     /// The job works no longer than this.
     until: Micros,
     /// When the permit was asked for, or last renewed.
@@ -57,7 +57,7 @@ struct Held {
     done: Micros,
 }
 
-impl Held {
+impl HeldPermit {
     /// Returns whether the permit has ended, as far as its holder knows.
     fn has_ended(&self, now: Micros) -> bool {
         now >= self.until
@@ -66,27 +66,27 @@ impl Held {
 
 #[derive(Clone, Copy, Debug)]
 struct Running {
-    work: Work,
+    work: JobCourse,
     begun: Micros,
     /// `None` while it waits for its permit.
-    held: Option<Held>,
+    held: Option<HeldPermit>,
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct PermitsNode {
     /// The number of times that it has begun.
     pub(super) begun: u64,
     pub(super) up: bool,
     pub(super) sleeps_until: u64,
     pub(super) cut_until: u64,
-    pub(super) clock: Clock,
+    pub(super) clock: MachineClocks,
     life: Micros,
     jobs: BTreeMap<Job, Running>,
     last_job: Job,
 }
 
-impl Node {
-    pub(super) fn new(begun: u64, life: Micros, clock: Clock) -> Self {
+impl PermitsNode {
+    pub(super) fn new(begun: u64, life: Micros, clock: MachineClocks) -> Self {
         let jobs = BTreeMap::new();
         Self { begun, up: true, sleeps_until: 0, cut_until: 0, clock, life, jobs, last_job: 0 }
     }
@@ -103,11 +103,11 @@ impl Node {
         held.map(|held| held.grant.units).sum()
     }
 
-    pub(super) fn begin(&mut self, time: u64, work: Work) -> (Job, Question) {
+    pub(super) fn begin(&mut self, time: u64, work: JobCourse) -> (Job, PermitsQuestion) {
         self.last_job += 1;
         let (job, begun) = (self.last_job, self.now(time));
         self.jobs.insert(job, Running { work, begun, held: None });
-        (job, Question::Take { job, units: work.units })
+        (job, PermitsQuestion::Take { job, units: work.units })
     }
 
     /// Stops waiting for a permit. If it comes nevertheless, it is returned.
@@ -117,10 +117,15 @@ impl Node {
         }
     }
 
-    pub(super) fn reply(&mut self, time: u64, reply: Reply, history: &mut History) -> Option<Act> {
+    pub(super) fn reply(
+        &mut self,
+        time: u64,
+        reply: PermitsReply,
+        history: &mut PermitsHistory,
+    ) -> Option<Act> {
         match reply {
-            Reply::Taken { job, grant } => self.taken(time, job, grant, history),
-            Reply::Renewed { job, is_out, sent } => {
+            PermitsReply::Taken { job, grant } => self.taken(time, job, grant, history),
+            PermitsReply::Renewed { job, is_out, sent } => {
                 self.renewed(job, is_out, sent, history);
                 None
             }
@@ -131,8 +136,8 @@ impl Node {
         &mut self,
         time: u64,
         job: Job,
-        grant: Option<Grant>,
-        history: &mut History,
+        grant: Option<PermitGrant>,
+        history: &mut PermitsHistory,
     ) -> Option<Act> {
         let now = self.now(time);
         let Some(grant) = grant else {
@@ -148,11 +153,11 @@ impl Node {
         }
         let (until, asked) = (running.begun.plus(shortened(self.life)), running.begun);
         let done = now.plus(Micros::from_micros(running.work.time));
-        running.held = Some(Held { grant, until, asked, done });
+        running.held = Some(HeldPermit { grant, until, asked, done });
         Some(Act::GoOn(job))
     }
 
-    fn renewed(&mut self, job: Job, is_out: bool, sent: Micros, history: &mut History) {
+    fn renewed(&mut self, job: Job, is_out: bool, sent: Micros, history: &mut PermitsHistory) {
         let held = self.jobs.get_mut(&job).and_then(|job| job.held.as_mut());
         match held {
             Some(held) if is_out => {
@@ -167,7 +172,7 @@ impl Node {
     }
 
     /// Goes on with a job, if it has not ended. One whose time is over returns its permit as well, which may be too late.
-    pub(super) fn go_on(&mut self, time: u64, job: Job, history: &mut History) -> Vec<Act> {
+    pub(super) fn go_on(&mut self, time: u64, job: Job, history: &mut PermitsHistory) -> Vec<Act> {
         let (now, life) = (self.now(time), self.life.as_micros());
         let Some(running) = self.jobs.get_mut(&job) else { return Vec::new() };
         let Some(held) = &mut running.held else { return Vec::new() };
@@ -181,19 +186,19 @@ impl Node {
         let mut acts = vec![Act::Write(grant)];
         if running.work.renews && now >= held.asked.plus(Micros::from_micros(life / 3)) {
             held.asked = now;
-            acts.push(Act::Ask(Question::Renew { job, token: grant.token, sent: now }));
+            acts.push(Act::Ask(PermitsQuestion::Renew { job, token: grant.token, sent: now }));
         }
         acts.push(Act::GoOn(job));
         acts
     }
 
     /// Ends all jobs, and returns their permits.
-    pub(super) fn leave(&mut self) -> Vec<Question> {
+    pub(super) fn leave(&mut self) -> Vec<PermitsQuestion> {
         let jobs = std::mem::take(&mut self.jobs);
         jobs.into_values().filter_map(|job| job.held).map(|held| returned(held.grant)).collect()
     }
 }
 
-const fn returned(grant: Grant) -> Question {
-    Question::Return { token: grant.token, units: grant.units }
+const fn returned(grant: PermitGrant) -> PermitsQuestion {
+    PermitsQuestion::Return { token: grant.token, units: grant.units }
 }

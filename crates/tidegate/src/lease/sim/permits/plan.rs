@@ -9,7 +9,7 @@ use super::super::network::Network;
 
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
+pub(super) enum PermitsFault {
     /// The node crashes, and starts again after this time.
     Crash { node: usize, again_after: u64 },
     /// The node returns all its permits, ends, and starts again after this time.
@@ -32,7 +32,7 @@ pub(super) enum Fault {
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct PermitsPlan {
     pub(super) seed: u64,
     /// The reading of the store's clock at the beginning.
     pub(super) origin: u64,
@@ -53,10 +53,10 @@ pub(super) struct Plan {
     pub(super) network: Network,
     /// The time for which a job waits for its permit.
     pub(super) deadline: u64,
-    pub(super) faults: Vec<(u64, Fault)>,
+    pub(super) faults: Vec<(u64, PermitsFault)>,
 }
 
-impl Plan {
+impl PermitsPlan {
     pub(super) fn of_seed(seed: u64) -> Self {
         let rng = &mut Rng::new(!seed);
         let nodes = rng.between(1, 5);
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-fn faults(rng: &mut Rng, length: u64, life: u64, nodes: u64) -> Vec<(u64, Fault)> {
+fn faults(rng: &mut Rng, length: u64, life: u64, nodes: u64) -> Vec<(u64, PermitsFault)> {
     let mut all = Vec::new();
     for _ in 0..rng.between(0, 12) {
         let node = rng.below(nodes) as usize;
@@ -102,22 +102,22 @@ fn faults(rng: &mut Rng, length: u64, life: u64, nodes: u64) -> Vec<(u64, Fault)
         let life = life.cast_signed();
         let steps = [-3_600_000_000, -2 * life, -life / 2, -100, life / 2, 3_600_000_000];
         let fault = match rng.below(8) {
-            0 => Fault::Crash { node, again_after: time },
-            1 => Fault::Leave { node, again_after: time },
-            2 | 3 => Fault::Sleep { node, time },
-            4 => Fault::Cut { node, time },
-            5 => Fault::Step { node, by: rng.pick(steps) },
-            _ => Fault::StoreStep { by: rng.pick(steps) },
+            0 => PermitsFault::Crash { node, again_after: time },
+            1 => PermitsFault::Leave { node, again_after: time },
+            2 | 3 => PermitsFault::Sleep { node, time },
+            4 => PermitsFault::Cut { node, time },
+            5 => PermitsFault::Step { node, by: rng.pick(steps) },
+            _ => PermitsFault::StoreStep { by: rng.pick(steps) },
         };
         all.push((rng.below(length), fault));
     }
     if rng.chance(40) {
         let at = rng.below(length);
-        all.push((at.saturating_sub(rng.below(2 * life)), Fault::Copy));
-        all.push((at, Fault::Loss { to_copy: rng.chance(70) }));
+        all.push((at.saturating_sub(rng.below(2 * life)), PermitsFault::Copy));
+        all.push((at, PermitsFault::Loss { to_copy: rng.chance(70) }));
     }
     if rng.chance(30) {
-        all.push((rng.below(length), Fault::Change));
+        all.push((rng.below(length), PermitsFault::Change));
     }
     all
 }

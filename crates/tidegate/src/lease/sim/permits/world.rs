@@ -3,72 +3,72 @@
 use testkit::traffic::Rng;
 use tidegate_core::{Timestamp, Token};
 
-use super::super::clock::Clock;
-use super::super::queue::Queue;
-use super::super::stored::{Stored, limiter};
-use super::history::{Event, Grant, History, What};
-use super::holder::{Act, Job, Node, Question, Reply, Work};
-use super::plan::{Fault, Plan};
+use super::super::clock::MachineClocks;
+use super::super::event_queue::EventQueue;
+use super::super::sim_limiter::{SimLimiter, limiter};
+use super::history::{PermitGrant, PermitsEvent, PermitsEventKind, PermitsHistory};
+use super::holder::{Act, Job, JobCourse, PermitsNode, PermitsQuestion, PermitsReply};
+use super::plan::{PermitsFault, PermitsPlan};
 
 #[derive(Clone, Debug)]
-enum Next {
+enum PermitsNext {
     Begin { node: usize },
     GoOn { node: usize, begun: u64, job: Job },
     GiveUp { node: usize, begun: u64, job: Job },
-    ToStore { node: usize, begun: u64, question: Question },
-    ToNode { node: usize, begun: u64, reply: Reply },
-    ToResource(Grant),
-    Fault(Fault),
+    ToStore { node: usize, begun: u64, question: PermitsQuestion },
+    ToNode { node: usize, begun: u64, reply: PermitsReply },
+    ToResource(PermitGrant),
+    Fault(PermitsFault),
     Start { node: usize },
 }
 
 #[derive(Debug)]
-pub(super) struct World<'a> {
-    plan: &'a Plan,
+pub(super) struct PermitsWorld<'a> {
+    plan: &'a PermitsPlan,
     rng: Rng,
     time: u64,
-    events: Queue<Next>,
-    nodes: Vec<Node>,
-    limiter: Box<dyn Stored>,
+    events: EventQueue<PermitsNext>,
+    nodes: Vec<PermitsNode>,
+    limiter: Box<dyn SimLimiter>,
     /// The replica's limiter, and true if it is under the second rule.
-    replica: (Box<dyn Stored>, bool),
+    replica: (Box<dyn SimLimiter>, bool),
     is_changed: bool,
     /// By how much the store's clock has stepped.
     stepped: i64,
     /// The largest token that the resource has seen.
     largest: Option<Token>,
-    history: History,
+    history: PermitsHistory,
 }
 
-impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Self {
+impl<'a> PermitsWorld<'a> {
+    pub(super) fn new(plan: &'a PermitsPlan) -> Self {
         let mut rng = Rng::new(plan.seed);
-        let mut clock = |drift: &i64| Clock::new(rng.below(1 << 40), *drift);
-        let nodes = plan.drifts.iter().map(|drift| Node::new(0, plan.life, clock(drift)));
+        let mut clock = |drift: &i64| MachineClocks::new(rng.below(1 << 40), *drift);
+        let nodes = plan.drifts.iter().map(|drift| PermitsNode::new(0, plan.life, clock(drift)));
         let nodes: Vec<_> = nodes.collect();
         let mut world = Self {
             plan,
             rng,
             time: 0,
-            events: Queue::new(),
+            events: EventQueue::new(),
             nodes,
             limiter: fresh(plan, false),
             replica: (fresh(plan, false), false),
             is_changed: false,
             stepped: 0,
             largest: None,
-            history: History::default(),
+            history: PermitsHistory::default(),
         };
         for node in 0..plan.drifts.len() {
-            world.events.add(0, Next::Begin { node });
+            world.events.add(0, PermitsNext::Begin { node });
         }
         for (time, fault) in &plan.faults {
-            world.events.add(*time, Next::Fault(*fault));
+            world.events.add(*time, PermitsNext::Fault(*fault));
         }
         world
     }
 
-    pub(super) fn run(mut self) -> History {
+    pub(super) fn run(mut self) -> PermitsHistory {
         while let Some((time, next)) = self.events.pop() {
             self.time = time;
             self.happen(next);
@@ -76,7 +76,7 @@ impl<'a> World<'a> {
         self.history
     }
 
-    fn after(&mut self, time: u64, next: Next) {
+    fn after(&mut self, time: u64, next: PermitsNext) {
         self.events.add(self.time + time, next);
     }
 
@@ -92,15 +92,15 @@ impl<'a> World<'a> {
         self.time < self.nodes[node].cut_until
     }
 
-    fn happen(&mut self, next: Next) {
+    fn happen(&mut self, next: PermitsNext) {
         if let Some(node) = next.of_node()
             && self.nodes[node].sleeps_until > self.time
         {
             return self.events.add(self.nodes[node].sleeps_until, next);
         }
         match next {
-            Next::Begin { node } => self.begin(node),
-            Next::GoOn { node, begun, job } if self.is_running(node, begun) => {
+            PermitsNext::Begin { node } => self.begin(node),
+            PermitsNext::GoOn { node, begun, job } if self.is_running(node, begun) => {
                 let acts = self.nodes[node].go_on(self.time, job, &mut self.history);
                 if acts.iter().any(|act| matches!(act, Act::Write(_))) {
                     let up = self.nodes.iter().filter(|node| node.up);
@@ -109,20 +109,22 @@ impl<'a> World<'a> {
                 }
                 acts.into_iter().for_each(|act| self.act(node, act));
             }
-            Next::GiveUp { node, begun, job } if self.is_running(node, begun) => {
+            PermitsNext::GiveUp { node, begun, job } if self.is_running(node, begun) => {
                 self.nodes[node].give_up(job);
             }
-            Next::ToNode { node, begun, reply }
+            PermitsNext::ToNode { node, begun, reply }
                 if self.is_running(node, begun) && !self.is_cut(node) =>
             {
                 let act = self.nodes[node].reply(self.time, reply, &mut self.history);
                 act.into_iter().for_each(|act| self.act(node, act));
             }
-            Next::GoOn { .. } | Next::GiveUp { .. } | Next::ToNode { .. } => {}
-            Next::ToStore { node, begun, question } => self.reach_store(node, begun, question),
-            Next::ToResource(grant) => self.write(grant),
-            Next::Fault(fault) => self.fault(fault),
-            Next::Start { node } => self.start(node),
+            PermitsNext::GoOn { .. } | PermitsNext::GiveUp { .. } | PermitsNext::ToNode { .. } => {}
+            PermitsNext::ToStore { node, begun, question } => {
+                self.reach_store(node, begun, question)
+            }
+            PermitsNext::ToResource(grant) => self.write(grant),
+            PermitsNext::Fault(fault) => self.fault(fault),
+            PermitsNext::Start { node } => self.start(node),
         }
     }
 
@@ -132,11 +134,11 @@ impl<'a> World<'a> {
             return;
         }
         let pause = self.rng.below(2 * self.plan.pause) + 1;
-        self.after(pause, Next::Begin { node });
+        self.after(pause, PermitsNext::Begin { node });
         let delay = self.plan.network.delay(&mut self.rng);
         let jobs = if self.rng.chance(self.plan.together_percent) { 3 } else { 1 };
         for _ in 0..if self.nodes[node].up { jobs } else { 0 } {
-            let work = Work {
+            let work = JobCourse {
                 units: self.rng.between(1, self.plan.largest_cost),
                 time: self.rng.below(self.plan.longest_work) + 1,
                 renews: self.rng.chance(80),
@@ -144,9 +146,9 @@ impl<'a> World<'a> {
             };
             let begun = self.nodes[node].begun;
             let (job, question) = self.nodes[node].begin(self.time, work);
-            self.after(self.plan.deadline, Next::GiveUp { node, begun, job });
+            self.after(self.plan.deadline, PermitsNext::GiveUp { node, begun, job });
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
-                self.after(delay, Next::ToStore { node, begun, question });
+                self.after(delay, PermitsNext::ToStore { node, begun, question });
             }
         }
     }
@@ -156,67 +158,67 @@ impl<'a> World<'a> {
             Act::Ask(question) => self.ask(node, question),
             Act::Write(grant) => {
                 if let Some(delay) = self.plan.network.delay(&mut self.rng) {
-                    self.after(delay, Next::ToResource(grant));
+                    self.after(delay, PermitsNext::ToResource(grant));
                 }
             }
             Act::GoOn(job) => {
                 let (begun, pause) = (self.nodes[node].begun, self.plan.life.as_micros() / 5);
                 let pause = self.rng.below(pause) + 1;
-                self.after(pause, Next::GoOn { node, begun, job });
+                self.after(pause, PermitsNext::GoOn { node, begun, job });
             }
         }
     }
 
     /// Sends a renewal or a return, which may be sent again.
-    fn ask(&mut self, node: usize, question: Question) {
+    fn ask(&mut self, node: usize, question: PermitsQuestion) {
         let begun = self.nodes[node].begun;
         for _ in 0..self.plan.network.times(&mut self.rng) {
             let delay = self.plan.network.delay(&mut self.rng);
             if let Some(delay) = delay.filter(|_| !self.is_cut(node)) {
-                self.after(delay, Next::ToStore { node, begun, question });
+                self.after(delay, PermitsNext::ToStore { node, begun, question });
             }
         }
     }
 
-    fn reach_store(&mut self, node: usize, begun: u64, question: Question) {
+    fn reach_store(&mut self, node: usize, begun: u64, question: PermitsQuestion) {
         let now = self.store_clock();
         let (what, reply) = match question {
-            Question::Take { job, units } => {
+            PermitsQuestion::Take { job, units } => {
                 let token = self.limiter.take_permit(now, units);
                 let number = self.history.store.len();
-                let grant = token.map(|token| Grant { token, units, number });
-                (What::Asked { units, token }, Some(Reply::Taken { job, grant }))
+                let grant = token.map(|token| PermitGrant { token, units, number });
+                (PermitsEventKind::Asked { units, token }, Some(PermitsReply::Taken { job, grant }))
             }
-            Question::Renew { job, token, sent } => {
+            PermitsQuestion::Renew { job, token, sent } => {
                 let is_out = self.limiter.renew(now, token);
-                let reply = Reply::Renewed { job, is_out, sent };
-                (What::Renewed { token, is_out }, Some(reply))
+                let reply = PermitsReply::Renewed { job, is_out, sent };
+                (PermitsEventKind::Renewed { token, is_out }, Some(reply))
             }
-            Question::Return { token, units } => {
+            PermitsQuestion::Return { token, units } => {
                 self.limiter.return_permit(now, token, units);
-                (What::Returned { token, units }, None)
+                (PermitsEventKind::Returned { token, units }, None)
             }
         };
         self.note(what);
         if self.rng.chance(self.plan.swept_percent) && self.limiter.forget_if_idle(now) {
-            self.note(What::Forgotten);
+            self.note(PermitsEventKind::Forgotten);
         }
         let Some(reply) = reply else { return };
         for _ in 0..self.plan.network.times(&mut self.rng) {
             if let Some(delay) = self.plan.network.delay(&mut self.rng) {
-                self.after(delay, Next::ToNode { node, begun, reply });
+                self.after(delay, PermitsNext::ToNode { node, begun, reply });
             }
         }
     }
 
-    fn note(&mut self, what: What) {
+    fn note(&mut self, what: PermitsEventKind) {
         let now = self.store_clock();
         let used = self.limiter.used(now);
-        self.history.store.push(Event { now: now.as_micros(), what, used });
+        self.history.store.push(PermitsEvent { now: now.as_micros(), what, used });
     }
 
     /// The resource accepts a write under a token that is no smaller than any that it has seen.
-    fn write(&mut self, grant: Grant) {
+    fn write(&mut self, grant: PermitGrant) {
         if self.largest.is_none_or(|largest| grant.token >= largest) {
             self.largest = Some(grant.token);
             self.history.written.push(grant.number);
@@ -225,53 +227,53 @@ impl<'a> World<'a> {
         }
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: PermitsFault) {
         match fault {
-            Fault::Crash { node, again_after } if self.nodes[node].up => {
+            PermitsFault::Crash { node, again_after } if self.nodes[node].up => {
                 self.history.crashes += 1;
                 self.stop(node, again_after);
             }
-            Fault::Leave { node, again_after } if self.nodes[node].up => {
+            PermitsFault::Leave { node, again_after } if self.nodes[node].up => {
                 for question in self.nodes[node].leave() {
                     self.ask(node, question);
                 }
                 self.stop(node, again_after);
             }
-            Fault::Crash { .. } | Fault::Leave { .. } => {}
-            Fault::Sleep { node, time } => {
+            PermitsFault::Crash { .. } | PermitsFault::Leave { .. } => {}
+            PermitsFault::Sleep { node, time } => {
                 self.nodes[node].sleeps_until = self.time + time;
                 self.nodes[node].clock.sleep(time);
             }
-            Fault::Cut { node, time } => self.nodes[node].cut_until = self.time + time,
-            Fault::Step { node, by } => self.nodes[node].clock.step(by),
-            Fault::StoreStep { by } => {
+            PermitsFault::Cut { node, time } => self.nodes[node].cut_until = self.time + time,
+            PermitsFault::Step { node, by } => self.nodes[node].clock.step(by),
+            PermitsFault::StoreStep { by } => {
                 self.stepped += by;
                 if by > 0 {
                     self.history.steps.push(self.time);
                 }
             }
-            Fault::Copy => {
+            PermitsFault::Copy => {
                 self.replica = (self.limiter.copy(), self.is_changed);
-                self.note(What::Copied);
+                self.note(PermitsEventKind::Copied);
             }
-            Fault::Loss { to_copy } => self.lose(to_copy),
-            Fault::Change => {
+            PermitsFault::Loss { to_copy } => self.lose(to_copy),
+            PermitsFault::Change => {
                 self.is_changed = true;
                 self.amend();
-                self.note(What::Changed { limit: self.plan.limits[1] });
+                self.note(PermitsEventKind::Changed { limit: self.plan.limits[1] });
             }
         }
     }
 
     fn stop(&mut self, node: usize, again_after: u64) {
         self.nodes[node].up = false;
-        self.after(again_after, Next::Start { node });
+        self.after(again_after, PermitsNext::Start { node });
     }
 
     fn start(&mut self, node: usize) {
-        let clock = Clock::new(self.rng.below(1 << 40), self.plan.drifts[node]);
-        let Node { begun, cut_until, .. } = self.nodes[node];
-        self.nodes[node] = Node::new(begun + 1, self.plan.life, clock);
+        let clock = MachineClocks::new(self.rng.below(1 << 40), self.plan.drifts[node]);
+        let PermitsNode { begun, cut_until, .. } = self.nodes[node];
+        self.nodes[node] = PermitsNode::new(begun + 1, self.plan.life, clock);
         self.nodes[node].cut_until = cut_until;
     }
 
@@ -285,7 +287,7 @@ impl<'a> World<'a> {
             self.limiter = fresh(self.plan, self.is_changed);
         }
         self.history.losses.push(self.time);
-        self.note(What::Lost { to_copy });
+        self.note(PermitsEventKind::Lost { to_copy });
     }
 
     fn amend(&mut self) {
@@ -296,11 +298,11 @@ impl<'a> World<'a> {
     }
 }
 
-fn fresh(plan: &Plan, is_changed: bool) -> Box<dyn Stored> {
+fn fresh(plan: &PermitsPlan, is_changed: bool) -> Box<dyn SimLimiter> {
     limiter(&plan.rule(is_changed)).expect("the rule of a plan has a limit")
 }
 
-impl Next {
+impl PermitsNext {
     /// The node that does this, and does not while it sleeps.
     const fn of_node(&self) -> Option<usize> {
         match self {

@@ -4,7 +4,7 @@
 use testkit::traffic::Rng;
 use tidegate_core::Micros;
 
-use super::{Fault, Kind, Plan};
+use super::{LeasesFault, LeasesPlan, RunKind};
 
 /// A step that is longer than every run and window.
 const FAR: i64 = 3_600_000_000;
@@ -55,7 +55,7 @@ impl Works {
     }
 }
 
-impl Plan {
+impl LeasesPlan {
     /// The plan with reservations and steps of the store's clock in some runs. The other runs stay as they are.
     pub(super) fn with_works(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x5e77_1e00);
@@ -63,8 +63,8 @@ impl Plan {
         let life = self.keys[0].life.as_micros();
         let window =
             self.keys[0].rules[0].spec().window.map_or(life, |one| Micros::from(one).as_micros());
-        let is_lasting = self.kind == Kind::Lasting;
-        if self.kind == Kind::Even {
+        let is_lasting = self.kind == RunKind::Lasting;
+        if self.kind == RunKind::Even {
             return self;
         }
         if rng.chance(50) {
@@ -82,9 +82,9 @@ impl Plan {
             let back = 1 + rng.below(window.cast_unsigned()).cast_signed();
             let steps = [-back / 2, -back, -window - back, -FAR, back, 2 * window, FAR];
             let by = if is_lasting { -back / 4 } else { rng.pick(steps) };
-            self.faults.push((rng.below(self.length), Fault::StoreStep { by }));
+            self.faults.push((rng.below(self.length), LeasesFault::StoreStep { by }));
             if !is_lasting && rng.chance(50) {
-                self.faults.push((rng.below(self.length), Fault::StoreStep { by: -by }));
+                self.faults.push((rng.below(self.length), LeasesFault::StoreStep { by: -by }));
             }
         }
         self

@@ -2,37 +2,43 @@
 
 use std::mem::replace;
 
-use super::super::history::{History, RequestId, Source, What, Why};
-use super::super::store::{Question, Reply, Store};
-use super::{Next, World};
+use super::super::history::{LeasesEventKind, LeasesHistory, LeasesLossCause, RequestId, TakenFor};
+use super::super::store::{LeasesQuestion, LeasesReply, LeasesStore};
+use super::{LeasesNext, LeasesWorld};
 
 /// A store that a replica has taken the place of.
 #[derive(Debug)]
-pub(super) struct Former<'a> {
-    store: Store<'a>,
+pub(super) struct FormerStore<'a> {
+    store: LeasesStore<'a>,
     /// It stands still until then.
     until: u64,
     /// Its actions that its successor does not know.
-    history: History,
+    history: LeasesHistory,
 }
 
-impl World<'_> {
+impl LeasesWorld<'_> {
     /// A replica that has all data takes the place of the store. It goes on when no request that was sent to it waits.
     pub(super) fn promote(&mut self) {
         let [from, to] = self.frozen;
         let until = to + (to - from).max(self.plan.deadline) + 1;
         let successor = self.store.successor();
         let store = replace(&mut self.store, successor);
-        self.former = Some(Former { store, until, history: History::default() });
+        self.former = Some(FormerStore { store, until, history: LeasesHistory::default() });
         self.server += 1;
     }
 
     /// Units of a request do not come back: they are lost, unless only a store took them that was replaced.
     pub(super) fn not_undone(&mut self, by: RequestId, key: usize, units: u64) {
-        let is_own = |what: &What| matches!(what, What::Taken { by: Some(one), .. } if *one == by);
+        let is_own = |what: &LeasesEventKind| matches!(what, LeasesEventKind::Taken { by: Some(one), .. } if *one == by);
         let mut events = self.former.iter().flat_map(|former| &former.history.events);
         if !events.any(|event| is_own(&event.what)) {
-            self.history.miss(self.time, key, Source::Request(by), units, Why::NotUndone);
+            self.history.miss(
+                self.time,
+                key,
+                TakenFor::Request(by),
+                units,
+                LeasesLossCause::NotUndone,
+            );
         }
     }
 
@@ -42,24 +48,24 @@ impl World<'_> {
         node: usize,
         begun: u64,
         server: usize,
-        question: Question,
+        question: LeasesQuestion,
     ) {
         let time = self.time;
-        let Some(Former { store, until, history }) = &mut self.former else { return };
+        let Some(FormerStore { store, until, history }) = &mut self.former else { return };
         if time < *until {
             let until = *until;
-            return self.at(until, Next::ToStore { node, begun, server, question });
+            return self.at(until, LeasesNext::ToStore { node, begun, server, question });
         }
-        if let Question::Undo { .. } | Question::Settle { .. } = question {
+        if let LeasesQuestion::Undo { .. } | LeasesQuestion::Settle { .. } = question {
             // Its successor counts the units it took before.
             return self.not_heard(&question);
         }
         // Units given back to it are not back at its successor.
         let Some(reply) = store.ask(time, &question, history, |_| 0) else { return };
-        if !matches!(reply, Reply::Back { .. })
+        if !matches!(reply, LeasesReply::Back { .. })
             && let Some(delay) = self.plan.network.delay(&mut self.rng)
         {
-            self.at(time + delay, Next::ToNode { node, begun, server, reply });
+            self.at(time + delay, LeasesNext::ToNode { node, begun, server, reply });
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The requests of clients.
 
-use super::super::history::What;
-use super::super::plan::Kind;
-use super::super::store::Question;
-use super::{Next, World};
+use super::super::history::LeasesEventKind;
+use super::super::plan::RunKind;
+use super::super::store::LeasesQuestion;
+use super::{LeasesNext, LeasesWorld};
 
 /// The maximum number of final requests for one unit, which find the units that a limit has left.
 const LAST_REQUESTS: u64 = 4_000;
 
-impl World<'_> {
+impl LeasesWorld<'_> {
     /// A client asks a node, and the next request is scheduled.
     pub(super) fn request(&mut self, node: usize) {
         if self.time >= self.plan.length {
@@ -22,7 +22,7 @@ impl World<'_> {
         let hot = rng.chance(60);
         for key in 0..keys {
             let is_of_it = match (self.plan.kind, key) {
-                (Kind::Lasting, 0) => true,
+                (RunKind::Lasting, 0) => true,
                 (_, 0) => hot,
                 _ => rng.chance(30),
             };
@@ -31,7 +31,7 @@ impl World<'_> {
             }
         }
         let work = self.plan.works.next(rng, self.time);
-        self.at(self.time + pause, Next::Request { node });
+        self.at(self.time + pause, LeasesNext::Request { node });
         if self.nodes[node].up {
             self.history.asked.push(self.time);
             let [from, to] = self.frozen;
@@ -48,11 +48,11 @@ impl World<'_> {
     pub(super) fn ask_for_the_rest(&mut self) {
         for key in 0..self.plan.keys.len() {
             for _ in 0..LAST_REQUESTS {
-                let question = Question::Step { request: None, parts: vec![(key, 1)] };
+                let question = LeasesQuestion::Step { request: None, parts: vec![(key, 1)] };
                 let before = self.history.events.len();
                 self.store.ask(self.time, &question, &mut self.history, |_| 0);
                 let taken = self.history.events.iter().skip(before);
-                if !taken.clone().any(|event| matches!(event.what, What::Taken { .. })) {
+                if !taken.clone().any(|event| matches!(event.what, LeasesEventKind::Taken { .. })) {
                     break;
                 }
             }

@@ -10,7 +10,7 @@ use tidegate_core::{
 use super::super::Terms;
 
 /// The verbs that the store needs of a limiter.
-pub(super) trait Stored: fmt::Debug {
+pub(super) trait SimLimiter: fmt::Debug {
     /// Returns whether the cost fits.
     fn fits(&mut self, now: Timestamp, cost: u64) -> bool;
     /// Takes units, also beyond the limit. Returns those above `max_debt`, which are not taken.
@@ -31,31 +31,31 @@ pub(super) trait Stored: fmt::Debug {
     /// The instant that counts.
     fn at(&self, now: Timestamp) -> Timestamp;
     /// The same limiter under another rule of the same algorithm.
-    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>>;
-    fn copy(&self) -> Box<dyn Stored>;
+    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn SimLimiter>>;
+    fn copy(&self) -> Box<dyn SimLimiter>;
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
 /// A new limiter of a rule; `None` if it is unlimited.
-pub(super) fn limiter(rule: &Rule) -> Option<Box<dyn Stored>> {
+pub(super) fn limiter(rule: &Rule) -> Option<Box<dyn SimLimiter>> {
     struct New;
     impl Visitor for New {
-        type Out = Box<dyn Stored>;
+        type Out = Box<dyn SimLimiter>;
 
-        fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Stored> {
-            Box::new(Of { algorithm: algorithm.clone(), slot: None })
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn SimLimiter> {
+            Box::new(SimLimiterOf { algorithm: algorithm.clone(), slot: None })
         }
     }
     rule.visit(New)
 }
 
 #[derive(Clone, Debug)]
-struct Of<R: Algorithm> {
+struct SimLimiterOf<R: Algorithm> {
     algorithm: R,
     slot: Option<R::State>,
 }
 
-impl<R: Algorithm> Of<R> {
+impl<R: Algorithm> SimLimiterOf<R> {
     fn held(&mut self, cost: u64) -> Held<'_, R> {
         Held::new(&self.algorithm, &mut self.slot, cost)
     }
@@ -68,7 +68,7 @@ impl<R: Algorithm> Of<R> {
     }
 }
 
-impl<R: Algorithm> Stored for Of<R> {
+impl<R: Algorithm> SimLimiter for SimLimiterOf<R> {
     fn fits(&mut self, now: Timestamp, cost: u64) -> bool {
         let (state, at) = self.state(now);
         self.algorithm.decide(&state, at, cost) == Verdict::Allow
@@ -127,7 +127,7 @@ impl<R: Algorithm> Stored for Of<R> {
         self.state(now).1
     }
 
-    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn Stored>> {
+    fn amended(&mut self, now: Timestamp, rule: &Rule) -> Option<Box<dyn SimLimiter>> {
         let mut new = limiter(rule)?;
         if let Some(same) = new.as_any().downcast_mut::<Self>() {
             same.slot = self.slot.clone();
@@ -137,7 +137,7 @@ impl<R: Algorithm> Stored for Of<R> {
         Some(new)
     }
 
-    fn copy(&self) -> Box<dyn Stored> {
+    fn copy(&self) -> Box<dyn SimLimiter> {
         Box::new(self.clone())
     }
 

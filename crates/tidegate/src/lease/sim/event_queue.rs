@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(super) struct EventQueue<T> {
     events: BTreeMap<(u64, u64), T>,
     added: u64,
 }
 
-impl<T> Queue<T> {
+impl<T> EventQueue<T> {
     pub(super) const fn new() -> Self {
         Self { events: BTreeMap::new(), added: 0 }
     }
