@@ -12,8 +12,8 @@ mod sent;
 mod store;
 mod world;
 
-use check::Summary;
-use plan::Plan;
+use check::LayersSummary;
+use plan::LayersPlan;
 
 use crate::lease::sim::{seeds, sum};
 
@@ -22,8 +22,8 @@ const SAMPLE: u64 = 30;
 const LONG_SAMPLE: u64 = 2_000;
 
 /// Runs a seed, with leases and without, and checks both.
-fn run_seed(seed: u64) -> Result<Summary, String> {
-    let plan = Plan::of_seed(seed);
+fn run_seed(seed: u64) -> Result<LayersSummary, String> {
+    let plan = LayersPlan::of_seed(seed);
     let exact = plan.exact();
     let reference = run::run(&exact);
     check::all(&exact, &reference).map_err(|error| format!("without leases: {error}"))?;
@@ -36,7 +36,7 @@ fn run_seed(seed: u64) -> Result<Summary, String> {
 /// A sample of seeds must also reach every case that they check: a simulator in which nothing happens finds nothing.
 #[test]
 fn no_seed_passes_a_bound_or_loses_a_unit_without_a_cause() {
-    let sum = sum(seeds(SAMPLE, LONG_SAMPLE), run_seed, |seed| Plan::of_seed(seed).rules);
+    let sum = sum(seeds(SAMPLE, LONG_SAMPLE), run_seed, |seed| LayersPlan::of_seed(seed).rules);
     println!("{sum:#?}");
     if sum.runs < SAMPLE {
         return;
@@ -52,7 +52,7 @@ fn no_seed_passes_a_bound_or_loses_a_unit_without_a_cause() {
 #[test]
 fn a_seed_is_the_same_run_again() {
     for seed in 0..3 {
-        let plan = Plan::of_seed(seed);
+        let plan = LayersPlan::of_seed(seed);
         assert!(run::run(&plan) == run::run(&plan), "seed {seed}");
     }
 }

@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use testkit::admissions::{Admission, most_within};
 use tidegate_core::Limit;
 
-use super::history::{Answered, By, Event, History, What};
-use super::plan::{Kind, LONG, Plan};
+use super::history::{CallerAnswer, DecidedBy, LayersEvent, LayersEventKind, LayersHistory};
+use super::plan::{LONG, LayersPlan, RequestKind};
 use crate::layers::Share;
 use crate::rules::OnStoreError;
 pub(super) use below::below;
-pub(super) use summary::Summary;
+pub(super) use summary::LayersSummary;
 
 /// The time for which a denial is repeated, and a little more for clocks that drift.
 const REPEATED_US: u64 = 51_000;
 
 /// Checks everything that happened.
-pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
+pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<LayersSummary, String> {
     each_request(plan, history)?;
     each_settlement(plan, history)?;
     leases(plan, history)?;
@@ -33,12 +33,12 @@ pub(super) fn all(plan: &Plan, history: &History) -> Result<Summary, String> {
             conserved(plan, limiter, &events, history).map_err(of)?;
         }
     }
-    Ok(Summary::of(history))
+    Ok(LayersSummary::of(history))
 }
 
 /// The units of a request from one limiter: taken, come back or lost, and admitted for its caller.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct RequestUnits {
     taken: u64,
     undone: u64,
     gone: u64,
@@ -47,32 +47,32 @@ struct Part {
 
 /// Units that a request took and does not need come back, and no others: the store has the units that its caller was told
 /// of, unless it was admitted without the store, or they were lost for a known cause.
-fn each_request(plan: &Plan, history: &History) -> Result<(), String> {
-    let mut parts: BTreeMap<(u64, usize), Part> = BTreeMap::new();
+fn each_request(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
+    let mut parts: BTreeMap<(u64, usize), RequestUnits> = BTreeMap::new();
     for event in &history.events {
-        let (What::Taken { request, .. }
-        | What::Undone { request, .. }
-        | What::Gone { request, .. }
-        | What::Admitted { request, by: By::Store, .. }) = event.what
+        let (LayersEventKind::Taken { request, .. }
+        | LayersEventKind::Undone { request, .. }
+        | LayersEventKind::Gone { request, .. }
+        | LayersEventKind::Admitted { request, by: DecidedBy::Store, .. }) = event.what
         else {
             continue;
         };
         let part = parts.entry((request, event.limiter)).or_default();
         match event.what {
-            What::Taken { units, .. } => part.taken += units,
-            What::Undone { units, .. } => part.undone += units,
-            What::Gone { units, .. } => part.gone += units,
-            What::Admitted { units, .. } => part.admitted += units,
+            LayersEventKind::Taken { units, .. } => part.taken += units,
+            LayersEventKind::Undone { units, .. } => part.undone += units,
+            LayersEventKind::Gone { units, .. } => part.gone += units,
+            LayersEventKind::Admitted { units, .. } => part.admitted += units,
             _ => {}
         }
     }
     for ((request, limiter), part) in parts {
         let asked = &plan.requests[request as usize];
         let answered = history.answers.get(&request);
-        let Part { taken, undone, gone, admitted } = part;
+        let RequestUnits { taken, undone, gone, admitted } = part;
         let stays = taken.checked_sub(undone + gone);
         let is_right = match answered {
-            Some(Answered::Admitted { is_degraded: true }) => {
+            Some(CallerAnswer::Admitted { is_degraded: true }) => {
                 stays == Some(0) || gone + undone == 0
             }
             Some(_) => stays == Some(admitted),
@@ -90,14 +90,16 @@ fn each_request(plan: &Plan, history: &History) -> Result<(), String> {
 }
 
 /// A reservation is settled once, and in a calm run each is.
-fn each_settlement(plan: &Plan, history: &History) -> Result<(), String> {
+fn each_settlement(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
     let mut settled: BTreeMap<(u64, usize), (u64, u64)> = BTreeMap::new();
     for event in &history.events {
         match event.what {
-            What::Admitted { request, by: By::Store | By::Lease, .. } => {
+            LayersEventKind::Admitted {
+                request, by: DecidedBy::Store | DecidedBy::Lease, ..
+            } => {
                 settled.entry((request, event.limiter)).or_default().0 += 1;
             }
-            What::Settled { request, .. } => {
+            LayersEventKind::Settled { request, .. } => {
                 settled.entry((request, event.limiter)).or_default().1 += 1;
             }
             _ => {}
@@ -105,7 +107,7 @@ fn each_settlement(plan: &Plan, history: &History) -> Result<(), String> {
     }
     for ((request, limiter), (admitted, settled)) in settled {
         let asked = &plan.requests[request as usize];
-        let reserves = matches!(asked.kind, Kind::Reserve { .. });
+        let reserves = matches!(asked.kind, RequestKind::Reserve { .. });
         let is_due = reserves && plan.is_calm();
         if settled > admitted || is_due && settled < admitted {
             return Err(format!("{asked:?} was settled {settled} times with limiter {limiter}"));
@@ -115,9 +117,10 @@ fn each_settlement(plan: &Plan, history: &History) -> Result<(), String> {
 }
 
 /// Each unit of a lease is spent, or given back once, or it is lost: with its node, or for a cause that the node counts.
-fn leases(plan: &Plan, history: &History) -> Result<(), String> {
+fn leases(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
     let is_reset = |limiter: usize| {
-        let resets = |event: &Event| event.limiter == limiter && event.what == What::Reset;
+        let resets =
+            |event: &LayersEvent| event.limiter == limiter && event.what == LayersEventKind::Reset;
         history.events.iter().any(resets)
     };
     let mut left: BTreeMap<(usize, usize), i64> = BTreeMap::new();
@@ -129,21 +132,21 @@ fn leases(plan: &Plan, history: &History) -> Result<(), String> {
     for event in &history.events {
         let void = |node| voids.get(&(node, event.limiter)).copied();
         let (node, units) = match event.what {
-            What::Granted { node, ticket, units } => {
+            LayersEventKind::Granted { node, ticket, units } => {
                 newest.insert((node, event.limiter), ticket);
                 (node, units.cast_signed())
             }
-            What::Returned { node, ticket, units, is_late, .. } => {
+            LayersEventKind::Returned { node, ticket, units, is_late, .. } => {
                 late[node] += if is_late { units } else { 0 };
                 let is_void = void(node).is_some_and(|(last, _)| ticket <= last);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
-            What::Admitted { node, units, by: By::Lease, asked, .. } => {
+            LayersEventKind::Admitted { node, units, by: DecidedBy::Lease, asked, .. } => {
                 admitted[node] += units;
                 let is_void = void(node).is_some_and(|(_, at)| asked <= at);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
-            What::Back { node, is_reset: true } => {
+            LayersEventKind::Back { node, is_reset: true } => {
                 let of = (node, event.limiter);
                 let last = newest.get(&of).copied().unwrap_or_default();
                 voids.insert(of, (last, event.at));
@@ -183,15 +186,15 @@ fn leases(plan: &Plan, history: &History) -> Result<(), String> {
 
 /// A denial is repeated for a while after the request that the store denied, for its cost and more, and not when units
 /// came back through the node since then.
-fn repeated_denials(events: &[Event]) -> Result<(), String> {
+fn repeated_denials(events: &[LayersEvent]) -> Result<(), String> {
     let mut denied: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     for event in events {
         match event.what {
-            What::Back { node, .. } => drop(denied.remove(&node)),
-            What::Denied { node, cost, asked, is_repeated: false } => {
+            LayersEventKind::Back { node, .. } => drop(denied.remove(&node)),
+            LayersEventKind::Denied { node, cost, asked, is_repeated: false } => {
                 denied.entry(node).or_default().push((asked, cost));
             }
-            What::Denied { node, cost, asked, is_repeated: true } => {
+            LayersEventKind::Denied { node, cost, asked, is_repeated: true } => {
                 let denies = |(at, of): &(u64, u64)| *of <= cost && asked < at + REPEATED_US;
                 if !denied.get(&node).is_some_and(|all| all.iter().any(denies)) {
                     return Err(format!("a denial is repeated that ended: {event:?}"));
@@ -204,7 +207,7 @@ fn repeated_denials(events: &[Event]) -> Result<(), String> {
 }
 
 /// No interval of length W admits more than the bound, and no node more than its share in place of the store.
-fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
+fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(), String> {
     let rule = plan.rule(limiter);
     let spec = &plan.rules[plan.limiters[limiter]];
     let window_us = rule.spec().window.unwrap_or_default().as_micros() as u64;
@@ -213,36 +216,40 @@ fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
     let mut resets = 0;
     for event in events {
         match event.what {
-            What::Taken { request, .. } => drop(taken_at.insert(request, event.at)),
-            What::Settled { request, back, late, .. } => drop(surplus.insert(request, back + late)),
-            What::Reset => resets += 1,
+            LayersEventKind::Taken { request, .. } => drop(taken_at.insert(request, event.at)),
+            LayersEventKind::Settled { request, back, late, .. } => {
+                drop(surplus.insert(request, back + late))
+            }
+            LayersEventKind::Reset => resets += 1,
             _ => {}
         }
     }
     let (mut admitted, mut here) = (Vec::new(), BTreeMap::<usize, Vec<Admission>>::new());
     for event in events {
-        let What::Admitted { request, node, units, by, asked } = event.what else { continue };
+        let LayersEventKind::Admitted { request, node, units, by, asked } = event.what else {
+            continue;
+        };
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
         match by {
-            By::Store => {
+            DecidedBy::Store => {
                 let at = taken_at
                     .get(&request)
                     .ok_or("the node admitted units that were never taken")?;
                 admitted.push(Admission::at(*at, net));
             }
-            By::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
-            By::Here { lasts_us: 1.. } => {
+            DecidedBy::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
+            DecidedBy::Here { lasts_us: 1.. } => {
                 return Err(format!("a node admits on top of what it holds: {event:?}"));
             }
-            By::Here { .. } if spec.on_store_error != OnStoreError::Closed => {
+            DecidedBy::Here { .. } if spec.on_store_error != OnStoreError::Closed => {
                 let units = match plan.requests[request as usize].kind {
-                    Kind::Reserve { percent, .. } => units.min(units * percent / 100),
+                    RequestKind::Reserve { percent, .. } => units.min(units * percent / 100),
                     _ => units,
                 };
                 here.entry(node).or_default().push(Admission::at(event.at, units));
             }
-            By::Open if spec.on_store_error == OnStoreError::Open => {}
-            By::Here { .. } | By::Open => {
+            DecidedBy::Open if spec.on_store_error == OnStoreError::Open => {}
+            DecidedBy::Here { .. } | DecidedBy::Open => {
                 return Err(format!("a closed rule admits without the store: {event:?}"));
             }
         }
@@ -268,22 +275,24 @@ fn bounds(plan: &Plan, limiter: usize, events: &[Event]) -> Result<(), String> {
 /// At the end of a run that is shorter than a window, the store counts the units that it took, less the units that came
 /// back.
 fn conserved(
-    plan: &Plan,
+    plan: &LayersPlan,
     limiter: usize,
-    events: &[Event],
-    history: &History,
+    events: &[LayersEvent],
+    history: &LayersHistory,
 ) -> Result<(), String> {
-    let last_reset = events.iter().rposition(|event| event.what == What::Reset);
+    let last_reset = events.iter().rposition(|event| event.what == LayersEventKind::Reset);
     let since = last_reset.map_or(0, |place| place + 1);
     let (mut counted, mut drained) = (0_i64, 0);
     for event in &events[since..] {
         let (units, no_credit) = match event.what {
-            What::Taken { units, .. } | What::Granted { units, .. } => (units.cast_signed(), 0),
-            What::Undone { units, drained, .. }
-            | What::Returned { units, is_late: false, drained, .. } => {
+            LayersEventKind::Taken { units, .. } | LayersEventKind::Granted { units, .. } => {
+                (units.cast_signed(), 0)
+            }
+            LayersEventKind::Undone { units, drained, .. }
+            | LayersEventKind::Returned { units, is_late: false, drained, .. } => {
                 (-units.cast_signed(), drained)
             }
-            What::Settled { back, more, drained, .. } => {
+            LayersEventKind::Settled { back, more, drained, .. } => {
                 (more.cast_signed() - back.cast_signed(), drained)
             }
             _ => continue,
@@ -300,7 +309,7 @@ fn conserved(
 }
 
 /// Returns the units of a limiter that drain in a time, rounded up; none of a window.
-fn drains(plan: &Plan, limiter: usize, us: u64) -> i64 {
+fn drains(plan: &LayersPlan, limiter: usize, us: u64) -> i64 {
     let rule = plan.rule(limiter);
     let (true, Limit::Units(limit)) = (plan.is_level(limiter), rule.spec().limit) else { return 0 };
     let window_us = rule.spec().window.unwrap_or_default().as_micros() as u64;

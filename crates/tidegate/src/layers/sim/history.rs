@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The cause for which units of a request neither reach its caller nor come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
+pub(super) enum LayersLossCause {
     /// Their reply was lost.
     Unanswered,
     /// They were to be given back, and the message was lost, or no message came through.
@@ -17,7 +17,7 @@ pub(super) enum Why {
 
 /// The decider of a limiter of an admitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum DecidedBy {
     Store,
     Lease,
     /// The limiter of the node, in place of the store. The node could spend leased units of it for so long.
@@ -30,7 +30,7 @@ pub(super) enum By {
 
 /// Something that happened to a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LayersEventKind {
     /// The store took units for a request.
     Taken {
         request: u64,
@@ -45,7 +45,7 @@ pub(super) enum What {
     Gone {
         request: u64,
         units: u64,
-        why: Why,
+        why: LayersLossCause,
     },
     /// A node got a lease.
     Granted {
@@ -88,22 +88,22 @@ pub(super) enum What {
         request: u64,
         node: usize,
         units: u64,
-        by: By,
+        by: DecidedBy,
         asked: u64,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct LayersEvent {
     /// Microseconds since the run began.
     pub(super) at: u64,
     pub(super) limiter: usize,
-    pub(super) what: What,
+    pub(super) what: LayersEventKind,
 }
 
 /// The answer to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum CallerAnswer {
     Refused,
     Admitted {
         is_degraded: bool,
@@ -114,7 +114,7 @@ pub(super) enum Answered {
 
 /// The counts of a node when it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Account {
+pub(super) struct NodeCounts {
     pub(super) crashed: bool,
     pub(super) taken: u64,
     pub(super) spent: u64,
@@ -129,11 +129,11 @@ pub(super) struct Account {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct History {
-    pub(super) events: Vec<Event>,
+pub(super) struct LayersHistory {
+    pub(super) events: Vec<LayersEvent>,
     /// By the number of the request. A caller that has gone, or whose node crashed, has no answer.
-    pub(super) answers: BTreeMap<u64, Answered>,
-    pub(super) accounts: Vec<Account>,
+    pub(super) answers: BTreeMap<u64, CallerAnswer>,
+    pub(super) accounts: Vec<NodeCounts>,
     /// The units of each limiter that the store counts at the end.
     pub(super) used: Vec<u64>,
     /// When the run ended, in microseconds.

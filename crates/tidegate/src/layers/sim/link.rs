@@ -9,9 +9,9 @@ use testkit::traffic::Rng;
 use tidegate_core::Timestamp;
 use tokio::time::sleep;
 
-use super::history::Why;
-use super::plan::{Outage, TIMEOUT_MS, Trouble};
-use super::world::{World, limiter_of};
+use super::history::LayersLossCause;
+use super::plan::{PlannedOutage, TIMEOUT_MS, Trouble};
+use super::world::{LayersWorld, limiter_of};
 use crate::rules::Policy;
 use crate::store::fake::Limiters;
 use crate::store::memory::Generation;
@@ -26,13 +26,13 @@ const SLOTS: u16 = 3;
 
 /// A node's connection to the store.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct StoreLink {
     generation: Arc<Generation>,
-    pub(super) wire: Arc<Wire>,
+    pub(super) wire: Arc<NodeWire>,
 }
 
-pub(super) struct Wire {
-    world: Arc<World>,
+pub(super) struct NodeWire {
+    world: Arc<LayersWorld>,
     pub(super) node: usize,
     pub(super) host: Host,
     /// The node crashed.
@@ -61,16 +61,16 @@ pub(super) enum Carried<T> {
     NotThere,
 }
 
-impl Link {
+impl StoreLink {
     pub(super) fn new(
-        world: Arc<World>,
+        world: Arc<LayersWorld>,
         node: usize,
         host: Host,
         generation: Arc<Generation>,
         on_units_back: OnUnitsBack,
     ) -> Self {
         let (is_cut, calls) = (AtomicBool::new(false), Mutex::default());
-        let wire = Wire { world, node, host, is_cut, calls, on_units_back };
+        let wire = NodeWire { world, node, host, is_cut, calls, on_units_back };
         Self { generation, wire: Arc::new(wire) }
     }
 
@@ -83,7 +83,7 @@ impl Link {
         &self.generation.policy
     }
 
-    pub(super) fn world(&self) -> &World {
+    pub(super) fn world(&self) -> &LayersWorld {
         &self.wire.world
     }
 
@@ -97,8 +97,8 @@ impl Link {
     }
 
     /// The cause of a loss on the way.
-    pub(super) fn lost_by(&self, why: Why) -> Why {
-        if self.is_cut() { Why::Crashed } else { why }
+    pub(super) fn lost_by(&self, why: LayersLossCause) -> LayersLossCause {
+        if self.is_cut() { LayersLossCause::Crashed } else { why }
     }
 
     pub(super) fn units_are_back(&self, asks: &[KeyAsk]) {
@@ -111,7 +111,7 @@ impl Link {
     }
 
     /// Returns the trouble of this kind that messages about a limiter have now.
-    pub(super) fn trouble(&self, kind: Trouble, ask: &KeyAsk) -> Option<&Outage> {
+    pub(super) fn trouble(&self, kind: Trouble, ask: &KeyAsk) -> Option<&PlannedOutage> {
         self.world().trouble(kind, self.wire.node, self.slot_of(ask))
     }
 

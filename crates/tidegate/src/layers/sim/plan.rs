@@ -37,16 +37,16 @@ pub(super) enum End {
 
 /// A request at a node: for each of its limiters, by its number, the cost.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct PlannedRequest {
     pub(super) at: u64,
     pub(super) node: usize,
     pub(super) parts: Vec<(usize, u64)>,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
 }
 
 /// The wish of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Check,
     /// It waits in a queue: the store decides.
     Queued,
@@ -76,7 +76,7 @@ pub(super) enum Trouble {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Outage {
+pub(super) struct PlannedOutage {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) trouble: Trouble,
@@ -85,7 +85,7 @@ pub(super) struct Outage {
     pub(super) node: Option<usize>,
 }
 
-impl Outage {
+impl PlannedOutage {
     /// Returns whether it is on at a time, for messages of a node about a slot.
     pub(super) fn hits(&self, now: u64, node: usize, slot: Option<u16>) -> bool {
         let is_of = self.node.is_none_or(|one| one == node)
@@ -96,7 +96,7 @@ impl Outage {
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LayersPlan {
     pub(super) seed: u64,
     pub(super) rules: Vec<RuleSpec>,
     /// The index of the rule of each limiter.
@@ -106,9 +106,9 @@ pub(super) struct Plan {
     pub(super) most_nodes: u64,
     /// After this time nodes know how many they are.
     pub(super) beat: u64,
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<PlannedRequest>,
     pub(super) largest_cost: u64,
-    pub(super) outages: Vec<Outage>,
+    pub(super) outages: Vec<PlannedOutage>,
     /// The lost and the late messages of a hundred.
     pub(super) lost_percent: u64,
     pub(super) late_percent: u64,
@@ -116,7 +116,7 @@ pub(super) struct Plan {
     pub(super) repeats_denials: bool,
 }
 
-impl Plan {
+impl LayersPlan {
     /// The same run without leases and shares: the store decides every request.
     pub(super) fn exact(&self) -> Self {
         let mut exact = self.clone();
@@ -160,8 +160,8 @@ impl Plan {
         let mut requests = requests(rng, &nodes, (pause, length), largest_cost);
         if rng.chance(15) {
             let (at, limiter) = (rng.below(length), rng.below(2) as usize);
-            let kind = Kind::Reset;
-            requests.push(Request { at, node: 0, parts: vec![(limiter, 0)], kind });
+            let kind = RequestKind::Reset;
+            requests.push(PlannedRequest { at, node: 0, parts: vec![(limiter, 0)], kind });
         }
         requests.sort_by_key(|request| request.at);
         for request in requests.iter_mut().filter(|_| has_slots) {
@@ -208,7 +208,7 @@ impl Plan {
     /// Returns whether no node is lost and no limiter is reset.
     pub(super) fn keeps_all(&self) -> bool {
         let crashes = |node: &NodePlan| matches!(node.end, Some((_, End::Crashes)));
-        let resets = |request: &Request| request.kind == Kind::Reset;
+        let resets = |request: &PlannedRequest| request.kind == RequestKind::Reset;
         !self.nodes.iter().any(crashes) && !self.requests.iter().any(resets)
     }
 
@@ -304,7 +304,7 @@ fn requests(
     nodes: &[NodePlan],
     (pause, length): (u64, u64),
     largest_cost: u64,
-) -> Vec<Request> {
+) -> Vec<PlannedRequest> {
     let (reserves, longest) = (rng.pick([0, 20, 60]), rng.pick([30, 300, 1_500]));
     let mut all = Vec::new();
     for (node, lives) in nodes.iter().enumerate() {
@@ -326,22 +326,22 @@ fn requests(
             }
             let parts = parts.into_iter().map(|one| (one, rng.between(1, largest_cost))).collect();
             let kind = match rng.below(100) {
-                0..4 => Kind::Peek,
-                4..7 => Kind::Queued,
-                7..11 => Kind::Abandoned { after: rng.below(8) },
-                roll if roll < 11 + reserves => Kind::Reserve {
+                0..4 => RequestKind::Peek,
+                4..7 => RequestKind::Queued,
+                7..11 => RequestKind::Abandoned { after: rng.below(8) },
+                roll if roll < 11 + reserves => RequestKind::Reserve {
                     after: rng.below(longest),
                     percent: rng.pick([0, 0, 40, 100, 200]),
                 },
-                _ => Kind::Check,
+                _ => RequestKind::Check,
             };
-            all.push(Request { at, node, parts, kind });
+            all.push(PlannedRequest { at, node, parts, kind });
         }
     }
     all
 }
 
-fn outages(rng: &mut Rng, length: u64, nodes: &[NodePlan], has_slots: bool) -> Vec<Outage> {
+fn outages(rng: &mut Rng, length: u64, nodes: &[NodePlan], has_slots: bool) -> Vec<PlannedOutage> {
     let mut all = Vec::new();
     for _ in 0..rng.between(0, 3) {
         let from = rng.below(length * 3 / 4);
@@ -349,7 +349,7 @@ fn outages(rng: &mut Rng, length: u64, nodes: &[NodePlan], has_slots: bool) -> V
         let slot = (has_slots && rng.chance(60)).then(|| rng.below(3) as u16);
         let node = rng.chance(30).then(|| rng.below(nodes.len() as u64) as usize);
         let trouble = rng.pick([Trouble::Away, Trouble::Away, Trouble::Frozen, Trouble::Slow]);
-        all.push(Outage { from, to, trouble, slot, node });
+        all.push(PlannedOutage { from, to, trouble, slot, node });
     }
     all
 }

@@ -8,10 +8,10 @@ use tidegate_core::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::history::{Account, Answered, By, History, What};
-use super::link::Link;
-use super::plan::{End, Kind, Plan, Request, TIMEOUT_MS};
-use super::world::{NodeClock, World};
+use super::history::{CallerAnswer, DecidedBy, LayersEventKind, LayersHistory, NodeCounts};
+use super::link::StoreLink;
+use super::plan::{End, LayersPlan, PlannedRequest, RequestKind, TIMEOUT_MS};
+use super::world::{LayersWorld, NodeClock};
 use crate::clock::Clock;
 use crate::key::Seed;
 use crate::layers::{
@@ -26,15 +26,15 @@ use crate::store::{GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb
 const REST: Duration = Duration::from_secs(8);
 
 /// A node: the tower that ships, over a link to the store.
-struct Node {
+struct LayersNode {
     number: usize,
-    tower: Tower<Link>,
-    link: Link,
+    tower: Tower<StoreLink>,
+    link: StoreLink,
     until_dropped: Mutex<Option<UntilDropped>>,
 }
 
-impl Node {
-    fn begin(world: &Arc<World>, number: usize) -> Self {
+impl LayersNode {
+    fn begin(world: &Arc<LayersWorld>, number: usize) -> Self {
         let plan = &world.plan;
         let policy = Policy::new(plan.rules.clone()).expect("a policy of a plan is valid");
         let clock = NodeClock::new(world.began(), plan.nodes[number].clock);
@@ -54,7 +54,7 @@ impl Node {
         let on_denied = Arc::new(|| ());
         let parts = LayerParts { local, denials: memory, on_denied, nodes: 1, handles };
         let link =
-            Link::new(Arc::clone(world), number, host, Arc::clone(&generation), on_units_back);
+            StoreLink::new(Arc::clone(world), number, host, Arc::clone(&generation), on_units_back);
         let tower = tower_over(link.clone(), &generation, parts);
         let until_dropped = Mutex::new(Some(tower.inner.inner.until_dropped()));
         Self { number, tower, link, until_dropped }
@@ -69,10 +69,10 @@ impl Node {
         self.until_dropped.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> NodeCounts {
         let leases = &self.tower.inner.inner;
         let (counts, calls) = (leases.counts(), leases.calls());
-        Account {
+        NodeCounts {
             crashed: self.link.is_cut(),
             taken: counts.taken,
             spent: counts.spent,
@@ -95,28 +95,28 @@ impl Node {
     }
 
     /// One caller: asks, and settles its reservation.
-    async fn serve(&self, number: u64, request: &Request) {
+    async fn serve(&self, number: u64, request: &PlannedRequest) {
         let world = self.link.world();
         let asked = world.passed_us();
-        let is_reservation = matches!(request.kind, Kind::Reserve { .. });
+        let is_reservation = matches!(request.kind, RequestKind::Reserve { .. });
         let of_part = |(limiter, cost): &(usize, u64)| KeyAsk {
             reserves: is_reservation,
             ..world.ask(*limiter, *cost)
         };
         let asks: Vec<_> = request.parts.iter().map(of_part).collect();
         let origin = Origin { id: None, source: number };
-        let verb = if request.kind == Kind::Peek { Verb::Peek } else { Verb::Ask };
+        let verb = if request.kind == RequestKind::Peek { Verb::Peek } else { Verb::Ask };
         let args = StepArgs::new(verb, origin, self.tower.host().deadline());
-        let args = StepArgs { is_queued: request.kind == Kind::Queued, ..args };
+        let args = StepArgs { is_queued: request.kind == RequestKind::Queued, ..args };
         let reply = match request.kind {
-            Kind::Reset => {
+            RequestKind::Reset => {
                 // If no reply came, it is not known if it was done.
                 let reset = StepArgs { verb: Verb::Reset, ..args };
                 let _ = self.tower.step(&asks, reset).await;
                 self.note_back(&asks, true);
                 return;
             }
-            Kind::Abandoned { after } => {
+            RequestKind::Abandoned { after } => {
                 let after = Duration::from_millis(after);
                 let Ok(reply) = timeout(after, self.ask(&asks, args)).await else { return };
                 reply
@@ -130,11 +130,11 @@ impl Node {
             |gave_up: GaveUp| StepReply::unavailable(asks.len(), gave_up.error.lack());
         let reply = reply.unwrap_or_else(unavailable);
         if verb == Verb::Peek {
-            world.history().answers.insert(number, Answered::Nothing);
+            world.history().answers.insert(number, CallerAnswer::Nothing);
             return;
         }
         self.tell(number, asked, &asks, &reply);
-        if let Kind::Reserve { after, percent } = request.kind
+        if let RequestKind::Reserve { after, percent } = request.kind
             && reply.allowed
         {
             sleep(Duration::from_millis(after)).await;
@@ -143,7 +143,7 @@ impl Node {
     }
 
     fn note_back(&self, asks: &[KeyAsk], is_reset: bool) {
-        let back = What::Back { node: self.number, is_reset };
+        let back = LayersEventKind::Back { node: self.number, is_reset };
         asks.iter().for_each(|ask| self.link.world().note(ask, back));
     }
 
@@ -153,7 +153,9 @@ impl Node {
             let Some(one) = one else { continue };
             if !one.decided.decision.is_allowed() && reply.standing == Standing::Exact {
                 let (node, cost, is_repeated) = (self.number, ask.cost, !one.by_store);
-                self.link.world().note(ask, What::Denied { node, cost, asked, is_repeated });
+                self.link
+                    .world()
+                    .note(ask, LayersEventKind::Denied { node, cost, asked, is_repeated });
             }
         }
     }
@@ -162,8 +164,8 @@ impl Node {
     fn tell(&self, request: u64, asked: u64, asks: &[KeyAsk], reply: &StepReply) {
         let world = self.link.world();
         let answered = match (reply.allowed, reply.standing) {
-            (true, standing) => Answered::Admitted { is_degraded: standing != Standing::Exact },
-            (false, _) => Answered::Refused,
+            (true, standing) => CallerAnswer::Admitted { is_degraded: standing != Standing::Exact },
+            (false, _) => CallerAnswer::Refused,
         };
         world.history().answers.insert(request, answered);
         self.note_denials(asked, asks, reply);
@@ -172,17 +174,17 @@ impl Node {
                 continue;
             }
             let by = match one {
-                None => By::Open,
-                Some(one) if one.by_store => By::Store,
+                None => DecidedBy::Open,
+                Some(one) if one.by_store => DecidedBy::Store,
                 // Limiters of the node are asked under a share of their values.
                 Some(one) if one.decided.values.is_some() => {
                     let lasts = self.tower.lasts(ask);
-                    By::Here { lasts_us: lasts.map_or(0, |lasts| lasts.as_micros().max(1)) }
+                    DecidedBy::Here { lasts_us: lasts.map_or(0, |lasts| lasts.as_micros().max(1)) }
                 }
-                Some(_) => By::Lease,
+                Some(_) => DecidedBy::Lease,
             };
             let (node, units) = (self.number, ask.cost);
-            world.note(ask, What::Admitted { request, node, units, by, asked });
+            world.note(ask, LayersEventKind::Admitted { request, node, units, by, asked });
         }
     }
 
@@ -219,44 +221,44 @@ fn seed() -> Seed {
 }
 
 /// All nodes of a run.
-struct Run {
-    world: Arc<World>,
-    nodes: Vec<Option<Arc<Node>>>,
+struct LayersRun {
+    world: Arc<LayersWorld>,
+    nodes: Vec<Option<Arc<LayersNode>>>,
     is_up: Vec<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 /// Something that the plan says.
 #[derive(Clone, Copy)]
-enum Next {
+enum LayersNext {
     Begin(usize),
     End(usize, End),
     Request(usize),
 }
 
 /// Runs a plan in virtual time.
-pub(super) fn run(plan: &Plan) -> History {
+pub(super) fn run(plan: &LayersPlan) -> LayersHistory {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
-        let world = Arc::new(World::new(plan.clone()));
+        let world = Arc::new(LayersWorld::new(plan.clone()));
         let nodes = plan.nodes.iter().map(|_| None).collect();
         let is_up = vec![false; plan.nodes.len()];
-        Run { world, nodes, is_up, tasks: Vec::new() }.until_the_end().await
+        LayersRun { world, nodes, is_up, tasks: Vec::new() }.until_the_end().await
     })
 }
 
-impl Run {
-    async fn until_the_end(mut self) -> History {
+impl LayersRun {
+    async fn until_the_end(mut self) -> LayersHistory {
         let world = Arc::clone(&self.world);
         let plan = &world.plan;
         let mut all = Vec::new();
         for (number, node) in plan.nodes.iter().enumerate() {
-            all.push((node.joins, Next::Begin(number)));
-            all.extend(node.end.map(|(at, end)| (at, Next::End(number, end))));
+            all.push((node.joins, LayersNext::Begin(number)));
+            all.extend(node.end.map(|(at, end)| (at, LayersNext::End(number, end))));
         }
         let requests = plan.requests.iter().enumerate();
-        all.extend(requests.map(|(number, request)| (request.at, Next::Request(number))));
+        all.extend(requests.map(|(number, request)| (request.at, LayersNext::Request(number))));
         all.sort_by_key(|(at, _)| *at);
         for (at, next) in all {
             sleep_until(world.began() + Duration::from_millis(at)).await;
@@ -278,24 +280,24 @@ impl Run {
         let mut history = std::mem::take(&mut *world.history());
         // At one time, limiters are asked in any order.
         history.events.sort_by_key(|event| (event.at, event.limiter));
-        History { accounts, used, ended: world.passed_us(), ..history }
+        LayersHistory { accounts, used, ended: world.passed_us(), ..history }
     }
 
-    fn happen(&mut self, next: Next) {
+    fn happen(&mut self, next: LayersNext) {
         match next {
-            Next::Begin(number) => {
-                self.nodes[number] = Some(Arc::new(Node::begin(&self.world, number)));
+            LayersNext::Begin(number) => {
+                self.nodes[number] = Some(Arc::new(LayersNode::begin(&self.world, number)));
                 self.is_up[number] = true;
                 self.count();
             }
-            Next::End(number, end) => {
+            LayersNext::End(number, end) => {
                 self.is_up[number] = false;
                 if let Some(node) = self.nodes[number].clone() {
                     self.tasks.push(tokio::spawn(async move { node.end(end).await }));
                 }
                 self.count();
             }
-            Next::Request(number) => {
+            LayersNext::Request(number) => {
                 let request = self.world.plan.requests[number].clone();
                 let Some(node) = self.nodes[request.node].clone() else { return };
                 if self.is_up[request.node] {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Timestamp};
 use tokio::sync::oneshot::Sender;
 
-use super::history::{What, Why};
-use super::link::{Carried, Link};
+use super::history::{LayersEventKind, LayersLossCause};
+use super::link::{Carried, StoreLink};
 use crate::request::Origin;
 use crate::store::fake::Limiters;
 use crate::store::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
@@ -29,13 +29,13 @@ impl SentStep {
     }
 
     /// Runs the step in the store, and notes the units it takes.
-    fn run(&self, link: &Link, limiters: &mut Limiters, now: Timestamp) -> StepReply {
+    fn run(&self, link: &StoreLink, limiters: &mut Limiters, now: Timestamp) -> StepReply {
         let Self { asks, verb, actual, costs, leased, .. } = self;
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
         let reply =
             limiters.step(link.policy(), asks, StepArgs { actual, costs, leased, ..args }, now);
         if *verb == Verb::Reset {
-            asks.iter().for_each(|ask| link.world().note(ask, What::Reset));
+            asks.iter().for_each(|ask| link.world().note(ask, LayersEventKind::Reset));
         }
         for (place, one) in reply.replies.iter().enumerate() {
             let (Some(one), Some(ask)) = (one, asks.get(place)) else { continue };
@@ -43,7 +43,7 @@ impl SentStep {
                 Verb::Settle => self.note_settled(link, place, one),
                 Verb::Ask if reply.allowed && one.decided.decision.is_allowed() => {
                     let (request, units) = (self.request, ask.cost);
-                    link.world().note(ask, What::Taken { request, units });
+                    link.world().note(ask, LayersEventKind::Taken { request, units });
                 }
                 _ => {}
             }
@@ -51,7 +51,7 @@ impl SentStep {
         reply
     }
 
-    fn note_settled(&self, link: &Link, place: usize, one: &LimiterReply) {
+    fn note_settled(&self, link: &StoreLink, place: usize, one: &LimiterReply) {
         let (ask, actual) = (&self.asks[place], self.actual[place]);
         let settled = one.decided.settled;
         let (late, cut) = (settled.late_units(), settled.cut_units());
@@ -61,16 +61,18 @@ impl SentStep {
         let since = ask.since.map(|since| since.minus(earlier));
         let drained = link.world().drained(ask, back, since);
         let request = self.request;
-        link.world().note(ask, What::Settled { request, back, late, more, cut, drained });
+        link.world()
+            .note(ask, LayersEventKind::Settled { request, back, late, more, cut, drained });
     }
 
     /// Notes that the units of the step will neither reach a caller nor come back.
-    fn note_gone(&self, link: &Link, reply: &StepReply, why: Why) {
+    fn note_gone(&self, link: &StoreLink, reply: &StepReply, why: LayersLossCause) {
         for (ask, one) in self.asks.iter().zip(&reply.replies) {
             let took = |one: &LimiterReply| one.decided.decision.is_allowed();
             if self.verb == Verb::Ask && reply.allowed && one.as_ref().is_some_and(took) {
                 let (request, units) = (self.request, ask.cost);
-                link.world().note(ask, What::Gone { request, units, why: link.lost_by(why) });
+                link.world()
+                    .note(ask, LayersEventKind::Gone { request, units, why: link.lost_by(why) });
             }
         }
     }
@@ -78,7 +80,7 @@ impl SentStep {
     /// Gives back the units of the step in the store.
     fn undo_in(
         &self,
-        link: &Link,
+        link: &StoreLink,
         reply: &StepReply,
         limiters: &mut Limiters,
         now: Timestamp,
@@ -93,9 +95,10 @@ impl SentStep {
             let late = one.decided.settled.late_units();
             let drained = link.world().drained(ask, ask.cost - late, since);
             let units = ask.cost - late;
-            link.world().note(ask, What::Undone { request, units, drained });
+            link.world().note(ask, LayersEventKind::Undone { request, units, drained });
             if late > 0 {
-                let gone = What::Gone { request, units: late, why: Why::TooLate };
+                let gone =
+                    LayersEventKind::Gone { request, units: late, why: LayersLossCause::TooLate };
                 link.world().note(ask, gone);
             }
         }
@@ -103,7 +106,7 @@ impl SentStep {
     }
 
     /// Gives back the units of the step, if the message comes through.
-    pub(super) async fn undo(&self, link: &Link, reply: &StepReply) -> StepReply {
+    pub(super) async fn undo(&self, link: &StoreLink, reply: &StepReply) -> StepReply {
         let nothing = StepReply::nothing(self.asks.len(), reply.now);
         let Some(first) = self.asks.first().filter(|_| reply.allowed) else { return nothing };
         let act =
@@ -112,7 +115,7 @@ impl SentStep {
             Carried::Came(undone) => undone,
             Carried::Unheard(_) => nothing,
             Carried::NotThere => {
-                self.note_gone(link, reply, Why::NotUndone);
+                self.note_gone(link, reply, LayersLossCause::NotUndone);
                 nothing
             }
         };
@@ -121,7 +124,7 @@ impl SentStep {
     }
 
     /// Sends the step, and passes its reply on. A caller hears an error if there is none.
-    pub(super) async fn send(self, link: Link, tell: Sender<Delivered>) {
+    pub(super) async fn send(self, link: StoreLink, tell: Sender<ReplyAtNode>) {
         let Some(first) = self.asks.first() else { return };
         let act = |limiters: &mut Limiters, now: Timestamp| self.run(&link, limiters, now);
         match link.carry(first, act).await {
@@ -129,29 +132,29 @@ impl SentStep {
                 let step = Arc::new(self);
                 let reply = reply.with_receipt(Receipt::new(Arc::clone(&step)));
                 // If no caller waits for it any more, it gives back its units.
-                let _ = tell.send(Delivered { link, step, reply: Some(reply) });
+                let _ = tell.send(ReplyAtNode { link, step, reply: Some(reply) });
             }
-            Carried::Unheard(reply) => self.note_gone(&link, &reply, Why::Unanswered),
+            Carried::Unheard(reply) => self.note_gone(&link, &reply, LayersLossCause::Unanswered),
             Carried::NotThere => {}
         }
     }
 }
 
 /// A reply at the node. If it is dropped, the units that it granted are given back.
-pub(super) struct Delivered {
-    link: Link,
+pub(super) struct ReplyAtNode {
+    link: StoreLink,
     step: Arc<SentStep>,
     reply: Option<StepReply>,
 }
 
-impl Delivered {
+impl ReplyAtNode {
     /// The reply, for a caller who hears it.
     pub(super) fn take(mut self) -> Option<StepReply> {
         self.reply.take()
     }
 }
 
-impl Drop for Delivered {
+impl Drop for ReplyAtNode {
     fn drop(&mut self) {
         let Some(reply) = self.reply.take().filter(|_| self.step.verb == Verb::Ask) else { return };
         let (link, step) = (self.link.clone(), Arc::clone(&self.step));

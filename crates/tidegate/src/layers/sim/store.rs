@@ -7,8 +7,8 @@ use tidegate_core::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::history::What;
-use super::link::{Carried, Link};
+use super::history::LayersEventKind;
+use super::link::{Carried, StoreLink};
 use super::plan::Trouble;
 use super::sent::SentStep;
 use crate::clock::Clock;
@@ -20,7 +20,7 @@ use crate::store::{
     StoreError,
 };
 
-impl Link {
+impl StoreLink {
     /// Asks the store in a task of its own, and waits until the deadline. Returns the channel of a reply after that.
     async fn ask_by<T: Send + 'static>(
         &self,
@@ -49,7 +49,7 @@ fn unreachable() -> StoreError {
     StoreError::Unreachable("the connection was lost".to_owned())
 }
 
-impl Store for Link {
+impl Store for StoreLink {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         let Some(first) = asks.first() else { return Ok(StepReply::nothing(0, self.host().now())) };
         if self.knows_away(first) {
@@ -90,7 +90,7 @@ impl Store for Link {
             let (report, granted) = limiters.lease(link.policy(), &of, &wanted, node, now);
             if granted.is_some() {
                 let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
-                link.world().note(&of, What::Granted { node, ticket, units });
+                link.world().note(&of, LayersEventKind::Granted { node, ticket, units });
             }
             LeaseResult::Decided(report, granted)
         };
@@ -124,7 +124,7 @@ impl Store for Link {
                 let (node, ticket, units) = (link.wire.node, of.ticket, of.units);
                 let is_late = given_back == GivenBack::TooLate;
                 let drained = link.world().drained(&of.key, units, Some(at.minus(of.earlier)));
-                let returned = What::Returned { node, ticket, units, is_late, drained };
+                let returned = LayersEventKind::Returned { node, ticket, units, is_late, drained };
                 link.world().note(&of.key, returned);
             }
             (given_back, report)

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Limit, Micros, Timestamp};
 use tokio::time::Instant;
 
-use super::history::{Event, History, What};
-use super::plan::{LONG_MS, Outage, Plan, Trouble};
+use super::history::{LayersEvent, LayersEventKind, LayersHistory};
+use super::plan::{LONG_MS, LayersPlan, PlannedOutage, Trouble};
 use crate::clock::Clock;
 use crate::store::KeyAsk;
 use crate::store::fake::{self, Limiters};
@@ -15,15 +15,15 @@ use crate::store::fake::{self, Limiters};
 const FIRST: Timestamp = Timestamp::from_micros(300 * LONG_MS * 1_000);
 
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) plan: Plan,
+pub(super) struct LayersWorld {
+    pub(super) plan: LayersPlan,
     began: Instant,
     limiters: Mutex<Limiters>,
-    history: Mutex<History>,
+    history: Mutex<LayersHistory>,
 }
 
-impl World {
-    pub(super) fn new(plan: Plan) -> Self {
+impl LayersWorld {
+    pub(super) fn new(plan: LayersPlan) -> Self {
         let (limiters, history) = (Mutex::default(), Mutex::default());
         Self { plan, began: Instant::now(), limiters, history }
     }
@@ -46,19 +46,24 @@ impl World {
         self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+    pub(super) fn history(&self) -> MutexGuard<'_, LayersHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn note(&self, ask: &KeyAsk, what: What) {
-        let event = Event { at: self.passed_us(), limiter: limiter_of(ask), what };
+    pub(super) fn note(&self, ask: &KeyAsk, what: LayersEventKind) {
+        let event = LayersEvent { at: self.passed_us(), limiter: limiter_of(ask), what };
         self.history().events.push(event);
     }
 
     /// Returns a trouble of this kind that is on now, for messages of a node about a slot.
-    pub(super) fn trouble(&self, kind: Trouble, node: usize, slot: Option<u16>) -> Option<&Outage> {
+    pub(super) fn trouble(
+        &self,
+        kind: Trouble,
+        node: usize,
+        slot: Option<u16>,
+    ) -> Option<&PlannedOutage> {
         let now = self.passed_us() / 1_000;
-        let is_on = |one: &&Outage| one.trouble == kind && one.hits(now, node, slot);
+        let is_on = |one: &&PlannedOutage| one.trouble == kind && one.hits(now, node, slot);
         self.plan.outages.iter().find(is_on)
     }
 

@@ -1,14 +1,14 @@
 //! The judge from below: a run with leases or shares admits nearly as much as the same run without.
 
-use super::super::history::{By, History, What};
-use super::super::plan::{LONG, Plan, SHORT};
-use super::Summary;
+use super::super::history::{DecidedBy, LayersEventKind, LayersHistory};
+use super::super::plan::{LONG, LayersPlan, SHORT};
+use super::LayersSummary;
 
 /// The units of a limiter that callers were told of, as limiters of the store or leases admitted them.
-fn admitted(history: &History, limiter: usize) -> u64 {
+fn admitted(history: &LayersHistory, limiter: usize) -> u64 {
     let of = history.events.iter().filter(|event| event.limiter == limiter);
     let units = of.map(|event| match event.what {
-        What::Admitted { units, by: By::Store | By::Lease, .. } => units,
+        LayersEventKind::Admitted { units, by: DecidedBy::Store | DecidedBy::Lease, .. } => units,
         _ => 0,
     });
     units.sum()
@@ -21,10 +21,10 @@ fn admitted(history: &History, limiter: usize) -> u64 {
 /// bucket: units that are held when a window ends, or that drain on their way back, are lost to callers. Units that a
 /// node admits without the store are not compared, because a node that holds units admits nothing on top of them.
 pub(in super::super) fn below(
-    plan: &Plan,
-    history: &History,
-    exact: &History,
-    summary: &mut Summary,
+    plan: &LayersPlan,
+    history: &LayersHistory,
+    exact: &LayersHistory,
+    summary: &mut LayersSummary,
 ) -> Result<(), String> {
     if !plan.keeps_all() {
         return Ok(());

@@ -2,11 +2,11 @@
 
 use std::ops::AddAssign;
 
-use super::super::history::{Answered, By, History, What};
+use super::super::history::{CallerAnswer, DecidedBy, LayersEventKind, LayersHistory};
 
 /// The events of all runs that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Summary {
+pub(in super::super) struct LayersSummary {
     pub(in super::super) runs: u64,
     /// Units that callers were told of, by the decider.
     pub(in super::super) by_store: u64,
@@ -29,7 +29,7 @@ pub(in super::super) struct Summary {
     pub(in super::super) reference: u64,
 }
 
-impl AddAssign for Summary {
+impl AddAssign for LayersSummary {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;
         self.by_store += other.by_store;
@@ -52,33 +52,33 @@ impl AddAssign for Summary {
     }
 }
 
-impl Summary {
-    pub(super) fn of(history: &History) -> Self {
+impl LayersSummary {
+    pub(super) fn of(history: &LayersHistory) -> Self {
         let mut sum = Self { runs: 1, ..Self::default() };
         for event in &history.events {
             match event.what {
-                What::Admitted { units, by, .. } => match by {
-                    By::Store => sum.by_store += units,
-                    By::Lease => sum.by_lease += units,
-                    By::Here { .. } => sum.here += units,
-                    By::Open => sum.open += units,
+                LayersEventKind::Admitted { units, by, .. } => match by {
+                    DecidedBy::Store => sum.by_store += units,
+                    DecidedBy::Lease => sum.by_lease += units,
+                    DecidedBy::Here { .. } => sum.here += units,
+                    DecidedBy::Open => sum.open += units,
                 },
-                What::Undone { units, .. } => sum.undone += units,
-                What::Gone { units, .. } => sum.gone += units,
-                What::Settled { back, more, .. } => {
+                LayersEventKind::Undone { units, .. } => sum.undone += units,
+                LayersEventKind::Gone { units, .. } => sum.gone += units,
+                LayersEventKind::Settled { back, more, .. } => {
                     (sum.settled, sum.more) = (sum.settled + back, sum.more + more);
                 }
-                What::Returned { units, .. } => sum.returned += units,
-                What::Reset => sum.resets += 1,
-                What::Denied { is_repeated: true, .. } => sum.denied_again += 1,
-                What::Taken { .. }
-                | What::Granted { .. }
-                | What::Back { .. }
-                | What::Denied { .. } => {}
+                LayersEventKind::Returned { units, .. } => sum.returned += units,
+                LayersEventKind::Reset => sum.resets += 1,
+                LayersEventKind::Denied { is_repeated: true, .. } => sum.denied_again += 1,
+                LayersEventKind::Taken { .. }
+                | LayersEventKind::Granted { .. }
+                | LayersEventKind::Back { .. }
+                | LayersEventKind::Denied { .. } => {}
             }
         }
         sum.refused +=
-            history.answers.values().filter(|one| **one == Answered::Refused).count() as u64;
+            history.answers.values().filter(|one| **one == CallerAnswer::Refused).count() as u64;
         for account in &history.accounts {
             sum.late += account.late;
             sum.lost += account.lost;
