@@ -30,7 +30,7 @@ macro_rules! pass_inward {
             rest: &$crate::lease::Unspent<$crate::store::KeyAsk>,
             node: u64,
         ) -> Result<
-            Option<($crate::lease::GivenBack, $crate::lease::Report)>,
+            Option<($crate::lease::GivenBack, $crate::lease::LimiterReport)>,
             $crate::store::StoreError,
         > {
             self.inner.give_back_lease(rest, node).await

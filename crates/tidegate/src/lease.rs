@@ -16,8 +16,8 @@ mod terms;
 mod tests;
 mod units;
 
-pub(crate) use book::{Ask, Book, Choice, Counts, Granted, Leased};
+pub(crate) use book::{Book, BookAsk, Choice, Counts, Granted, Leased};
 pub use book::{Unspent, Wanted};
 pub(crate) use reply::Grant;
-pub use reply::{GivenBack, Report};
+pub use reply::{GivenBack, LimiterReport};
 pub(crate) use terms::Terms;

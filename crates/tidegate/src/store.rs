@@ -21,7 +21,7 @@ pub use self::memory::Generation;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
-pub use crate::lease::{GivenBack, Report, Unspent, Wanted};
+pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 #[cfg(feature = "redis")]
 #[cfg(feature = "redis")]
 pub use crate::step::Ask;
@@ -32,4 +32,4 @@ pub use contract::{
     StoreCounts, StoreError, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
-pub(crate) use contract::{Layer, Observer, OnEvent, OnUnitsBack, at_places, is_report};
+pub(crate) use contract::{Layer, OnEvent, OnUnitsBack, StoreObserver, at_places, is_report};

@@ -291,8 +291,8 @@ const LEASES: &[Mutant] = &[
         name: "a renewed share keeps its old units as well",
         file: LIMITER,
         replacements: &[(
-            "        let Asked { ticket, units, parts, .. } = asked;",
-            "        let Asked { ticket, units, parts, .. } = asked;
+            "        let AskedLease { ticket, units, parts, .. } = asked;",
+            "        let AskedLease { ticket, units, parts, .. } = asked;
         let units = units + self.leases.iter().map(|lease| lease.units).sum::<u64>();",
         )],
     },
@@ -308,8 +308,8 @@ const LEASES: &[Mutant] = &[
         name: "a node that others joined gives back more than it keeps less",
         file: LIMITER,
         replacements: &[(
-            "let excess = Lease { units, ..*lease }.rest();",
-            "let excess = Lease { units: units + 1, ..*lease }.rest();",
+            "let excess = GrantedLease { units, ..*lease }.rest();",
+            "let excess = GrantedLease { units: units + 1, ..*lease }.rest();",
         )],
     },
     Mutant {

@@ -35,7 +35,7 @@ pub(crate) struct AcrossSlots<S> {
 
 /// The limiters of a request that live in one slot, by their indices in the request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct SlotPart {
     places: Vec<usize>,
     when: When,
 }
@@ -44,19 +44,19 @@ pub(super) struct Part {
 /// come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
-    ByRate(Rate),
+    ByRate(LimitRate),
     Queue,
     Shadow,
 }
 
 /// The rate N/W.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rate {
+struct LimitRate {
     limit: u64,
     window: Micros,
 }
 
-impl Rate {
+impl LimitRate {
     fn of(rule: &Rule) -> Self {
         let limit = match rule.spec().limit {
             Limit::Units(units) => units,
@@ -71,13 +71,13 @@ impl Rate {
     }
 }
 
-impl Ord for Rate {
+impl Ord for LimitRate {
     fn cmp(&self, other: &Self) -> Ordering {
         self.times(*other).cmp(&other.times(*self))
     }
 }
 
-impl PartialOrd for Rate {
+impl PartialOrd for LimitRate {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -163,7 +163,7 @@ impl<S: Store> AcrossSlots<S> {
 
     /// Returns the limiters by slot, in the order in which they are asked; nothing if one step over all is
     /// enough.
-    fn parts(&self, asks: &[KeyAsk]) -> Vec<Part> {
+    fn parts(&self, asks: &[KeyAsk]) -> Vec<SlotPart> {
         if asks.len() < 2 {
             return Vec::new();
         }
@@ -178,7 +178,8 @@ impl<S: Store> AcrossSlots<S> {
         if slots.len() < 2 {
             return Vec::new();
         }
-        let part = |(_, places): (u16, Vec<usize>)| Part { when: self.when(asks, &places), places };
+        let part =
+            |(_, places): (u16, Vec<usize>)| SlotPart { when: self.when(asks, &places), places };
         let mut parts: Vec<_> = slots.into_iter().map(part).collect();
         parts.sort_by_key(|part| part.when);
         parts
@@ -192,7 +193,7 @@ impl<S: Store> AcrossSlots<S> {
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
-        let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();
+        let smallest = enforced.map(|(_, rule)| LimitRate::of(rule)).min();
         match smallest {
             None => When::Shadow,
             Some(_) if rules().any(|(_, rule)| is_queue(rule)) => When::Queue,
@@ -204,7 +205,7 @@ impl<S: Store> AcrossSlots<S> {
     ///
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
-    fn may_be_apart(&self, asks: &[KeyAsk], parts: &[Part]) -> Result<(), StoreError> {
+    fn may_be_apart(&self, asks: &[KeyAsk], parts: &[SlotPart]) -> Result<(), StoreError> {
         let is_limited = |place: &usize| asks.get(*place).is_some_and(|one| !one.is_unlimited);
         let limited = parts.iter().filter(|part| part.places.iter().any(is_limited));
         let queues = limited.clone().filter(|part| part.when == When::Queue).count();
@@ -222,7 +223,7 @@ impl<S: Store> AcrossSlots<S> {
     async fn ask(
         &self,
         asks: &[KeyAsk],
-        parts: &[Part],
+        parts: &[SlotPart],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
         self.may_be_apart(asks, parts)?;
@@ -254,7 +255,7 @@ impl<S: Store> AcrossSlots<S> {
     async fn refused(
         &self,
         asks: &[KeyAsk],
-        later: &[Part],
+        later: &[SlotPart],
         args: StepArgs<'_>,
         taken: &mut StepsTaken<S>,
         done: &mut StepReply,
@@ -282,7 +283,7 @@ impl<S: Store> AcrossSlots<S> {
     async fn each_slot(
         &self,
         asks: &[KeyAsk],
-        parts: &[Part],
+        parts: &[SlotPart],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
         if args.verb != Verb::Reset {
@@ -325,7 +326,7 @@ impl<S: Store> Store for AcrossSlots<S> {
     pass_inward!(undo leases store);
 }
 
-impl Part {
+impl SlotPart {
     /// Returns the elements at the indices of this part.
     fn of<T: Clone>(&self, all: &[T]) -> Vec<T> {
         at_places(all, &self.places)

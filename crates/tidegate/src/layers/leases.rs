@@ -14,7 +14,7 @@ use crate::lease::Terms;
 use crate::step::{Decided, Lineage, Source};
 use crate::store::memory::Generation;
 use crate::store::{GaveUp, KeyAsk, Layer, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
-use spend::Need;
+use spend::LeasesNeeded;
 use state::LeaseState;
 pub(crate) use state::{CallCounts, Lost, UntilDropped};
 
@@ -94,7 +94,7 @@ impl<S: Store> Store for Leases<S> {
         if !spends || leased.is_empty() || !self.state.are_spent() {
             return self.inner.step(asks, args).await;
         }
-        match self.spend(asks, Need::Any) {
+        match self.spend(asks, LeasesNeeded::Any) {
             Some(spending) if spending.is_all => Ok(spending.admitted()),
             Some(spending) => Box::pin(self.decide_rest(asks, args, spending)).await,
             None => self.inner.step(asks, args).await,
@@ -115,7 +115,7 @@ impl<S: Store> Layer for Leases<S> {
         if !self.state.are_spent() || args.origin.id.is_some() {
             return None;
         }
-        Some(self.spend(asks, Need::All)?.admitted())
+        Some(self.spend(asks, LeasesNeeded::All)?.admitted())
     }
 
     fn decides_now(&self) -> bool {

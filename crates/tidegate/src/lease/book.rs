@@ -8,17 +8,17 @@ use std::hash::Hash;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::limiter::Limiter;
-use super::reply::{Grant, Report};
+use super::limiter::LeasedLimiter;
+use super::reply::{Grant, LimiterReport};
 use super::terms::Terms;
-use super::units::Lease;
+use super::units::GrantedLease;
 
 /// The shortest time between two searches for idle limiters, during which other requests wait.
 const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
 
 /// One limiter of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a, K> {
+pub(crate) struct BookAsk<'a, K> {
     pub(crate) key: &'a K,
     /// `None` if the rule has no leases.
     pub(crate) terms: Option<Terms>,
@@ -119,7 +119,7 @@ pub(crate) struct Counts {
 /// All leases of one process.
 #[derive(Debug)]
 pub(crate) struct Book<K> {
-    limiters: HashMap<K, Limiter>,
+    limiters: HashMap<K, LeasedLimiter>,
     most_limiters: usize,
     next_ticket: u64,
     /// Limiters are not searched for idle ones before this time.
@@ -152,25 +152,25 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     /// Returns the standing of a limiter: as the store last reported, with the unspent units of its leases, and the
     /// store's clock now.
-    pub(crate) fn standing(&self, now: Micros, key: &K) -> Option<Report> {
+    pub(crate) fn standing(&self, now: Micros, key: &K) -> Option<LimiterReport> {
         Some(self.limiters.get(key)?.standing(now))
     }
 
     /// Returns whether a limiter of a request has enough leased units.
-    pub(crate) fn has(&self, now: Micros, ask: &Ask<'_, K>) -> bool {
+    pub(crate) fn has(&self, now: Micros, ask: &BookAsk<'_, K>) -> bool {
         let limiter = self.limiters.get(ask.key).filter(|one| Some(one.terms) == ask.terms);
         ask.cost > 0 && limiter.is_some_and(|one| one.units(now) >= ask.cost)
     }
 
     /// Returns whether all limiters of a request have enough leased units.
     #[cfg(feature = "redis")]
-    pub(crate) fn has_all(&self, now: Micros, asks: &[Ask<'_, K>]) -> bool {
+    pub(crate) fn has_all(&self, now: Micros, asks: &[BookAsk<'_, K>]) -> bool {
         !asks.is_empty() && asks.iter().all(|ask| self.has(now, ask))
     }
 
     /// Decides a request whose limiters all have enough leased units. Of any other request, holds leased units of the
     /// limiters that have enough.
-    pub(crate) fn decide(&mut self, now: Micros, asks: &[Ask<'_, K>]) -> Choice {
+    pub(crate) fn decide(&mut self, now: Micros, asks: &[BookAsk<'_, K>]) -> Choice {
         let mut all = !asks.is_empty();
         for ask in asks {
             all &= self.is_demanded(now, ask);
@@ -184,7 +184,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
                 continue;
             }
             let Some(limiter) = self.limiters.get_mut(ask.key) else { continue };
-            let note = |lease: &Lease, units| {
+            let note = |lease: &GrantedLease, units| {
                 leased.push(Leased { place, ticket: lease.ticket, since: lease.since, units });
             };
             match all {
@@ -200,7 +200,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Notes that a limiter is asked, and returns whether it has enough leased units.
-    fn is_demanded(&mut self, now: Micros, ask: &Ask<'_, K>) -> bool {
+    fn is_demanded(&mut self, now: Micros, ask: &BookAsk<'_, K>) -> bool {
         let (Some(terms), 1..) = (ask.terms, ask.cost) else { return false };
         let Some(limiter) = self.limiter(now, ask.key, terms) else { return false };
         limiter.demanded(now, ask.cost);
@@ -208,7 +208,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     }
 
     /// Notes the report about a limiter in a reply of the store.
-    pub(crate) fn reported(&mut self, now: Micros, key: &K, report: Report) {
+    pub(crate) fn reported(&mut self, now: Micros, key: &K, report: LimiterReport) {
         if let Some(limiter) = self.limiters.get_mut(key) {
             limiter.reported(now, report);
         }
@@ -252,7 +252,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     /// Returns the limiter of a key, which is new if there is room for it. Under newer terms it starts again; a request
     /// under older ones has none.
-    fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut Limiter> {
+    fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut LeasedLimiter> {
         match self.limiters.get(key).map(|limiter| limiter.terms) {
             Some(known) if known == terms => return self.limiters.get_mut(key),
             Some(known) if known.version() > terms.version() => return None,
@@ -267,7 +267,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         if self.limiters.len() >= self.most_limiters {
             return None;
         }
-        Some(self.limiters.entry(key.clone()).or_insert_with(|| Limiter::new(terms)))
+        Some(self.limiters.entry(key.clone()).or_insert_with(|| LeasedLimiter::new(terms)))
     }
 
     fn sweep(&mut self, now: Micros, life: Micros) {

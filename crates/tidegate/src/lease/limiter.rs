@@ -3,9 +3,9 @@
 use tidegate_core::Micros;
 
 use super::demand::Demand;
-use super::reply::{Grant, Report};
+use super::reply::{Grant, LimiterReport};
 use super::terms::{Size, Terms, held_for, shortened};
-use super::units::{Lease, Rest};
+use super::units::{GrantedLease, Rest};
 
 /// The smallest lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;
@@ -23,7 +23,7 @@ const PART_OF_LIFE: u64 = 8;
 
 /// A ticket that the store's record of the leases may still name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Open {
+struct OpenTicket {
     ticket: u64,
     /// True if all units of its lease are spent.
     is_spent: bool,
@@ -31,7 +31,7 @@ struct Open {
 
 /// A lease that the store was asked for, without a reply so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct AskedLease {
     ticket: u64,
     units: u64,
     /// The time before the question was sent.
@@ -41,25 +41,25 @@ struct Asked {
 
 /// One limiter, as far as this process has asked for it.
 #[derive(Clone, Debug)]
-pub(super) struct Limiter {
+pub(super) struct LeasedLimiter {
     pub(super) terms: Terms,
     demand: Demand,
-    leases: Vec<Lease>,
-    asked: Option<Asked>,
+    leases: Vec<GrantedLease>,
+    asked: Option<AskedLease>,
     /// Tickets from the question until everything of the lease is spent or given back, in their order.
-    open: Vec<Open>,
+    open: Vec<OpenTicket>,
     /// True if it is to be forgotten once no ticket is open, because its rule changed.
     is_closed: bool,
     /// Units of the last lease.
     last_size: u64,
     /// The last report of the store, and when it was heard.
-    report: Report,
+    report: LimiterReport,
     heard: Micros,
     /// No lease is asked for before this time, because the last question was refused or lost.
     not_before: Micros,
 }
 
-impl Limiter {
+impl LeasedLimiter {
     pub(super) fn new(terms: Terms) -> Self {
         Self {
             terms,
@@ -69,7 +69,7 @@ impl Limiter {
             open: Vec::new(),
             is_closed: false,
             last_size: 0,
-            report: Report::default(),
+            report: LimiterReport::default(),
             heard: Micros::ZERO,
             not_before: Micros::ZERO,
         }
@@ -96,14 +96,14 @@ impl Limiter {
     }
 
     /// Returns the standing of the limiter: as the store last reported, with the unspent units of the leases.
-    pub(super) fn standing(&self, now: Micros) -> Report {
+    pub(super) fn standing(&self, now: Micros) -> LimiterReport {
         let passed = Micros::from_micros(now.as_micros().saturating_sub(self.heard.as_micros()));
         let remaining = self.report.remaining.saturating_add(self.units(now));
-        Report { remaining, at: self.report.at.plus(passed), ..self.report }
+        LimiterReport { remaining, at: self.report.at.plus(passed), ..self.report }
     }
 
     /// Notes the report about this limiter in a reply of the store.
-    pub(super) const fn reported(&mut self, now: Micros, report: Report) {
+    pub(super) const fn reported(&mut self, now: Micros, report: LimiterReport) {
         (self.report, self.heard) = (report, now);
     }
 
@@ -159,9 +159,9 @@ impl Limiter {
 
     /// Notes that a lease is asked for. Returns the lowest ticket that is open.
     pub(super) fn ask(&mut self, now: Micros, ticket: u64, units: u64, nodes: u64) -> u64 {
-        self.asked = Some(Asked { ticket, units, at: now, parts: self.parts(nodes) });
+        self.asked = Some(AskedLease { ticket, units, at: now, parts: self.parts(nodes) });
         self.is_closed = false;
-        self.open.push(Open { ticket, is_spent: false });
+        self.open.push(OpenTicket { ticket, is_spent: false });
         self.open.first().map_or(ticket, |first| first.ticket)
     }
 
@@ -181,7 +181,7 @@ impl Limiter {
         let kept = u128::from(lease.units) * u128::from(lease.parts) / u128::from(parts);
         let kept = u64::try_from(kept).unwrap_or(lease.units);
         let units = lease.units - kept;
-        let excess = Lease { units, ..*lease }.rest();
+        let excess = GrantedLease { units, ..*lease }.rest();
         (lease.units, lease.parts, self.last_size) = (kept, parts, kept);
         lease.counted -= units;
         lease.gives_back = units > 0;
@@ -206,7 +206,7 @@ impl Limiter {
 
     /// Takes the question with this ticket off the list; `None` if it is not there, because it was answered, given up
     /// or dropped.
-    fn answered(&mut self, ticket: u64) -> Option<Asked> {
+    fn answered(&mut self, ticket: u64) -> Option<AskedLease> {
         let asked = self.asked.filter(|asked| asked.ticket == ticket)?;
         self.asked = None;
         Some(asked)
@@ -218,13 +218,13 @@ impl Limiter {
         &mut self,
         now: Micros,
         grant: &Grant,
-    ) -> Result<Option<Lease>, NotAsked> {
+    ) -> Result<Option<GrantedLease>, NotAsked> {
         let asked = self.answered(grant.ticket).ok_or(NotAsked)?;
         let length = shortened(grant.end.since(grant.since));
         let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
         let earlier = self.terms.counts_earlier();
-        let Asked { ticket, units, parts, .. } = asked;
-        let lease = Lease {
+        let AskedLease { ticket, units, parts, .. } = asked;
+        let lease = GrantedLease {
             ticket,
             since: grant.since,
             units,
@@ -249,14 +249,14 @@ impl Limiter {
     }
 
     /// Spends `cost` units of the leases that end first, and reports each with its units. There must be enough.
-    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(&Lease, u64)) {
+    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(&GrantedLease, u64)) {
         if self.take(now, cost, |_, _| {}, report) {
             self.drop_spent();
         }
     }
 
-    /// Holds `cost` units of the leases that end first, as [`Limiter::spend`] spends them.
-    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(&Lease, u64)) {
+    /// Holds `cost` units of the leases that end first, as [`LeasedLimiter::spend`] spends them.
+    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(&GrantedLease, u64)) {
         self.take(now, cost, |lease, units| lease.held += units, report);
     }
 
@@ -265,8 +265,8 @@ impl Limiter {
         &mut self,
         now: Micros,
         cost: u64,
-        keep: impl Fn(&mut Lease, u64),
-        mut report: impl FnMut(&Lease, u64),
+        keep: impl Fn(&mut GrantedLease, u64),
+        mut report: impl FnMut(&GrantedLease, u64),
     ) -> bool {
         let (mut owed, mut is_empty) = (cost, false);
         for lease in &mut self.leases {

@@ -14,7 +14,7 @@ pub(crate) struct Grant {
 
 /// The state of a limiter in the store, by a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LimiterReport {
     /// Units that a request could still take.
     pub remaining: u64,
     /// When the store decided that, by its clock.

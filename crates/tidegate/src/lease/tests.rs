@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
-use super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Terms, Unspent, Wanted};
+use super::{
+    Book, BookAsk, Choice, Counts, Grant, Granted, Leased, LimiterReport, Terms, Unspent, Wanted,
+};
 
 const LIFE: Micros = Micros::from_millis(200);
 const LONGEST: Micros = Micros::from_millis(1_000);
@@ -20,7 +22,7 @@ fn terms() -> Terms {
 }
 
 fn reported(book: &mut Book<u32>, ms: u64, key: u32, remaining: u64) {
-    let report = Report { remaining, at: TAKEN, idle_at: TAKEN.plus(LIFE) };
+    let report = LimiterReport { remaining, at: TAKEN, idle_at: TAKEN.plus(LIFE) };
     book.reported(at(ms), &key, report);
 }
 
@@ -28,8 +30,8 @@ fn at(ms: u64) -> Micros {
     Micros::from_millis(1_000_000 + ms)
 }
 
-fn ask(key: &u32, cost: u64) -> Ask<'_, u32> {
-    Ask { key, terms: Some(terms()), cost }
+fn ask(key: &u32, cost: u64) -> BookAsk<'_, u32> {
+    BookAsk { key, terms: Some(terms()), cost }
 }
 
 fn ask_times(book: &mut Book<u32>, ms: u64, cost: u64, times: usize) {
@@ -110,7 +112,7 @@ fn a_lease_is_as_large_as_the_demand_the_terms_and_half_of_a_nodes_part_allow() 
 #[test]
 fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
     let (mut book, ticket) = leased();
-    let stands = Report {
+    let stands = LimiterReport {
         remaining: 512,
         at: TAKEN.plus(Micros::from_millis(10)),
         idle_at: TAKEN.plus(LIFE),
@@ -128,7 +130,7 @@ fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
 fn a_cost_of_nothing_and_a_rule_without_leases_are_the_stores() {
     let (mut book, _) = leased();
     assert_eq!(book.decide(at(20), &[ask(&7, 0)]), Choice::Store(vec![]));
-    let without = Ask { terms: None, ..ask(&7, 1) };
+    let without = BookAsk { terms: None, ..ask(&7, 1) };
     assert_eq!(book.decide(at(20), &[without]), Choice::Store(vec![]));
     assert_eq!(book.decide(at(20), &[]), Choice::Store(vec![]));
 }
@@ -212,7 +214,7 @@ fn units_that_drain_are_given_back_as_taken_earlier_if_others_live_longer() {
 
 #[test]
 fn newer_terms_end_the_leases_of_older_ones_which_go_back_and_older_ones_get_none() {
-    let of_version = |version| Ask { terms: Some(terms().of_version(version)), ..ask(&7, 1) };
+    let of_version = |version| BookAsk { terms: Some(terms().of_version(version)), ..ask(&7, 1) };
     let (mut book, ticket) = leased();
     assert!(matches!(book.decide(at(20), &[ask(&7, 1)]), Choice::Here(_)));
     assert_eq!(book.decide(at(21), &[of_version(1)]), Choice::Store(vec![]));
@@ -223,7 +225,7 @@ fn newer_terms_end_the_leases_of_older_ones_which_go_back_and_older_ones_get_non
 }
 
 /// A request of 7 with these units, and of 8, which has no lease.
-fn asks(cost: u64) -> [Ask<'static, u32>; 2] {
+fn asks(cost: u64) -> [BookAsk<'static, u32>; 2] {
     [ask(&7, cost), ask(&8, 1)]
 }
 

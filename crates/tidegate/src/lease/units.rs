@@ -4,7 +4,7 @@ use tidegate_core::{Micros, Timestamp};
 
 /// A lease that was granted, until all of its units are spent or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
+pub(super) struct GrantedLease {
     pub(super) ticket: u64,
     /// When the store took its units, by the store's clock.
     pub(super) since: Timestamp,
@@ -30,7 +30,7 @@ pub(super) struct Lease {
     pub(super) is_closed: bool,
 }
 
-impl Lease {
+impl GrantedLease {
     /// Returns whether its units can be spent now.
     pub(super) fn is_open(&self, now: Micros) -> bool {
         !self.is_closed && now < self.ends

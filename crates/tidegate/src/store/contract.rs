@@ -16,13 +16,13 @@ use tokio::sync::oneshot;
 
 use super::memory::Generation;
 use crate::inline_list::InlineList;
-use crate::lease::{GivenBack, Report, Unspent, Wanted};
+use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Lineage};
 pub use counts::StoreCounts;
 pub use error::StoreError;
 pub use event::StoreEvent;
-pub(crate) use event::{Observer, OnEvent};
+pub(crate) use event::{OnEvent, StoreObserver};
 pub use host::Host;
 pub use limiter_state::{LimiterState, LimiterStep};
 pub use record::{RecordReply, RecordVerb};
@@ -118,7 +118,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         _rest: &Unspent<KeyAsk>,
         _node: u64,
-    ) -> impl Future<Output = Result<Option<(GivenBack, Report)>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Option<(GivenBack, LimiterReport)>, StoreError>> + Send {
         std::future::ready(Ok(None))
     }
 
@@ -314,7 +314,7 @@ pub struct LeaseReply {
 #[derive(Clone, Copy, Debug)]
 pub enum LeaseResult {
     /// The state of the limiter, and, if the lease was granted, the times when it was taken and ends.
-    Decided(Report, Option<[Timestamp; 2]>),
+    Decided(LimiterReport, Option<[Timestamp; 2]>),
     /// It was not granted, because the limiter has other values or no room.
     Undecided,
     /// The question was not sent.

@@ -17,11 +17,11 @@ use super::{
     Store, Verb,
 };
 use crate::clock::Clock;
-use crate::lease::{GivenBack, Report, Unspent};
+use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{Descriptors, Lineage, Source};
 use crate::store::StoreError;
-pub(crate) use limiters::Limiters;
+pub(crate) use limiters::FakeLimiters;
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
@@ -43,11 +43,11 @@ pub(crate) enum Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct FakeStore {
     pub(crate) generation: Arc<Generation>,
-    shared: Arc<Shared>,
+    shared: Arc<FakeShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FakeShared {
     host: Host,
     /// True if each limiter lives in a slot of its own.
     has_slots: bool,
@@ -60,7 +60,7 @@ struct Faults {
     faults: VecDeque<Option<Fault>>,
     /// The verbs and the keys of the steps so far.
     steps: Vec<(Verb, Vec<String>)>,
-    limiters: Limiters,
+    limiters: FakeLimiters,
 }
 
 impl FakeStore {
@@ -78,7 +78,7 @@ impl FakeStore {
         let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
         let (generation, state) = (memory.newest().share(), Mutex::default());
         let host = Host::new(TIMEOUT).with_clock(VirtualClock(Instant::now()));
-        let shared = Shared { host, has_slots, state };
+        let shared = FakeShared { host, has_slots, state };
         Self { generation, shared: Arc::new(shared) }
     }
 
@@ -197,7 +197,7 @@ impl Store for FakeStore {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
         let (policy, now) = (&self.generation.policy, self.shared.host.now());
         Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))
     }

@@ -28,7 +28,7 @@ const ENDS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct DenialMemory {
     seed: Seed,
-    reports: Recent<Option<Report>>,
+    reports: Recent<Option<DenialReport>>,
     /// When the last report ends, in microseconds.
     last: AtomicU64,
     /// When units were last given back to a limiter through this node, in microseconds; many limiters share one.
@@ -37,7 +37,7 @@ pub(crate) struct DenialMemory {
 
 /// A report of the store about a limiter of a refused request.
 #[derive(Clone, Copy, Debug)]
-struct Report {
+struct DenialReport {
     /// The values it holds under.
     values: u64,
     /// Units that were asked for.
@@ -49,7 +49,7 @@ struct Report {
     at: Timestamp,
 }
 
-impl Report {
+impl DenialReport {
     /// Returns whether a request for `asks` units is denied as well.
     const fn denies(&self, asks: u64) -> bool {
         self.asks <= asks && asks > 0 && !self.decision.is_allowed()
@@ -111,7 +111,7 @@ impl DenialMemory {
                 Outcome::Allow { .. } | Outcome::Never => MOST,
             };
             let until = sent.plus(holds.min(MOST));
-            let report = Report {
+            let report = DenialReport {
                 values: self.values(generation, ask),
                 asks: ask.asks,
                 decision,
@@ -129,7 +129,7 @@ impl DenialMemory {
     fn note_report(
         &self,
         known_by: Fingerprint,
-        report: Report,
+        report: DenialReport,
         (sent, now): (Timestamp, Timestamp),
         until: Timestamp,
     ) {
@@ -161,11 +161,11 @@ impl DenialMemory {
         let asks: InlineList<&KeyAsk> = asks.iter().map(Borrow::borrow).collect();
         let all: InlineList<_> = asks.iter().map(|ask| self.report(generation, ask, now)).collect();
         let all = || asks.iter().zip(&all).map(|(ask, report)| (*ask, report.as_ref()));
-        let denied = |(ask, report): (&KeyAsk, Option<&Report>)| {
+        let denied = |(ask, report): (&KeyAsk, Option<&DenialReport>)| {
             report.filter(|report| ask.can_refuse() && report.denies(ask.asks)).copied()
         };
         let first = all().find_map(denied)?;
-        let decision_of = |(ask, report): (&KeyAsk, Option<&Report>)| {
+        let decision_of = |(ask, report): (&KeyAsk, Option<&DenialReport>)| {
             let decision = report?.decision(ask.asks, now)?;
             Some(Decided::of(decision, false, false))
         };
@@ -188,7 +188,12 @@ impl DenialMemory {
         }
     }
 
-    fn report(&self, generation: &Generation, ask: &KeyAsk, now: Timestamp) -> Option<Report> {
+    fn report(
+        &self,
+        generation: &Generation,
+        ask: &KeyAsk,
+        now: Timestamp,
+    ) -> Option<DenialReport> {
         let (report, _) = self.reports.of(self.known_by(ask), now)?;
         report.filter(|report| report.values == self.values(generation, ask))
     }

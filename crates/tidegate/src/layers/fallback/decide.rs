@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule};
 
-use super::denied::Known;
+use super::denied::KnownDenial;
 use super::left::News;
 use super::local::Local;
 use crate::clock::Clock;
@@ -162,7 +162,7 @@ impl Local {
             return None;
         }
         let (known_by, now) = (self.under_values(generation, ask), self.clock.now());
-        if let Some(Known { cost, wait }) = self.denials.of(known_by, ask.asks, now) {
+        if let Some(KnownDenial { cost, wait }) = self.denials.of(known_by, ask.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
         if let Some(wait) = lasts(ask) {

@@ -14,7 +14,7 @@ pub(super) struct Denied(Recent<u64>);
 
 /// A known denial of a limiter: `cost` and more are denied for `wait` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownDenial {
     pub(crate) cost: u64,
     pub(crate) wait: Micros,
 }
@@ -39,9 +39,14 @@ impl Denied {
     }
 
     /// Returns the known denial that holds for `cost` now; `None` if there is none.
-    pub(super) fn of(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<Known> {
+    pub(super) fn of(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<KnownDenial> {
         let (denied, wait) = self.0.of(fingerprint, now)?;
-        (denied <= cost).then_some(Known { cost: denied, wait })
+        (denied <= cost).then_some(KnownDenial { cost: denied, wait })
     }
 
     /// Forgets the denial of a limiter, because units were given back to it.
@@ -59,8 +64,8 @@ mod tests {
         Timestamp::from_micros(us)
     }
 
-    fn known(cost: u64, wait: u64) -> Option<Known> {
-        Some(Known { cost, wait: Micros::from_micros(wait) })
+    fn known(cost: u64, wait: u64) -> Option<KnownDenial> {
+        Some(KnownDenial { cost, wait: Micros::from_micros(wait) })
     }
 
     #[test]

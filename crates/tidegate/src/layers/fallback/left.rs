@@ -15,7 +15,7 @@ const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The units left of a limiter.
 #[derive(Clone, Copy, Debug, Default)]
-enum Left {
+enum UnitsLeft {
     /// Less than half.
     #[default]
     Little,
@@ -34,7 +34,7 @@ pub(super) enum News {
 
 /// The units left of the limiters that the store reported lately.
 #[derive(Debug)]
-pub(super) struct Lefts(Recent<Left>);
+pub(super) struct Lefts(Recent<UnitsLeft>);
 
 impl Lefts {
     pub(super) fn new() -> Self {
@@ -45,9 +45,9 @@ impl Lefts {
     pub(super) fn note(&self, fingerprint: Fingerprint, decision: &Decision, now: Timestamp) {
         let Decision { remaining, limit, .. } = *decision;
         let (left, holds) = if remaining.saturating_mul(2) < limit {
-            (Left::Little, LITTLE)
+            (UnitsLeft::Little, LITTLE)
         } else if let Some(cost) = NonZeroU64::new(remaining / PLENTY.1) {
-            (Left::Plenty(cost), PLENTY.0)
+            (UnitsLeft::Plenty(cost), PLENTY.0)
         } else {
             return self.forget(fingerprint);
         };
@@ -57,8 +57,8 @@ impl Lefts {
     /// Returns the knowledge about a limiter for a request of this cost; `None` if there is none.
     pub(super) fn news(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<News> {
         match self.0.of(fingerprint, now)?.0 {
-            Left::Little => Some(News::Little),
-            Left::Plenty(largest) => (cost <= largest.get()).then_some(News::Plenty),
+            UnitsLeft::Little => Some(News::Little),
+            UnitsLeft::Plenty(largest) => (cost <= largest.get()).then_some(News::Plenty),
         }
     }
 

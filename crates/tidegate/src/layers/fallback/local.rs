@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
-use super::denied::{Denied, Known};
+use super::denied::{Denied, KnownDenial};
 use super::left::{Lefts, News};
 use super::parts::Parts;
 use super::share::{Share, is_local};
@@ -181,7 +181,7 @@ impl Local {
         generation: &Generation,
         ask: &KeyAsk,
         now: Timestamp,
-    ) -> Option<Known> {
+    ) -> Option<KnownDenial> {
         self.denials.of(self.under_values(generation, ask), ask.asks, now)
     }
 

@@ -4,7 +4,7 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
 use super::Leases;
 use crate::inline_list::InlineList;
-use crate::lease::{Ask, Choice, Leased, Report, Wanted};
+use crate::lease::{BookAsk, Choice, Leased, LimiterReport, Wanted};
 use crate::rules::limit_of;
 use crate::step::Decided;
 use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
@@ -25,14 +25,14 @@ pub(super) struct Spending<'a, S: Store> {
 /// A limiter whose leased units a request uses.
 #[derive(Clone, Copy)]
 struct Here {
-    report: Report,
+    report: LimiterReport,
     /// When the store took the oldest of these units, by its clock.
     since: Option<Timestamp>,
 }
 
 /// The limiters of a request that must have enough leased units, so that it uses any.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum LeasesNeeded {
     Any,
     All,
 }
@@ -40,14 +40,18 @@ pub(super) enum Need {
 impl<S: Store> Leases<S> {
     /// Spends leased units of the limiters of a request, and asks for more in the background; `None` if no limiter has
     /// leases, or not all limiters that must have enough have it.
-    pub(super) fn spend<'a>(&'a self, asks: &'a [KeyAsk], need: Need) -> Option<Spending<'a, S>> {
+    pub(super) fn spend<'a>(
+        &'a self,
+        asks: &'a [KeyAsk],
+        need: LeasesNeeded,
+    ) -> Option<Spending<'a, S>> {
         let of_leases = self.lease_asks(asks);
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
         let (now, nodes) = (self.inner.host().uptime(), self.state.node_count());
         let mut book = self.state.book();
-        if need == Need::All && !book.has_all(now, &of_leases) {
+        if need == LeasesNeeded::All && !book.has_all(now, &of_leases) {
             return None;
         }
         let (leased, is_all) = match book.decide(now, &of_leases) {
@@ -128,8 +132,8 @@ impl<S: Store> Leases<S> {
         self.go_on_with(closed);
     }
 
-    fn lease_asks<'a>(&self, asks: &'a [KeyAsk]) -> InlineList<Ask<'a, KeyAsk>> {
-        let ask = |ask: &'a KeyAsk| Ask { key: ask, terms: self.terms(ask), cost: ask.cost };
+    fn lease_asks<'a>(&self, asks: &'a [KeyAsk]) -> InlineList<BookAsk<'a, KeyAsk>> {
+        let ask = |ask: &'a KeyAsk| BookAsk { key: ask, terms: self.terms(ask), cost: ask.cost };
         asks.iter().map(ask).collect()
     }
 
@@ -144,7 +148,11 @@ impl<S: Store> Leases<S> {
             let Some(decision) = reply.own_under_own_values(place) else { continue };
             if self.terms(ask).is_some() {
                 let Decision { remaining, reset_after, .. } = decision;
-                book.reported(now, ask, Report { remaining, at, idle_at: at.plus(reset_after) });
+                book.reported(
+                    now,
+                    ask,
+                    LimiterReport { remaining, at, idle_at: at.plus(reset_after) },
+                );
             }
         }
     }
@@ -236,7 +244,7 @@ fn with_rest(
 
 /// The reply of a limiter that admits from a lease. Decisions of other nodes since the store's last reply are not
 /// known.
-fn decided(rule: &Rule, report: Report, since: Option<Timestamp>) -> Option<Decided> {
+fn decided(rule: &Rule, report: LimiterReport, since: Option<Timestamp>) -> Option<Decided> {
     let limit = limit_of(rule)?;
     let reset_after = report.idle_at.since(report.at).max(Micros::from_micros(1));
     let outcome = Outcome::Allow { delay: Micros::ZERO };

@@ -24,7 +24,7 @@ const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 /// The leases of this process, and their terms under one policy.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseState {
-    held: Arc<Held>,
+    held: Arc<SharedLeases>,
     /// By rule and variant; empty if no rule has leases.
     terms: Arc<Vec<Vec<Option<Terms>>>>,
     version: u64,
@@ -32,7 +32,7 @@ pub(super) struct LeaseState {
 
 /// The state that all policies share.
 #[derive(Debug)]
-struct Held {
+struct SharedLeases {
     book: Mutex<Book<KeyAsk>>,
     /// Names this process in the records of leases in the store.
     node: u64,
@@ -133,7 +133,7 @@ impl LeaseState {
         let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
         let node = RandomState::new().hash_one(std::process::id());
         let is_dropped = watch::Sender::new(false);
-        let held = Arc::new(Held {
+        let held = Arc::new(SharedLeases {
             book,
             node,
             is_dropped,
@@ -276,7 +276,7 @@ impl Drop for UnderWay<'_> {
 
 /// A part of a gate. When it is dropped, nothing waits any more to give leases back.
 #[derive(Debug)]
-pub(crate) struct UntilDropped(Arc<Held>);
+pub(crate) struct UntilDropped(Arc<SharedLeases>);
 
 impl Drop for UntilDropped {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ use super::history::LayersLossCause;
 use super::plan::{PlannedOutage, TIMEOUT_MS, Trouble};
 use super::world::{LayersWorld, limiter_of};
 use crate::rules::Policy;
-use crate::store::fake::Limiters;
+use crate::store::fake::FakeLimiters;
 use crate::store::memory::Generation;
 use crate::store::{Host, KeyAsk, OnUnitsBack};
 
@@ -156,7 +156,7 @@ impl StoreLink {
     pub(super) async fn carry<T>(
         &self,
         ask: &KeyAsk,
-        act: impl FnOnce(&mut Limiters, Timestamp) -> T,
+        act: impl FnOnce(&mut FakeLimiters, Timestamp) -> T,
     ) -> Carried<T> {
         let fate = self.fate(ask);
         sleep(fate.there).await;

@@ -8,7 +8,7 @@ use tokio::sync::oneshot::Sender;
 use super::history::{LayersEventKind, LayersLossCause};
 use super::link::{Carried, StoreLink};
 use crate::request::Origin;
-use crate::store::fake::Limiters;
+use crate::store::fake::FakeLimiters;
 use crate::store::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
 
 /// A step that is sent, with everything that belongs to it. The source of its origin is the number of its request.
@@ -29,7 +29,7 @@ impl SentStep {
     }
 
     /// Runs the step in the store, and notes the units it takes.
-    fn run(&self, link: &StoreLink, limiters: &mut Limiters, now: Timestamp) -> StepReply {
+    fn run(&self, link: &StoreLink, limiters: &mut FakeLimiters, now: Timestamp) -> StepReply {
         let Self { asks, verb, actual, costs, leased, .. } = self;
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
         let reply =
@@ -82,7 +82,7 @@ impl SentStep {
         &self,
         link: &StoreLink,
         reply: &StepReply,
-        limiters: &mut Limiters,
+        limiters: &mut FakeLimiters,
         now: Timestamp,
     ) -> StepReply {
         let undone = limiters.undo(link.policy(), &self.asks, &self.leased, reply, now);
@@ -110,7 +110,7 @@ impl SentStep {
         let nothing = StepReply::nothing(self.asks.len(), reply.now);
         let Some(first) = self.asks.first().filter(|_| reply.allowed) else { return nothing };
         let act =
-            |limiters: &mut Limiters, now: Timestamp| self.undo_in(link, reply, limiters, now);
+            |limiters: &mut FakeLimiters, now: Timestamp| self.undo_in(link, reply, limiters, now);
         let undone = match link.carry(first, act).await {
             Carried::Came(undone) => undone,
             Carried::Unheard(_) => nothing,
@@ -126,7 +126,7 @@ impl SentStep {
     /// Sends the step, and passes its reply on. A caller hears an error if there is none.
     pub(super) async fn send(self, link: StoreLink, tell: Sender<ReplyAtNode>) {
         let Some(first) = self.asks.first() else { return };
-        let act = |limiters: &mut Limiters, now: Timestamp| self.run(&link, limiters, now);
+        let act = |limiters: &mut FakeLimiters, now: Timestamp| self.run(&link, limiters, now);
         match link.carry(first, act).await {
             Carried::Came(reply) => {
                 let step = Arc::new(self);

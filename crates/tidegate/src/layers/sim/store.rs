@@ -12,8 +12,8 @@ use super::link::{Carried, StoreLink};
 use super::plan::Trouble;
 use super::sent::SentStep;
 use crate::clock::Clock;
-use crate::lease::{GivenBack, Report, Unspent};
-use crate::store::fake::Limiters;
+use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::store::fake::FakeLimiters;
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply, Store,
@@ -26,12 +26,12 @@ impl StoreLink {
         &self,
         ask: &KeyAsk,
         deadline: Instant,
-        act: impl FnOnce(&Self, &mut Limiters, Timestamp) -> T + Send + 'static,
+        act: impl FnOnce(&Self, &mut FakeLimiters, Timestamp) -> T + Send + 'static,
     ) -> Result<Result<T, StoreError>, oneshot::Receiver<T>> {
         let (tell, mut replied) = oneshot::channel();
         let (link, ask) = (self.clone(), ask.clone());
         drop(self.host().spawn(async move {
-            let act = |limiters: &mut Limiters, now: Timestamp| act(&link, limiters, now);
+            let act = |limiters: &mut FakeLimiters, now: Timestamp| act(&link, limiters, now);
             if let Carried::Came(result) = link.carry(&ask, act).await {
                 // An error means that no caller waits for it any more.
                 let _ = tell.send(result);
@@ -86,7 +86,7 @@ impl Store for StoreLink {
         }
         let LeaseAsk { wanted, node, on_late } = lease;
         let (wanted, of) = (*wanted, ask.clone());
-        let take = move |link: &Self, limiters: &mut Limiters, now: Timestamp| {
+        let take = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
             let (report, granted) = limiters.lease(link.policy(), &of, &wanted, node, now);
             if granted.is_some() {
                 let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
@@ -110,12 +110,12 @@ impl Store for StoreLink {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
         if self.knows_away(&rest.key) {
             return Err(StoreError::Away);
         }
         let of = rest.clone();
-        let give = move |link: &Self, limiters: &mut Limiters, now: Timestamp| {
+        let give = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
             let had = limiters.leased(&of, node);
             let (given_back, report) = limiters.give_back_lease(link.policy(), &of, node, now);
             if let Some((units, at)) = had

@@ -9,7 +9,7 @@ use super::history::{LayersEvent, LayersEventKind, LayersHistory};
 use super::plan::{LONG_MS, LayersPlan, PlannedOutage, Trouble};
 use crate::clock::Clock;
 use crate::store::KeyAsk;
-use crate::store::fake::{self, Limiters};
+use crate::store::fake::{self, FakeLimiters};
 
 /// The time of the store when a run begins: the beginning of a long window.
 const FIRST: Timestamp = Timestamp::from_micros(300 * LONG_MS * 1_000);
@@ -18,7 +18,7 @@ const FIRST: Timestamp = Timestamp::from_micros(300 * LONG_MS * 1_000);
 pub(super) struct LayersWorld {
     pub(super) plan: LayersPlan,
     began: Instant,
-    limiters: Mutex<Limiters>,
+    limiters: Mutex<FakeLimiters>,
     history: Mutex<LayersHistory>,
 }
 
@@ -42,7 +42,7 @@ impl LayersWorld {
         FIRST.plus(Micros::from_micros(self.passed_us()))
     }
 
-    pub(super) fn limiters(&self) -> MutexGuard<'_, Limiters> {
+    pub(super) fn limiters(&self) -> MutexGuard<'_, FakeLimiters> {
         self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,24 +4,29 @@ use std::hash::Hash;
 
 use tidegate_core::Micros;
 
-use super::{Ask, Book, Leased, Unspent, Wanted};
+use super::{Book, BookAsk, Leased, Unspent, Wanted};
 use crate::lease::units::Rest;
 
 impl<K: Clone + Eq + Hash> Book<K> {
     /// Spends units that a request holds, because the store admitted the rest of it. Returns the unspent units of
     /// leases that were closed while it held them.
-    pub(crate) fn commit(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
+    pub(crate) fn commit(&mut self, asks: &[BookAsk<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
         self.counts.spent += held.iter().map(|part| part.units).sum::<u64>();
         self.decided(asks, held, true)
     }
 
     /// Releases units that a request holds, because the store refused it or did not reply. They can be spent until
     /// their lease is closed. Returns the unspent units of leases that were closed while it held them.
-    pub(crate) fn release(&mut self, asks: &[Ask<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
+    pub(crate) fn release(&mut self, asks: &[BookAsk<'_, K>], held: &[Leased]) -> Vec<Unspent<K>> {
         self.decided(asks, held, false)
     }
 
-    fn decided(&mut self, asks: &[Ask<'_, K>], held: &[Leased], is_spent: bool) -> Vec<Unspent<K>> {
+    fn decided(
+        &mut self,
+        asks: &[BookAsk<'_, K>],
+        held: &[Leased],
+        is_spent: bool,
+    ) -> Vec<Unspent<K>> {
         let mut all = Vec::new();
         for Leased { place, ticket, units, .. } in held {
             let Some(key) = asks.get(*place).map(|ask| ask.key) else { continue };
@@ -72,7 +77,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// Returns the units of all leases, those that requests hold among them.
     #[cfg(test)]
     pub(crate) fn all_units(&self) -> u64 {
-        self.limiters.values().map(super::Limiter::all_units).sum()
+        self.limiters.values().map(super::LeasedLimiter::all_units).sum()
     }
 }
 

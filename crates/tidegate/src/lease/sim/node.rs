@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidegate_core::Micros;
 
-use super::super::{Ask, Book, Choice, Counts, Grant, Granted, Leased, Report, Unspent, Wanted};
+use super::super::{
+    Book, BookAsk, Choice, Counts, Grant, Granted, Leased, LimiterReport, Unspent, Wanted,
+};
 use super::clock::MachineClocks;
 use super::history::{BookCounts, GrantId, LeasesEventKind, LeasesHistory};
 use super::plan::{LeasesPlan, Work};
@@ -136,9 +138,9 @@ impl<'a> LeasesNode<'a> {
         self.book.held(self.now(time), &key)
     }
 
-    fn asks<'p>(&self, parts: &'p [(usize, u64)]) -> Vec<Ask<'p, usize>> {
+    fn asks<'p>(&self, parts: &'p [(usize, u64)]) -> Vec<BookAsk<'p, usize>> {
         let terms = |key: usize| self.plan.keys[key].terms(self.number, self.revisions[key]);
-        let ask = |(key, cost): &'p (usize, u64)| Ask { key, terms: terms(*key), cost: *cost };
+        let ask = |(key, cost): &'p (usize, u64)| BookAsk { key, terms: terms(*key), cost: *cost };
         parts.iter().map(ask).collect()
     }
 
@@ -293,7 +295,7 @@ impl<'a> LeasesNode<'a> {
         key: usize,
         ticket: u64,
         lease: TakenLease,
-        report: Report,
+        report: LimiterReport,
         revision: usize,
     ) -> Vec<SentQuestion> {
         let now = self.now(time);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::super::Report;
+use super::super::LimiterReport;
 use super::history::{
     GrantId, LeasesEventKind, LeasesHistory, LeasesLossCause, RequestId, TakenFor,
 };
@@ -51,14 +51,14 @@ pub(super) enum LeasesReply {
         id: GrantId,
         key: usize,
         lease: Option<TakenLease>,
-        report: Report,
+        report: LimiterReport,
         revision: usize,
     },
     /// Units of a lease are back, or count no more.
     Back {
         number: u64,
         key: usize,
-        report: Report,
+        report: LimiterReport,
     },
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Stands {
     pub(super) cost: u64,
     /// The instant that counted.
     pub(super) at: Timestamp,
-    pub(super) report: Report,
+    pub(super) report: LimiterReport,
     pub(super) revision: usize,
 }
 
@@ -319,9 +319,9 @@ impl<'a> LeasesStore<'a> {
     }
 }
 
-fn report(limiter: &dyn SimLimiter, now: Timestamp) -> Report {
+fn report(limiter: &dyn SimLimiter, now: Timestamp) -> LimiterReport {
     let at = limiter.at(now);
-    Report { remaining: limiter.remaining(now), at, idle_at: at }
+    LimiterReport { remaining: limiter.remaining(now), at, idle_at: at }
 }
 
 /// The time of a run that is `by` before `time`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
 
 use super::{TAKEN, at};
-use crate::lease::{Ask, Book, Choice, Grant, Granted, Report, Terms, Unspent, Wanted};
+use crate::lease::{Book, BookAsk, Choice, Grant, Granted, LimiterReport, Terms, Unspent, Wanted};
 
 const LIFE: Micros = Micros::from_millis(2_000);
 const LONGEST: Micros = Micros::from_millis(1_000);
@@ -21,12 +21,12 @@ fn terms() -> Terms {
 
 fn ask_times(book: &mut Book<u32>, ms: u64, times: u64) {
     for _ in 0..times {
-        let _ = book.decide(at(ms), &[Ask { key: &7, terms: Some(terms()), cost: 1 }]);
+        let _ = book.decide(at(ms), &[BookAsk { key: &7, terms: Some(terms()), cost: 1 }]);
     }
 }
 
 fn reported(book: &mut Book<u32>, ms: u64, remaining: u64) {
-    book.reported(at(ms), &7, Report { remaining, at: TAKEN, idle_at: TAKEN });
+    book.reported(at(ms), &7, LimiterReport { remaining, at: TAKEN, idle_at: TAKEN });
 }
 
 /// The units of the next share among `nodes`, when a life had so many requests, if any, and the current one has some.
@@ -125,7 +125,7 @@ fn only_what_is_unspent_goes_to_a_node_that_joins() {
 fn nothing_is_admitted_on_top_of_what_can_still_be_spent() {
     let (mut book, ticket) = held();
     assert_eq!(book.lasts(at(998), &7), Some(Micros::from_millis(1_000)));
-    let large = [Ask { key: &7, terms: Some(terms()), cost: 301 }];
+    let large = [BookAsk { key: &7, terms: Some(terms()), cost: 301 }];
     assert_eq!(book.decide(at(1_000), &large), Choice::Store(vec![]));
     assert!(book.lasts(at(1_000), &7).is_some());
     assert_eq!(book.lasts(at(1_998), &7), None);

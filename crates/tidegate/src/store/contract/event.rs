@@ -149,4 +149,4 @@ impl fmt::Display for StoreEvent<'_> {
 }
 
 /// The function that receives events.
-pub(crate) type Observer = Box<dyn Fn(StoreEvent<'_>) + Send + Sync>;
+pub(crate) type StoreObserver = Box<dyn Fn(StoreEvent<'_>) + Send + Sync>;

@@ -7,14 +7,14 @@ use tidegate_core::{
     Algorithm, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
 };
 
-use crate::lease::{GivenBack, Report, Unspent, Wanted};
+use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::Policy;
 use crate::step::{Decided, Lineage, One, Step};
 use crate::store::memory::carried;
 use crate::store::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
 
 /// One limiter with any algorithm.
-trait Limiter: fmt::Debug + Send {
+trait FakeLimiter: fmt::Debug + Send {
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
 
     /// Takes a lease, and returns its end.
@@ -27,11 +27,11 @@ trait Limiter: fmt::Debug + Send {
     fn used(&self, now: Timestamp) -> u64;
 
     /// Returns the limiter under another rule; `None` if this is its rule.
-    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn Limiter>>;
+    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>>;
 }
 
 #[derive(Debug)]
-struct Of<R: Algorithm> {
+struct FakeLimiterOf<R: Algorithm> {
     rule: Rule,
     algorithm: R,
     slot: Option<R::State>,
@@ -41,16 +41,16 @@ struct Of<R: Algorithm> {
 struct New<'a, Old: Algorithm>(&'a Rule, Option<(&'a Old, Old::State)>, Timestamp);
 
 impl<Old: Algorithm> Visitor for New<'_, Old> {
-    type Out = Box<dyn Limiter>;
+    type Out = Box<dyn FakeLimiter>;
 
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Limiter> {
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn FakeLimiter> {
         let Self(rule, old, now) = self;
         let slot = old.and_then(|(old, state)| carried(old, state, algorithm, now));
-        Box::new(Of { rule: rule.clone(), algorithm: algorithm.clone(), slot })
+        Box::new(FakeLimiterOf { rule: rule.clone(), algorithm: algorithm.clone(), slot })
     }
 }
 
-impl<R: Algorithm> Limiter for Of<R> {
+impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
         let begins = self.slot.is_some() || step.begins(cost);
         let one = step.run(&self.algorithm, &mut self.slot, cost, now);
@@ -73,7 +73,7 @@ impl<R: Algorithm> Limiter for Of<R> {
         held.into_slot().map_or(0, |state| self.algorithm.used(&state, at))
     }
 
-    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn Limiter>> {
+    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>> {
         if self.rule == *rule {
             return None;
         }
@@ -82,7 +82,7 @@ impl<R: Algorithm> Limiter for Of<R> {
     }
 }
 
-type Key = (Lineage, Vec<u8>);
+type LimiterKey = (Lineage, Vec<u8>);
 
 /// A lease in the records: its units that are taken, and when they were.
 #[derive(Debug)]
@@ -93,14 +93,14 @@ struct Recorded {
 
 /// All limiters of a store, and the leases of all nodes, by their tickets.
 #[derive(Debug, Default)]
-pub(crate) struct Limiters {
-    all: BTreeMap<Key, Box<dyn Limiter>>,
-    leases: BTreeMap<(Key, u64, u64), Recorded>,
+pub(crate) struct FakeLimiters {
+    all: BTreeMap<LimiterKey, Box<dyn FakeLimiter>>,
+    leases: BTreeMap<(LimiterKey, u64, u64), Recorded>,
 }
 
-impl Limiters {
+impl FakeLimiters {
     /// Returns the limiter of an ask, which is new if there is none.
-    fn of(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) -> &mut dyn Limiter {
+    fn of(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) -> &mut dyn FakeLimiter {
         let rule = ask.rule_in(policy).expect("a rule of the policy");
         let of_key = self.all.entry(key_of(ask)).or_insert_with(|| {
             rule.visit(New::<TokenBucket>(rule, None, now)).expect("the rule has a limit")
@@ -209,12 +209,12 @@ impl Limiters {
         wanted: &Wanted,
         node: u64,
         now: Timestamp,
-    ) -> (Report, Option<[Timestamp; 2]>) {
+    ) -> (LimiterReport, Option<[Timestamp; 2]>) {
         let limiter = self.of(policy, ask, now);
         let end = limiter.lease(wanted.units, now, wanted.life);
         let one = limiter.run(Step::Peek, 0, now);
         if end.is_some() {
-            let is_done = |(key, of, ticket): &(Key, u64, u64)| {
+            let is_done = |(key, of, ticket): &(LimiterKey, u64, u64)| {
                 *key == key_of(ask) && *of == node && *ticket < wanted.oldest
             };
             self.leases.retain(|lease, _| !is_done(lease));
@@ -231,7 +231,7 @@ impl Limiters {
         rest: &Unspent<KeyAsk>,
         node: u64,
         now: Timestamp,
-    ) -> (GivenBack, Report) {
+    ) -> (GivenBack, LimiterReport) {
         let lease = self.leases.get_mut(&(key_of(&rest.key), node, rest.ticket));
         let mut taken_at = None;
         let mut given_back = GivenBack::NotTaken;
@@ -263,13 +263,13 @@ impl Limiters {
     }
 }
 
-fn key_of(ask: &KeyAsk) -> Key {
+fn key_of(ask: &KeyAsk) -> LimiterKey {
     (ask.lineage, ask.fingerprint.clone())
 }
 
-fn report_of(one: &One) -> Report {
+fn report_of(one: &One) -> LimiterReport {
     let (remaining, at) = (one.decision.remaining, one.at);
-    Report { remaining, at, idle_at: at.plus(one.decision.reset_after) }
+    LimiterReport { remaining, at, idle_at: at.plus(one.decision.reset_after) }
 }
 
 fn reply_of(one: One) -> LimiterReply {

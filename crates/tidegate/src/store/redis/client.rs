@@ -18,7 +18,7 @@ use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
 use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
-use crate::store::{Host, Observer, OnEvent, StoreError, StoreEvent};
+use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
 
 /// A store that requests are sent to. Its connections, and the checks of a shard that is
 /// unavailable, are on a thread of their own, which ends with the last clone.
@@ -52,10 +52,13 @@ impl Client {
     /// # Errors
     /// [`StoreError::Unreadable`] if a secret cannot be read, [`StoreError::Unreachable`] if the system starts
     /// no thread; nothing has begun then.
-    pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
+    pub(crate) fn begin(
+        settings: StoreSettings,
+        observer: StoreObserver,
+    ) -> Result<Self, StoreError> {
         // Secrets are read again for each connection; a secret that is missing from the start is an error.
         Access::of(&settings)?;
-        let observer: Observer = Box::new(move |event| {
+        let observer: StoreObserver = Box::new(move |event| {
             // A panic of the observer must not end the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         });

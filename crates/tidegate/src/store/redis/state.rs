@@ -12,7 +12,7 @@ use super::counts::Counts;
 use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
-use crate::store::{Observer, StoreError, StoreEvent};
+use crate::store::{StoreError, StoreEvent, StoreObserver};
 
 /// Decisions that were not taken are reported this far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;
@@ -25,7 +25,7 @@ pub(super) struct StoreState {
     pub(super) settings: StoreSettings,
     pub(super) inbox: Inbox<Question>,
     pub(super) counts: Counts,
-    pub(super) observer: Observer,
+    pub(super) observer: StoreObserver,
     pub(super) found: watch::Sender<Found>,
     pub(super) findings: Mutex<Reported>,
     /// When a decision that was not taken was last reported, for each kind of reason.
@@ -35,7 +35,7 @@ pub(super) struct StoreState {
 }
 
 impl StoreState {
-    pub(super) fn new(settings: StoreSettings, observer: Observer) -> Self {
+    pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
         Self {
             inbox: Inbox::default(),
             counts: Counts::default(),

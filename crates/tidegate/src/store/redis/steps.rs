@@ -20,7 +20,7 @@ use super::nodes::{Listed, Seen};
 use super::script::NewerValues;
 use super::{Client, slot_of};
 use crate::clock::Clock;
-use crate::lease::{GivenBack, Report, Unspent};
+use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::store::memory::Generation;
@@ -111,7 +111,7 @@ impl Store for RedisStore {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
         self.return_lease(rest, node).await
     }
 

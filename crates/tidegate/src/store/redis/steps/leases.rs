@@ -7,7 +7,7 @@ use tidegate_core::Micros;
 use tokio::time::Instant;
 
 use super::{MOST_CHANGES, RedisStore};
-use crate::lease::{Report, Unspent, Wanted};
+use crate::lease::{LimiterReport, Unspent, Wanted};
 use crate::store::redis::script::{
     Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
 };
@@ -57,7 +57,7 @@ impl RedisStore {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, Report)>, StoreError> {
+    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
         let ask = rest.key.costing(rest.units);
         let limiters = self.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
         let record = self.lease_record(&ask, node, rest.ticket);
@@ -100,10 +100,10 @@ impl RedisStore {
 }
 
 /// Returns the standing of the only limiter of a reply.
-fn report(done: &Decided) -> Option<Report> {
+fn report(done: &Decided) -> Option<LimiterReport> {
     let decision = done.decisions.first()?;
     let idle_at = done.at.plus(decision.reset_after);
-    Some(Report { remaining: decision.remaining, at: done.at, idle_at })
+    Some(LimiterReport { remaining: decision.remaining, at: done.at, idle_at })
 }
 
 /// Reads the answer about a lease.
