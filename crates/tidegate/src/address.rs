@@ -9,7 +9,7 @@ mod node;
 
 pub use networks::NetworkError;
 
-use forwarded::Field;
+use forwarded::ForwardingField;
 use networks::Networks;
 
 /// Bits of an IPv6 address that distinguish callers: the smallest network that a subscriber is
@@ -39,7 +39,7 @@ const DEFAULT_IPV6_BITS: u8 = 64;
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
     /// The field that the proxies write, and their networks.
-    behind: Option<(Field, Networks)>,
+    behind: Option<(ForwardingField, Networks)>,
     unknown_is_proxy: bool,
     ipv6_bits: u8,
 }
@@ -58,7 +58,7 @@ impl ClientAddress {
     pub fn x_forwarded_for<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
-        Self::behind(Field::XForwardedFor, proxies)
+        Self::behind(ForwardingField::XForwardedFor, proxies)
     }
 
     /// Trusts `Forwarded` (RFC 7239) from proxies in these networks.
@@ -68,11 +68,11 @@ impl ClientAddress {
     pub fn forwarded<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
-        Self::behind(Field::Forwarded, proxies)
+        Self::behind(ForwardingField::Forwarded, proxies)
     }
 
     fn behind<T: AsRef<str>>(
-        field: Field,
+        field: ForwardingField,
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, NetworkError> {
         Ok(Self { behind: Some((field, Networks::parse(proxies)?)), ..Self::peer() })

@@ -118,7 +118,7 @@ pub use tidegate_core::text::{HIDDEN, shown, without_credentials};
 pub use tidegate_core::text::{parse_duration, parse_rate};
 
 use crate::rules::Policy;
-use source::{Report, Source};
+use source::{ConfigReport, ConfigSource};
 
 /// Reads the rules of a text; errors name it `file_name`.
 ///
@@ -182,8 +182,8 @@ fn read(
     text: &str,
     section: Option<&Section<'_>>,
 ) -> Result<(Policy, SectionValues), ConfigErrors> {
-    let source = Source::new(file_name, text);
-    let mut report = Report::new(&source);
+    let source = ConfigSource::new(file_name, text);
+    let mut report = ConfigReport::new(&source);
     let read = document::read(text, section, &mut report);
     report.end().and_then(|()| read.ok_or_else(|| ConfigErrors::unexplained(file_name)))
 }

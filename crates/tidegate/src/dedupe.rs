@@ -9,7 +9,7 @@ use tidegate_core::{Micros, Spec};
 
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
-use crate::request::Identity;
+use crate::request::RequestIdentity;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::Ask;
 pub(crate) use cache::DedupeCache;
@@ -27,7 +27,7 @@ pub(crate) struct IdempotencyKey {
 pub(crate) fn of(
     policy: &Policy,
     seed: &Seed,
-    id: Identity<'_>,
+    id: RequestIdentity<'_>,
     asks: &[Ask],
 ) -> Option<IdempotencyKey> {
     let time = time(policy, asks)?;
@@ -41,7 +41,7 @@ pub(crate) fn of(
 fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
-    Identity { id, reserves }: Identity<'_>,
+    RequestIdentity { id, reserves }: RequestIdentity<'_>,
     asks: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use smallvec::SmallVec;
 
 pub use encode::{Encoding, Key};
-use encode::{Kind, Tuple};
+use encode::{KeyKind, Tuple};
 use sip::Sip;
 pub use text::{canonical_text, key_bytes, key_text};
 
@@ -49,7 +49,7 @@ impl Fingerprint {
 /// Numbers are hashed as well, although a permutation would need fewer rounds and let no two of them collide: all bits
 /// of a fingerprint are then as good as random, which the chains, the shards and the maps rely on.
 #[derive(Clone, Debug)]
-pub(crate) struct Seed([Sip; Kind::COUNT]);
+pub(crate) struct Seed([Sip; KeyKind::COUNT]);
 
 impl Seed {
     pub(crate) fn random() -> Self {

@@ -11,7 +11,7 @@ use tidegate_core::Micros;
 
 use crate::short_text::same;
 
-pub(crate) use id::Identity;
+pub(crate) use id::RequestIdentity;
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::RequestLimit;
 #[cfg(feature = "redis")]

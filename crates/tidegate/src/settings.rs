@@ -11,7 +11,7 @@ use tidegate_core::is_whole;
 
 pub use secret::Secret;
 #[cfg(feature = "redis")]
-pub(crate) use url::Form;
+pub(crate) use url::StoreForm;
 pub use url::{StoreUrl, StoreUrlError};
 
 /// The default for the time of one decision.

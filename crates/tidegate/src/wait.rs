@@ -25,7 +25,7 @@ mod waiter;
 
 pub use concurrency::{Concurrency, KeyedConcurrency};
 #[cfg(feature = "redis")]
-pub(crate) use drive::Progress;
+pub(crate) use drive::AttemptResult;
 #[cfg(feature = "tower")]
 pub(crate) use drive::wait_until;
 pub use permits::Permit;
@@ -36,5 +36,5 @@ pub(crate) use queues::{QueueKey, Queues};
 pub(crate) use sums::Sums;
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
-pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
+pub(crate) use waitable::{InProcess, Patience, QueuedLimiter, Waitable, step_behind};
 pub(crate) use waiter::Waiter;

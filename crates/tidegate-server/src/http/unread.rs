@@ -25,20 +25,20 @@ pub(super) struct Unread {
     events: Option<EventBody>,
     claims: Claims,
     /// The last piece of a long answer.
-    last: Option<Last>,
+    last: Option<LastPieceSent>,
 }
 
 /// Shows whether the last piece was sent: the piece holds the other reference.
 #[derive(Clone, Default)]
-struct Last(Arc<AtomicWaker>);
+struct LastPieceSent(Arc<AtomicWaker>);
 
-impl Drop for Last {
+impl Drop for LastPieceSent {
     fn drop(&mut self) {
         self.0.wake();
     }
 }
 
-impl Last {
+impl LastPieceSent {
     fn poll_left(&self, cx: &Context<'_>) -> Poll<()> {
         self.0.register(cx.waker());
         if Arc::strong_count(&self.0) == 1 { Poll::Ready(()) } else { Poll::Pending }
@@ -48,7 +48,7 @@ impl Last {
 /// The last piece of a long answer.
 struct LastPiece {
     piece: Bytes,
-    _last: Last,
+    _last: LastPieceSent,
 }
 
 impl AsRef<[u8]> for LastPiece {
@@ -75,7 +75,7 @@ impl Unread {
                 Content::Whole(bytes) => (bytes, None),
                 Content::Events(events) => (Bytes::new(), Some(events)),
             };
-            let last = (rest.len() > PIECE_BYTES).then(Last::default);
+            let last = (rest.len() > PIECE_BYTES).then(LastPieceSent::default);
             Self { rest, events, claims, last }
         })
     }

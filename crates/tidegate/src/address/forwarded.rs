@@ -10,12 +10,12 @@ use super::node;
 
 /// The header field that the proxies write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum ForwardingField {
     XForwardedFor,
     Forwarded,
 }
 
-impl Field {
+impl ForwardingField {
     /// The name of the field, in lower case.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -124,14 +124,14 @@ impl<'a> Iterator for Backward<'a> {
 mod tests {
     use super::*;
 
-    fn hops(field: Field, lines: &[&[u8]]) -> Vec<String> {
+    fn hops(field: ForwardingField, lines: &[&[u8]]) -> Vec<String> {
         let hops = field.hops(lines.iter().copied());
         hops.map(|ip| ip.map_or("?".into(), |ip| ip.to_string())).collect()
     }
 
     #[test]
     fn forwarded_as_in_the_examples_of_rfc_7239() {
-        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        let of = |text: &str| hops(ForwardingField::Forwarded, &[text.as_bytes()]);
         assert_eq!(of("for=\"_gazonk\""), ["?"]);
         assert_eq!(of("For=\"[2001:db8:cafe::17]:4711\""), ["2001:db8:cafe::17"]);
         assert_eq!(of("for=192.0.2.60;proto=http;by=203.0.113.43"), ["192.0.2.60"]);
@@ -147,14 +147,17 @@ mod tests {
     #[test]
     fn forwarded_lines_are_one_list() {
         let lines: [&[u8]; 2] = [b"for=192.0.2.43", b"for=198.51.100.17, for=unknown"];
-        assert_eq!(hops(Field::Forwarded, &lines), ["?", "198.51.100.17", "192.0.2.43"]);
+        assert_eq!(hops(ForwardingField::Forwarded, &lines), ["?", "198.51.100.17", "192.0.2.43"]);
         let lines: [&[u8]; 3] = [b"192.0.2.1, 192.0.2.2", b"", b"192.0.2.3,"];
-        assert_eq!(hops(Field::XForwardedFor, &lines), ["192.0.2.3", "192.0.2.2", "192.0.2.1"]);
+        assert_eq!(
+            hops(ForwardingField::XForwardedFor, &lines),
+            ["192.0.2.3", "192.0.2.2", "192.0.2.1"]
+        );
     }
 
     #[test]
     fn a_quote_left_open_by_a_caller_swallows_no_entry_of_a_proxy() {
-        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        let of = |text: &str| hops(ForwardingField::Forwarded, &[text.as_bytes()]);
         assert_eq!(of("for=\"10.0.0.1, for=192.0.2.43").first().unwrap(), "192.0.2.43");
         assert_eq!(of("for=\"10.0.0.1\\\", for=\"192.0.2.43\"").first().unwrap(), "192.0.2.43");
     }
@@ -162,12 +165,12 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_spoil_their_own_entry_only() {
         let line: &[u8] = b"192.0.2.1, \xff\xfe, 192.0.2.3";
-        assert_eq!(hops(Field::XForwardedFor, &[line]), ["192.0.2.3", "?", "192.0.2.1"]);
+        assert_eq!(hops(ForwardingField::XForwardedFor, &[line]), ["192.0.2.3", "?", "192.0.2.1"]);
     }
 
     #[test]
     fn an_element_that_says_it_twice_or_not_at_all_says_nothing() {
-        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        let of = |text: &str| hops(ForwardingField::Forwarded, &[text.as_bytes()]);
         assert_eq!(of("for=192.0.2.1;for=192.0.2.2"), ["?"]);
         assert_eq!(of("proto=https;by=192.0.2.1"), ["?"]);
         assert_eq!(of("for=\"192.0.2.1"), ["?"]);

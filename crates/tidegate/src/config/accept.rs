@@ -1,36 +1,36 @@
 //! The walk over one table: every entry is read by the field of its name, or reported as unknown.
 
-use super::hints::{FIELD, Known, Quotes, instead, nearest};
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::hints::{FIELD, KnownName, Quotes, instead, nearest};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use tidegate_core::text::shown;
 
 /// Reads a field into the target; `None` when the value was wrong, which has then been reported.
-pub(super) type Read<'t, T> = fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>;
+pub(super) type Read<'t, T> = fn(&mut T, &TomlEntry<'t>, &mut ConfigReport<'_>) -> Option<()>;
 
 /// The fields of one kind of table, and the messages about fields that belong elsewhere.
-pub(super) struct Level<'t, T> {
+pub(super) struct TableFields<'t, T> {
     /// The noun for its entries: a field, a section.
     pub(super) what: &'static str,
     /// The quotes around the names of its entries in a message.
     pub(super) quotes: Quotes,
     /// Its fields: the name of each, its other names, and its reader.
-    pub(super) fields: Vec<(Known, Read<'t, T>)>,
+    pub(super) fields: Vec<(KnownName, Read<'t, T>)>,
     /// The message about a name that is known, but does not belong here.
     pub(super) elsewhere: fn(&str) -> Option<String>,
 }
 
-impl<'t, T> Level<'t, T> {
+impl<'t, T> TableFields<'t, T> {
     /// A table whose entries are called fields.
     pub(super) fn of_fields<const N: usize>(
-        fields: [(Known, Read<'t, T>); N],
+        fields: [(KnownName, Read<'t, T>); N],
         elsewhere: fn(&str) -> Option<String>,
     ) -> Self {
         Self { what: "field", quotes: FIELD, fields: fields.into(), elsewhere }
     }
 
     /// The names of all fields, each with its other names.
-    pub(super) fn names(&self) -> impl Iterator<Item = Known> {
+    pub(super) fn names(&self) -> impl Iterator<Item = KnownName> {
         self.fields.iter().map(|(known, _)| *known)
     }
 
@@ -43,9 +43,9 @@ impl<'t, T> Level<'t, T> {
     /// read, so that they are reported only once.
     pub(super) fn read(
         &self,
-        table: &Table<'t>,
+        table: &TomlTable<'t>,
         target: &mut T,
-        report: &mut Report<'_>,
+        report: &mut ConfigReport<'_>,
     ) -> Vec<&'static str> {
         let mut failed = Vec::new();
         for entry in &table.entries {
@@ -64,9 +64,9 @@ impl<'t, T> Level<'t, T> {
     /// misspelt name is still read, so that its own errors are reported as well.
     fn unknown(
         &self,
-        entry: &Entry<'t>,
+        entry: &TomlEntry<'t>,
         target: &mut T,
-        report: &mut Report<'_>,
+        report: &mut ConfigReport<'_>,
     ) -> Option<&'static str> {
         let names: Vec<_> = self.names().collect();
         let message = (self.elsewhere)(entry.name).unwrap_or_else(|| {

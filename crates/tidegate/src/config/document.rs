@@ -2,15 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use super::accept::{Level, Read};
+use super::accept::{Read, TableFields};
 use super::draft::RuleDraft;
 use super::hints::nearest;
 use super::memory::MemoryDraft;
 use super::on_no_rule::OnNoRuleDraft;
 use super::section::{self, Section, SectionValues};
-use super::source::Report;
+use super::source::ConfigReport;
 use super::store::StoreDraft;
-use super::table::{Entry, Table};
+use super::table::{TomlEntry, TomlTable};
 use super::value::{choice, tables, whole, wrong};
 use super::vocabulary::RESETS;
 use super::{positions, rule, store, syntax};
@@ -32,9 +32,9 @@ struct Document<'t> {
 
 /// The top-level sections of a file, including the section that the program adds. Another section is one more line here
 /// and its reader.
-fn sections<'t>(own: Option<&Section<'_>>) -> Level<'t, Document<'t>> {
+fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
     let own = own.map(|own| ((own.name, &[][..]), Document::own as Read<'t, Document<'t>>));
-    Level {
+    TableFields {
         what: "section",
         quotes: |name| match name {
             "rule" => "`[[rule]]`".to_owned(),
@@ -76,10 +76,10 @@ fn belongs_in_section(name: &str) -> Option<String> {
 pub(super) fn read(
     text: &str,
     own: Option<&Section<'_>>,
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Option<(Policy, SectionValues)> {
     let tree = syntax::read(text, report);
-    let table = Table::new(0..0, tree.root.get_ref());
+    let table = TomlTable::new(0..0, tree.root.get_ref());
     let own = own.map(|own| (own, SectionValues::new()));
     let mut document = Document { own, ..Document::default() };
     sections(document.own.as_ref().map(|(own, _)| *own)).read(&table, &mut document, report);
@@ -95,7 +95,7 @@ pub(super) fn read(
 }
 
 impl<'t> Document<'t> {
-    fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rule(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, because there may be several";
         if let Some(table) = entry.as_table() {
             report.add(&entry.position(), format!("`rule` is a single table: expected {expected}"));
@@ -108,7 +108,7 @@ impl<'t> Document<'t> {
     }
 
     /// The field `revision`, before all sections.
-    fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn revision(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
         let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
         self.revision = Some(given.or_else(|| wrong(entry, expected, report))?);
@@ -116,7 +116,7 @@ impl<'t> Document<'t> {
     }
 
     /// The field `reset`, before all sections.
-    fn reset(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn reset(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.reset = match choice(entry, RESETS, report)? {
             "unix" => ResetField::Unix,
             _ => ResetField::Seconds,
@@ -125,19 +125,19 @@ impl<'t> Document<'t> {
     }
 
     /// The field `on_no_rule`, before all sections.
-    fn on_no_rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_no_rule(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.on_no_rule = OnNoRuleDraft::read(entry, report)?;
         Some(())
     }
 
-    fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn memory(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
         self.memory = MemoryDraft::read(&table, report);
         Some(())
     }
 
-    fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn store(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "`[store]`, in single brackets, with `url`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
         self.store = StoreDraft::read(&table, report);
@@ -145,7 +145,7 @@ impl<'t> Document<'t> {
     }
 
     /// The section of the program.
-    fn own(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn own(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let (own, values) = self.own.as_mut()?;
         let expected = format!("`[{}]`, in single brackets, with its fields", own.name);
         let table = entry.as_table().or_else(|| wrong(entry, &expected, report))?;
@@ -160,7 +160,7 @@ impl<'t> Document<'t> {
     }
 
     /// The policy, if its rules are valid, alone and together.
-    fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
+    fn into_policy(self, report: &mut ConfigReport<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 use toml::de::DeValue;
 
-use super::accept::Level;
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::accept::TableFields;
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{choice, how_long, whole, wrong};
 use super::vocabulary::ON_EXCESS;
 use crate::rules::OnExcess;
@@ -23,8 +23,8 @@ struct ExcessDraft {
 }
 
 /// The fields of that table.
-fn fields<'t>() -> Level<'t, ExcessDraft> {
-    Level::of_fields(
+fn fields<'t>() -> TableFields<'t, ExcessDraft> {
+    TableFields::of_fields(
         [
             (("wait", &["timeout", "deadline", "for"]), ExcessDraft::wait),
             (("max_waiters", &["waiters", "queue", "max"]), ExcessDraft::max_waiters),
@@ -34,7 +34,7 @@ fn fields<'t>() -> Level<'t, ExcessDraft> {
 }
 
 /// Reads it: a name or a table.
-pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
+pub(super) fn read(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<OnExcess> {
     match entry.value() {
         DeValue::String(text) if says_to_wait(text) => wrong(entry, EXPECTED, report),
         DeValue::String(_) => choice(entry, ON_EXCESS, report).map(|_| OnExcess::Reject),
@@ -49,7 +49,7 @@ fn says_to_wait(text: &str) -> bool {
 }
 
 /// Both fields are needed, because neither the time nor the number of waiting requests can be guessed.
-fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
+fn waiting(table: &TomlTable<'_>, report: &mut ConfigReport<'_>) -> Option<OnExcess> {
     let mut draft = ExcessDraft::default();
     let failed = fields().read(table, &mut draft, report);
     for (name, expected) in [("wait", WAIT_EXPECTED), ("max_waiters", MAX_WAITERS_EXPECTED)] {
@@ -61,12 +61,12 @@ fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
 }
 
 impl ExcessDraft {
-    fn wait(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn wait(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.wait = Some(how_long(entry, WAIT_EXPECTED, report)?);
         Some(())
     }
 
-    fn max_waiters(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max_waiters(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let number = whole(entry, MAX_WAITERS_EXPECTED, report)?;
         let number = usize::try_from(number).ok();
         self.max_waiters = Some(number.or_else(|| wrong(entry, MAX_WAITERS_EXPECTED, report))?);

@@ -5,7 +5,7 @@
 const LONGEST_COMPARED: usize = 64;
 
 /// A name that exists and its other names, as [`plain`] letters.
-pub(super) type Known = Called<'static>;
+pub(super) type KnownName = Called<'static>;
 /// A name of the file and its other names.
 pub(super) type Called<'w> = (&'w str, &'static [&'static str]);
 
@@ -73,7 +73,7 @@ pub(super) fn one_of(words: &[Called<'_>], quoted: Quotes) -> String {
 mod tests {
     use super::*;
 
-    const WORDS: &[Known] = &[
+    const WORDS: &[KnownName] = &[
         ("limit", &["max", "quota"]),
         ("max_memory", &[]),
         ("key", &["by"]),

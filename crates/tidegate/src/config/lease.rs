@@ -3,9 +3,9 @@
 use std::time::Duration;
 use toml::de::DeValue;
 
-use super::accept::Level;
-use super::source::Report;
-use super::table::Entry;
+use super::accept::TableFields;
+use super::source::ConfigReport;
+use super::table::TomlEntry;
 use super::value::{how_long, wrong};
 use crate::rules::{LEASE_MAX_EXPECTED, LIFE_EXPECTED, LeaseSpec};
 
@@ -19,8 +19,8 @@ struct LeaseDraft {
     life: Option<Duration>,
 }
 
-fn fields<'t>() -> Level<'t, LeaseDraft> {
-    Level::of_fields(
+fn fields<'t>() -> TableFields<'t, LeaseDraft> {
+    TableFields::of_fields(
         [
             (("max", &["most", "size", "percent", "part", "share"]), LeaseDraft::max),
             (("life", &["lifetime", "ttl", "for", "duration", "time"]), LeaseDraft::life),
@@ -30,7 +30,7 @@ fn fields<'t>() -> Level<'t, LeaseDraft> {
 }
 
 /// Reads it: a name or a table.
-pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<LeaseSpec> {
+pub(super) fn read(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<LeaseSpec> {
     let auto = LeaseSpec::default();
     match entry.value() {
         DeValue::String(text) if text == "auto" => Some(auto),
@@ -48,7 +48,7 @@ pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<LeaseSp
 }
 
 impl LeaseDraft {
-    fn max(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let written = entry.value().as_str().and_then(|text| text.strip_suffix('%'));
         let percent = written.and_then(|number| number.trim_end().parse().ok());
         let percent = percent.or_else(|| wrong(entry, LEASE_MAX_EXPECTED, report));
@@ -56,7 +56,7 @@ impl LeaseDraft {
         Some(())
     }
 
-    fn life(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn life(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.life = Some(how_long(entry, LIFE_EXPECTED, report)?);
         Some(())
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 use tidegate_core::{Field, Limit};
 use toml::de::DeValue;
 
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{parsed, whole, wrong};
 use tidegate_core::text::parse_rate;
 
@@ -13,7 +13,7 @@ use tidegate_core::text::parse_rate;
 pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";
 
 /// A limit; -1 is unlimited.
-pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit> {
+pub(super) fn limit(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<Limit> {
     let expected = Field::Limit.expects();
     let hint = match entry.value() {
         DeValue::Float(_) => {
@@ -35,7 +35,10 @@ pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit>
 }
 
 /// A rate: limit and window in one.
-pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit, Duration)> {
+pub(super) fn rate(
+    entry: &TomlEntry<'_>,
+    report: &mut ConfigReport<'_>,
+) -> Option<(Limit, Duration)> {
     let DeValue::String(text) = entry.value() else {
         return wrong(entry, RATE, report);
     };
@@ -46,9 +49,9 @@ pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit,
 /// Reports a `rate` that stands next to a `limit` or `window`. Returns the fields whose values later checks must
 /// ignore, because of that, or because `rate` is among `failed`, the fields that were reported before.
 pub(super) fn untrusted_by_rate(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     failed: &[&'static str],
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> &'static [&'static str] {
     let Some(rate) = table.get("rate") else {
         return if failed.contains(&"rate") { &["limit", "window"] } else { &[] };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::diagnostic::{ConfigError, ConfigErrors};
 use super::section::{Section, SectionValues};
-use super::source::Source;
+use super::source::ConfigSource;
 use crate::rules::Policy;
 use crate::secret_file::read_in_time;
 
@@ -84,5 +84,5 @@ fn not_utf8(name: &str, bytes: &[u8], at: usize) -> ConfigError {
         "byte {at} of the file is 0x{byte:02x}, which is not UTF-8 there: expected TOML, saved as UTF-8"
     );
     // The text before the first bad byte is the same in both.
-    Source::new(name, &text).error(&(at..at), message)
+    ConfigSource::new(name, &text).error(&(at..at), message)
 }

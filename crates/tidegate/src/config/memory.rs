@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use super::accept::Level;
+use super::accept::TableFields;
 use super::rule;
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{keys, wrong};
 use super::vocabulary::MAX_KEYS_ALSO;
 use crate::rules::Policy;
@@ -17,8 +17,8 @@ pub(super) struct MemoryDraft {
     max_keys: Option<NonZeroUsize>,
 }
 
-pub(super) fn fields<'t>() -> Level<'t, MemoryDraft> {
-    Level::of_fields([(("max_keys", MAX_KEYS_ALSO), MemoryDraft::max_keys)], only_of_a_rule)
+pub(super) fn fields<'t>() -> TableFields<'t, MemoryDraft> {
+    TableFields::of_fields([(("max_keys", MAX_KEYS_ALSO), MemoryDraft::max_keys)], only_of_a_rule)
 }
 
 /// The message for a field of a rule that stands in `[memory]`.
@@ -30,7 +30,7 @@ fn only_of_a_rule(name: &str) -> Option<String> {
 
 impl MemoryDraft {
     /// Reads the section; reports its errors, and an empty section.
-    pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Self {
+    pub(super) fn read(table: &TomlTable<'_>, report: &mut ConfigReport<'_>) -> Self {
         let mut draft = Self::default();
         fields().read(table, &mut draft, report);
         if table.entries.is_empty() {
@@ -48,7 +48,7 @@ impl MemoryDraft {
         }
     }
 
-    fn max_keys(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max_keys(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let given = keys(entry, report)?;
         let in_range = NonZeroUsize::new(given).filter(|given| given.get() <= MOST_MAX_KEYS);
         self.max_keys = Some(in_range.or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))?);

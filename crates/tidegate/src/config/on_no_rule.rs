@@ -1,7 +1,7 @@
 //! The field `on_no_rule`: for all domains, or a table of domains.
 
-use super::source::Report;
-use super::table::Entry;
+use super::source::ConfigReport;
+use super::table::TomlEntry;
 use super::value::{choice, wrong};
 use super::vocabulary::ON_NO_RULE;
 use crate::rules::{OnNoRule, Policy};
@@ -18,7 +18,7 @@ pub(super) struct OnNoRuleDraft {
 
 impl OnNoRuleDraft {
     /// Reads a word, or a table of words; reports all errors.
-    pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Self> {
+    pub(super) fn read(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<Self> {
         if entry.value().is_str() {
             return Some(Self { elsewhere: word(entry, report)?, by_domain: Vec::new() });
         }
@@ -43,7 +43,7 @@ impl OnNoRuleDraft {
     }
 }
 
-fn word(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnNoRule> {
+fn word(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<OnNoRule> {
     Some(match choice(entry, ON_NO_RULE, report)? {
         "refuse" => OnNoRule::Refuse,
         _ => OnNoRule::Admit,

@@ -5,8 +5,8 @@ use tidegate_core::{Field, RuleError};
 
 use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{Called, nearest};
-use super::source::{Report, Span};
-use super::table::Table;
+use super::source::{ConfigReport, TextSpan};
+use super::table::TomlTable;
 use crate::rules::{Place, PolicyError, Problem};
 
 /// Returns whether an error only follows from a value that could not be read, which has been reported.
@@ -111,8 +111,8 @@ fn override_of<'r, 't>(
 pub(super) fn of(
     error: &PolicyError,
     rules: &[RuleDraft<'_>],
-    report: &Report<'_>,
-) -> (Span, String) {
+    report: &ConfigReport<'_>,
+) -> (TextSpan, String) {
     let message = error.problem.to_string();
     let message = without_credentials(&message);
     let Some(rule) = rules.get(error.rule) else { return (0..0, message.into_owned()) };
@@ -158,8 +158,8 @@ pub(super) fn of(
 }
 
 /// Further text for the reader of a file: the other line, or the fields that an override may change.
-fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> String {
-    let line = |table: &Table<'_>, name| report.line(&table.position_of(&[name]));
+fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &ConfigReport<'_>) -> String {
+    let line = |table: &TomlTable<'_>, name| report.line(&table.position_of(&[name]));
     let rule = rules.get(error.rule);
     match (&error.problem, error.place) {
         (Problem::SameName(earlier), _) => rules
@@ -187,26 +187,26 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
 }
 
 /// The position of a field of a table within a rule.
-fn position_inside(outer: &'static str, name: &'static str, table: &Table<'_>) -> Span {
+fn position_inside(outer: &'static str, name: &'static str, table: &TomlTable<'_>) -> TextSpan {
     let inner = table.get(outer).and_then(|entry| entry.as_table());
     inner.map_or_else(|| table.position_of(&[outer]), |inner| inner.position_of(&[name]))
 }
 
 /// The position of the second of the names in `key`, or of the nameless one, there or in `when`.
-fn position_of_duplicate(name: &str, rule: &RuleDraft<'_>) -> Span {
+fn position_of_duplicate(name: &str, rule: &RuleDraft<'_>) -> TextSpan {
     let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
     let in_key = names.map(|(_, span)| span.clone()).next_back();
     let in_when = || rule.when.get(name).map(|entry| entry.key.clone());
     in_key.or_else(in_when).unwrap_or_else(|| rule.table.header.clone())
 }
 
-fn position_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
+fn position_of_value(value: &str, rule: &RuleDraft<'_>) -> TextSpan {
     let entry = rule.when.entries.iter().find(|entry| entry.value().as_str() == Some(value));
     entry.map_or(rule.table.header.clone(), |entry| entry.position())
 }
 
 /// The position of the value itself, or of the field that it was taken from.
-fn position_of_limit(error: &RuleError, table: &Table<'_>) -> Span {
+fn position_of_limit(error: &RuleError, table: &TomlTable<'_>) -> TextSpan {
     let field = error.field().name();
     match error {
         RuleError::Missing { .. } => table.header.clone(),

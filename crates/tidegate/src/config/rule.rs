@@ -5,12 +5,12 @@ pub(super) mod overrides;
 use tidegate_core::{AlgorithmKind, Anchor, Field, Layout};
 use toml::de::DeValue;
 
-use super::accept::Level;
+use super::accept::TableFields;
 use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{TEXT, instead};
 use super::size::parse_size;
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
@@ -19,8 +19,8 @@ use super::{excess, lease, limits, store, vocabulary};
 use crate::rules::UP_TO_A_DAY_EXPECTED;
 use crate::rules::{Mode, OnFull, OnStoreError, Usage};
 
-pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
-    Level::of_fields(
+pub(super) fn fields<'t>() -> TableFields<'t, RuleDraft<'t>> {
+    TableFields::of_fields(
         [
             (("name", &["id"]), RuleDraft::name),
             (("domain", &["namespace"]), RuleDraft::domain),
@@ -74,7 +74,7 @@ fn only_of_the_store(name: &str) -> Option<String> {
 }
 
 /// Reads a rule; reports errors in its fields, and the fields it lacks.
-pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
+pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> RuleDraft<'t> {
     let mut draft = RuleDraft::new(table.clone());
     let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(limits::untrusted_by_rate(&table, &failed, report));
@@ -85,9 +85,9 @@ pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'
 
 /// Reports the required fields that are missing; returns them.
 fn missing(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     failed: &[&'static str],
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Vec<&'static str> {
     let needed = [
         ("name", "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain".to_owned()),
@@ -107,23 +107,23 @@ fn missing(
 }
 
 impl<'t> RuleDraft<'t> {
-    fn name(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn name(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         text(entry, report)?.clone_into(&mut self.spec.name);
         Some(())
     }
 
-    fn domain(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn domain(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         text(entry, report)?.clone_into(&mut self.spec.domain);
         Some(())
     }
 
-    fn when(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn when(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "a table of entries with their values, such as { path = \"api/*\" }";
         (self.when, self.spec.when) = entries(entry, expected, report)?;
         Some(())
     }
 
-    fn key(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn key(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         if let DeValue::String(name) = entry.value() {
             return wrong(entry, &format!("a list of names: [{name:?}]"), report);
         }
@@ -139,7 +139,7 @@ impl<'t> RuleDraft<'t> {
         sound.then_some(())
     }
 
-    fn algorithm(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn algorithm(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let given = entry.value().as_str().unwrap_or_default();
         if let Some(known) = AlgorithmKind::from_name(given) {
             self.spec.spec.algorithm = known;
@@ -151,33 +151,33 @@ impl<'t> RuleDraft<'t> {
         None
     }
 
-    fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn limit(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.limit = limits::limit(entry, report)?;
         Some(())
     }
 
-    fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn window(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.window = Some(length(entry, Field::Window, report)?);
         Some(())
     }
 
-    fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rate(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let (limit, window) = limits::rate(entry, report)?;
         (self.spec.spec.limit, self.spec.spec.window) = (limit, Some(window));
         Some(())
     }
 
-    fn buckets(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn buckets(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.buckets = Some(count(entry, Field::Buckets, report)?);
         Some(())
     }
 
-    fn strict(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn strict(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.strict = Some(flag(entry, report)?);
         Some(())
     }
 
-    fn anchor(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn anchor(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let anchor = match choice(entry, vocabulary::ANCHORS, report)? {
             "first_request" => Anchor::FirstRequest,
             _ => Anchor::Epoch,
@@ -186,22 +186,22 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn capacity(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.capacity = Some(count(entry, Field::Capacity, report)?);
         Some(())
     }
 
-    fn initial(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn initial(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.initial = Some(count(entry, Field::Initial, report)?);
         Some(())
     }
 
-    fn resolution(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn resolution(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.resolution = Some(length(entry, Field::Resolution, report)?);
         Some(())
     }
 
-    fn layout(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn layout(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let layout = match choice(entry, vocabulary::LAYOUTS, report)? {
             "sorted_set" => Layout::SortedSet,
             _ => Layout::String,
@@ -210,12 +210,12 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn max_debt(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_debt(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.spec.max_debt = Some(count(entry, Field::MaxDebt, report)?);
         Some(())
     }
 
-    fn max_memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_memory(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let bytes = match entry.value() {
             DeValue::String(text) => parsed(entry, parse_size(text), report)?,
             _ => count(entry, Field::MaxMemory, report)?,
@@ -224,12 +224,12 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn max_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_keys(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.max_keys = Some(keys(entry, report)?);
         Some(())
     }
 
-    fn on_full(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_full(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.on_full = match choice(entry, vocabulary::ON_FULL, report)? {
             "refuse" => OnFull::Refuse,
             _ => OnFull::Share,
@@ -237,12 +237,16 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn on_excess(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_excess(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.on_excess = excess::read(entry, report)?;
         Some(())
     }
 
-    fn on_store_error(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_store_error(
+        &mut self,
+        entry: &TomlEntry<'t>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         self.spec.on_store_error = match choice(entry, vocabulary::ON_STORE_ERROR, report)? {
             "closed" => OnStoreError::Closed,
             "local" => OnStoreError::Local,
@@ -251,7 +255,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn usage(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn usage(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.usage = match choice(entry, vocabulary::USAGES, report)? {
             "reported" => Usage::Reported,
             _ => Usage::Requested,
@@ -259,42 +263,46 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn dedupe(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn dedupe(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.dedupe = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
         Some(())
     }
 
-    fn max_life(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_life(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.max_life = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
         Some(())
     }
 
-    fn hash_tag(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn hash_tag(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.hash_tag = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    fn across_slots(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn across_slots(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.across_slots = flag(entry, report)?;
         Some(())
     }
 
-    fn lease(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn lease(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.lease = Some(lease::read(entry, report)?);
         Some(())
     }
 
-    fn split(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn split(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.split = flag(entry, report)?;
         Some(())
     }
 
-    fn limit_from_request(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn limit_from_request(
+        &mut self,
+        entry: &TomlEntry<'t>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         self.spec.limit_from_request = flag(entry, report)?;
         Some(())
     }
 
-    fn near(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn near(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let written = match entry.value() {
             DeValue::Float(number) => number.as_str().replace('_', ""),
             DeValue::Integer(number) => number.to_string(),
@@ -308,12 +316,12 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn hide_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn hide_keys(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.hide_keys = flag(entry, report)?;
         Some(())
     }
 
-    fn mode(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn mode(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.mode = match choice(entry, vocabulary::MODES, report)? {
             "shadow" => Mode::Shadow,
             "off" => Mode::Off,
@@ -322,7 +330,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn matching(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         if entry.value().is_table() {
             let expected =
                 "\"subset\" or \"exact\"; the entries a request must have go into `when`";
@@ -332,7 +340,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    fn overrides(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn overrides(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "`[[rule.override]]`, in double brackets, because there may be several";
         if let Some(table) = entry.as_table() {
             report.add(

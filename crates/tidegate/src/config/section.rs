@@ -5,8 +5,8 @@ use tidegate_core::text::shown;
 use toml::de::DeValue;
 
 use super::hints::{Called, FIELD, instead};
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{flag, kind, text, whole, wrong};
 
 /// A section that a program adds to the file, such as `[server]`.
@@ -44,8 +44,8 @@ pub type SectionValues = Vec<(String, String)>;
 /// Reads the fields of a section; reports all errors.
 pub(super) fn read(
     section: &Section<'_>,
-    table: &Table<'_>,
-    report: &mut Report<'_>,
+    table: &TomlTable<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> SectionValues {
     let names: Vec<Called<'_>> = section.fields.iter().map(|(name, _)| (*name, &[][..])).collect();
     let mut values = SectionValues::new();
@@ -69,9 +69,9 @@ pub(super) fn read(
 fn texts<'t>(
     section: &Section<'_>,
     kind: SectionKind,
-    entry: &Entry<'t>,
-    report: &mut Report<'_>,
-) -> Vec<(Entry<'t>, String)> {
+    entry: &TomlEntry<'t>,
+    report: &mut ConfigReport<'_>,
+) -> Vec<(TomlEntry<'t>, String)> {
     let value = match kind {
         SectionKind::Text => match with_unit(section, entry) {
             Some(meant) => {
@@ -93,7 +93,7 @@ fn texts<'t>(
 }
 
 /// The length of time that a number was to be; `None` if the field has no length of time.
-fn with_unit(section: &Section<'_>, entry: &Entry<'_>) -> Option<String> {
+fn with_unit(section: &Section<'_>, entry: &TomlEntry<'_>) -> Option<String> {
     let DeValue::Integer(number) = entry.value() else { return None };
     let (number, meant) = (number.to_string(), format!("{number}s"));
     let fits = |text: &str| (section.check)(entry.name, text).is_ok();
@@ -101,7 +101,7 @@ fn with_unit(section: &Section<'_>, entry: &Entry<'_>) -> Option<String> {
 }
 
 /// Reports an error of the program. An error that only names the expected value is preceded by the found value.
-fn refuse(entry: &Entry<'_>, error: &str, report: &mut Report<'_>) {
+fn refuse(entry: &TomlEntry<'_>, error: &str, report: &mut ConfigReport<'_>) {
     let value = if error.starts_with("expected") {
         format!(" is {}", kind(entry, report))
     } else {

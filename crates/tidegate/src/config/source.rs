@@ -9,18 +9,18 @@ use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
 use super::secret_fields;
 
 /// A position: a range of bytes of the text.
-pub(super) type Span = Range<usize>;
+pub(super) type TextSpan = Range<usize>;
 
 /// A text and the positions of its lines.
-pub(super) struct Source<'t> {
+pub(super) struct ConfigSource<'t> {
     file: &'t str,
     text: &'t str,
     line_starts: Vec<usize>,
     /// The values that no message shows.
-    secrets: Vec<Span>,
+    secrets: Vec<TextSpan>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> ConfigSource<'t> {
     pub(super) fn new(file: &'t str, text: &'t str) -> Self {
         let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let others = text.match_indices('\n').map(|(at, _)| at + 1);
@@ -42,7 +42,7 @@ impl<'t> Source<'t> {
     }
 
     /// An error at a position of the text.
-    pub(super) fn error(&self, span: &Span, message: String) -> ConfigError {
+    pub(super) fn error(&self, span: &TextSpan, message: String) -> ConfigError {
         let number = self.line_number(span.start);
         let line = self.line(number);
         let line_start = self.line_starts.get(number - 1).copied().unwrap_or_default();
@@ -61,7 +61,7 @@ impl<'t> Source<'t> {
     }
 
     /// The part of a line that is not shown, as bytes of the line.
-    fn secret_of(&self, line: &str, start: usize) -> Option<Span> {
+    fn secret_of(&self, line: &str, start: usize) -> Option<TextSpan> {
         let end = start + line.len();
         let of_fields = self.secrets.iter().filter(|span| span.start <= end && start < span.end);
         let of_fields =
@@ -71,26 +71,26 @@ impl<'t> Source<'t> {
 }
 
 /// The errors found so far, in any order.
-pub(super) struct Report<'s> {
-    source: &'s Source<'s>,
-    found: Vec<(Span, String)>,
+pub(super) struct ConfigReport<'s> {
+    source: &'s ConfigSource<'s>,
+    found: Vec<(TextSpan, String)>,
 }
 
-impl<'s> Report<'s> {
-    pub(super) fn new(source: &'s Source<'s>) -> Self {
+impl<'s> ConfigReport<'s> {
+    pub(super) fn new(source: &'s ConfigSource<'s>) -> Self {
         Self { source, found: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, span: &Span, message: impl Display) {
+    pub(super) fn add(&mut self, span: &TextSpan, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
     }
 
-    pub(super) fn text(&self, span: &Span) -> &'s str {
+    pub(super) fn text(&self, span: &TextSpan) -> &'s str {
         self.source.text.get(span.clone()).unwrap_or_default()
     }
 
     /// Returns whether there is a secret at a position, which a message does not show.
-    pub(super) fn is_secret(&self, span: &Span) -> bool {
+    pub(super) fn is_secret(&self, span: &TextSpan) -> bool {
         self.source
             .secrets
             .iter()
@@ -98,12 +98,12 @@ impl<'s> Report<'s> {
     }
 
     /// The whole line a span begins on.
-    pub(super) fn line_text(&self, span: &Span) -> &'s str {
+    pub(super) fn line_text(&self, span: &TextSpan) -> &'s str {
         self.source.line(self.line(span))
     }
 
     /// The number of the line a span begins on.
-    pub(super) fn line(&self, span: &Span) -> usize {
+    pub(super) fn line(&self, span: &TextSpan) -> usize {
         self.source.line_number(span.start)
     }
 
@@ -117,7 +117,7 @@ impl<'s> Report<'s> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
         let source = self.source;
-        let error = |(span, message): (Span, String)| source.error(&span, message);
+        let error = |(span, message): (TextSpan, String)| source.error(&span, message);
         let errors: Vec<_> = self.found.into_iter().map(error).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }
@@ -127,8 +127,8 @@ impl<'s> Report<'s> {
 mod tests {
     use super::*;
 
-    fn position(text: &str, span: Span) -> (usize, usize, String) {
-        let error = Source::new("f", text).error(&span, String::new());
+    fn position(text: &str, span: TextSpan) -> (usize, usize, String) {
+        let error = ConfigSource::new("f", text).error(&span, String::new());
         let last = error.to_string().lines().last().unwrap_or_default().to_owned();
         (error.line, error.column, last)
     }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::accept::Level;
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::accept::TableFields;
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use super::value::{flag, how_long, text, whole, wrong};
 use crate::rules::Policy;
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
@@ -29,8 +29,8 @@ pub(super) struct StoreDraft {
     denial_memory: Option<bool>,
 }
 
-pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
-    Level::of_fields(
+pub(super) fn fields<'t>() -> TableFields<'t, StoreDraft> {
+    TableFields::of_fields(
         [
             (("url", &["uri", "address", "host", "endpoint"]), StoreDraft::url),
             (("username", &["user"]), StoreDraft::username),
@@ -57,7 +57,10 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
 
 impl StoreDraft {
     /// Reads the section; reports its errors. `None` where the settings cannot be used.
-    pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Option<StoreSettings> {
+    pub(super) fn read(
+        table: &TomlTable<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<StoreSettings> {
         let mut draft = Self::default();
         let failed = fields().read(table, &mut draft, report);
         if !cfg!(feature = "redis") {
@@ -74,7 +77,8 @@ impl StoreDraft {
         let has_url = draft.url.is_some();
         let settings = draft.settings()?;
         for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.field())) {
-            let position = table.get(mistake.field()).map_or(table.header.clone(), Entry::position);
+            let position =
+                table.get(mistake.field()).map_or(table.header.clone(), TomlEntry::position);
             report
                 .add(&position, format!("`{}`: expected {}", mistake.field(), mistake.expected()));
         }
@@ -101,7 +105,7 @@ impl StoreDraft {
         Some(settings)
     }
 
-    fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn url(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let url = text(entry, report)?.parse().map_err(|error| {
             report.add(&entry.position(), format!("`url`: {error}"));
         });
@@ -109,74 +113,98 @@ impl StoreDraft {
         Some(())
     }
 
-    fn username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn username(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.username = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    fn password_env(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn password_env(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let secret = Secret::Env(text(entry, report)?.to_owned());
         once(&mut self.password, secret, entry, report)
     }
 
-    fn password_file(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn password_file(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         let secret = Secret::File(text(entry, report)?.into());
         once(&mut self.password, secret, entry, report)
     }
 
-    fn sentinel_username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn sentinel_username(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         self.sentinel_username = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    fn sentinel_password_env(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn sentinel_password_env(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         let secret = Secret::Env(text(entry, report)?.to_owned());
         once(&mut self.sentinel_password, secret, entry, report)
     }
 
-    fn sentinel_password_file(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn sentinel_password_file(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         let secret = Secret::File(text(entry, report)?.into());
         once(&mut self.sentinel_password, secret, entry, report)
     }
 
-    fn tls_roots(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn tls_roots(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.tls_roots = Some(text(entry, report)?.into());
         Some(())
     }
 
-    fn tls_cert(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn tls_cert(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.tls_cert = Some(text(entry, report)?.into());
         Some(())
     }
 
-    fn tls_key(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn tls_key(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.tls_key = Some(text(entry, report)?.into());
         Some(())
     }
 
-    fn timeout(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn timeout(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.timeout = Some(how_long(entry, TIMEOUT_EXPECTED, report)?);
         Some(())
     }
 
-    fn key_prefix(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn key_prefix(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.key_prefix = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    fn max_in_flight(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max_in_flight(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         let number = usize::try_from(whole(entry, IN_FLIGHT_EXPECTED, report)?).ok();
         self.max_in_flight = Some(number.or_else(|| wrong(entry, IN_FLIGHT_EXPECTED, report))?);
         Some(())
     }
 
-    fn nodes(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn nodes(&mut self, entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<()> {
         let number = u64::try_from(whole(entry, NODES_EXPECTED, report)?).ok();
         self.nodes = Some(number.or_else(|| wrong(entry, NODES_EXPECTED, report))?);
         Some(())
     }
 
-    fn denial_memory(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn denial_memory(
+        &mut self,
+        entry: &TomlEntry<'_>,
+        report: &mut ConfigReport<'_>,
+    ) -> Option<()> {
         self.denial_memory = Some(flag(entry, report)?);
         Some(())
     }
@@ -186,8 +214,8 @@ impl StoreDraft {
 fn once(
     password: &mut Option<Secret>,
     secret: Secret,
-    entry: &Entry<'_>,
-    report: &mut Report<'_>,
+    entry: &TomlEntry<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Option<()> {
     if password.replace(secret).is_some() {
         let message = match entry.name.starts_with("sentinel") {

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::source::{Report, Span};
-use super::table::Table;
+use super::source::{ConfigReport, TextSpan};
+use super::table::TomlTable;
 use tidegate_core::text::{HIDDEN, shown};
 
 const DUPLICATE: &str = "duplicate key";
@@ -17,7 +17,7 @@ const UNCLOSED_ECHOES: [&str; 4] =
     ["in array", "array elements", "inline table", "key-value pairs"];
 
 /// A text, as far as it is TOML.
-pub(super) struct Tree<'t> {
+pub(super) struct TomlTree<'t> {
     /// Its tables; of invalid TOML, the tables of the rules before the first error.
     pub(super) root: Spanned<DeTable<'t>>,
     /// True if it contains all of the text.
@@ -25,7 +25,7 @@ pub(super) struct Tree<'t> {
 }
 
 /// Reads a text as TOML and reports every syntax error.
-pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
+pub(super) fn read<'t>(text: &'t str, report: &mut ConfigReport<'_>) -> TomlTree<'t> {
     let (root, errors) = DeTable::parse_recoverable(text);
     let position = |error: &Error| error.span().unwrap_or(text.len()..text.len());
     let mut errors: Vec<_> =
@@ -38,8 +38,8 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
     }
     report_broken(&broken, report);
     match broken.first() {
-        None => Tree { root, whole: true },
-        Some((first, _)) => Tree { root: rules_before(text, first.start), whole: false },
+        None => TomlTree { root, whole: true },
+        Some((first, _)) => TomlTree { root: rules_before(text, first.start), whole: false },
     }
 }
 
@@ -63,7 +63,7 @@ fn is_header(line: &str) -> bool {
 }
 
 /// Reports syntax errors, one for each line: others on a line are mostly echoes.
-fn report_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
+fn report_broken(errors: &[(TextSpan, &str)], report: &mut ConfigReport<'_>) {
     let mut lines = HashSet::new();
     for (span, message) in before_unclosed(errors, report) {
         if lines.insert(report.line(&span)) {
@@ -76,9 +76,13 @@ fn report_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
 
 /// The errors up to the line on which an array or inline table should have been closed; the text
 /// after it is parsed as if it were inside, and its errors make no sense.
-fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(Span, &'e str)> {
-    let echo = |(_, message): &&(Span, &str)| UNCLOSED_ECHOES.iter().any(|e| message.contains(e));
-    let opened = |(_, message): &&(Span, &str)| UNCLOSED.iter().any(|u| message.starts_with(u));
+fn before_unclosed<'e>(
+    errors: &[(TextSpan, &'e str)],
+    report: &ConfigReport<'_>,
+) -> Vec<(TextSpan, &'e str)> {
+    let echo =
+        |(_, message): &&(TextSpan, &str)| UNCLOSED_ECHOES.iter().any(|e| message.contains(e));
+    let opened = |(_, message): &&(TextSpan, &str)| UNCLOSED.iter().any(|u| message.starts_with(u));
     let unclosed = errors.iter().find(opened);
     let first = errors.iter().filter(|_| unclosed.is_some()).find(echo);
     let (Some((_, message)), Some((span, _))) = (unclosed, first) else {
@@ -134,11 +138,11 @@ fn not_a_value(given: &str) -> String {
 }
 
 /// Reports a key that is there twice, and its first position.
-fn report_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<'_>) {
+fn report_duplicate(root: &Spanned<DeTable<'_>>, span: &TextSpan, report: &mut ConfigReport<'_>) {
     let name = report.text(span).trim_matches(['"', '\'']);
     // A table whose header is repeated is no longer in the tree.
     let is_header = report.line_text(span).trim_start().starts_with('[');
-    let root = Table::new(0..0, root.get_ref());
+    let root = TomlTable::new(0..0, root.get_ref());
     let first = (!is_header).then(|| first_of(&root, name, span.start, report)).flatten();
     let before = match first {
         Some(first) => format!("it is on line {} already: expected it once", report.line(&first)),
@@ -149,7 +153,12 @@ fn report_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Repor
 
 /// The first position of the key that is also at `at`: in the last table that begins before it and
 /// has the key, an inline one only if `at` is inside.
-fn first_of(table: &Table<'_>, name: &str, at: usize, report: &Report<'_>) -> Option<Span> {
+fn first_of(
+    table: &TomlTable<'_>,
+    name: &str,
+    at: usize,
+    report: &ConfigReport<'_>,
+) -> Option<TextSpan> {
     let here = table.get(name).map(|entry| entry.key.clone()).filter(|key| key.start < at);
     let inner = table.entries.iter().flat_map(|entry| match entry.value() {
         DeValue::Table(_) => entry.as_table().into_iter().collect(),
@@ -158,7 +167,7 @@ fn first_of(table: &Table<'_>, name: &str, at: usize, report: &Report<'_>) -> Op
             .map_or_else(Vec::new, |items| items.filter_map(|item| item.as_table()).collect()),
         _ => Vec::new(),
     });
-    let holds = |inner: &Table<'_>| {
+    let holds = |inner: &TomlTable<'_>| {
         let inline = report.text(&inner.header).starts_with('{');
         inner.header.start <= at && (!inline || at < inner.header.end)
     };

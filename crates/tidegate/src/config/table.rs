@@ -3,24 +3,24 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::source::Span;
+use super::source::TextSpan;
 
 /// `name = value`.
 #[derive(Clone)]
-pub(super) struct Entry<'t> {
+pub(super) struct TomlEntry<'t> {
     pub(super) name: &'t str,
     /// The position of the name.
-    pub(super) key: Span,
+    pub(super) key: TextSpan,
     value: &'t Spanned<DeValue<'t>>,
 }
 
-impl<'t> Entry<'t> {
+impl<'t> TomlEntry<'t> {
     pub(super) fn value(&self) -> &'t DeValue<'t> {
         self.value.get_ref()
     }
 
     /// The position of the value; for a table or an array of tables, the position of its (first) header.
-    pub(super) fn position(&self) -> Span {
+    pub(super) fn position(&self) -> TextSpan {
         self.value.span()
     }
 
@@ -31,45 +31,45 @@ impl<'t> Entry<'t> {
     }
 
     /// The value as a table.
-    pub(super) fn as_table(&self) -> Option<Table<'t>> {
-        Some(Table::new(self.position(), self.value().as_table()?))
+    pub(super) fn as_table(&self) -> Option<TomlTable<'t>> {
+        Some(TomlTable::new(self.position(), self.value().as_table()?))
     }
 
     /// The values of an array, each under the name of the array.
-    pub(super) fn as_list(&self) -> Option<impl Iterator<Item = Entry<'t>> + use<'t>> {
+    pub(super) fn as_list(&self) -> Option<impl Iterator<Item = TomlEntry<'t>> + use<'t>> {
         let (name, key) = (self.name, self.key.clone());
         let values = self.value().as_array()?.iter();
-        Some(values.map(move |value| Entry { name, key: key.clone(), value }))
+        Some(values.map(move |value| TomlEntry { name, key: key.clone(), value }))
     }
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Table<'t> {
+pub(super) struct TomlTable<'t> {
     /// The position of its header, such as `[[rule]]`; for an inline table, the position of the whole table.
-    pub(super) header: Span,
+    pub(super) header: TextSpan,
     /// Its entries, in the order of the file.
-    pub(super) entries: Vec<Entry<'t>>,
+    pub(super) entries: Vec<TomlEntry<'t>>,
 }
 
-impl<'t> Table<'t> {
-    pub(super) fn new(header: Span, table: &'t DeTable<'t>) -> Self {
+impl<'t> TomlTable<'t> {
+    pub(super) fn new(header: TextSpan, table: &'t DeTable<'t>) -> Self {
         let entry = |(key, value): (&'t Spanned<_>, _)| {
             let name: &'t std::borrow::Cow<'t, str> = key.get_ref();
-            Entry { name, key: key.span(), value }
+            TomlEntry { name, key: key.span(), value }
         };
         let mut entries: Vec<_> = table.iter().map(entry).collect();
         entries.sort_by_key(|entry| entry.key.start);
         Self { header, entries }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Entry<'t>> {
+    pub(super) fn get(&self, name: &str) -> Option<&TomlEntry<'t>> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
     /// The position of the value of the first of these names that the table has, or the position of its header if it
     /// has none.
-    pub(super) fn position_of(&self, names: &[&str]) -> Span {
+    pub(super) fn position_of(&self, names: &[&str]) -> TextSpan {
         let found = names.iter().find_map(|name| self.get(name));
-        found.map_or(self.header.clone(), Entry::position)
+        found.map_or(self.header.clone(), TomlEntry::position)
     }
 }

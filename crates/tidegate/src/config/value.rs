@@ -4,16 +4,20 @@ use std::time::Duration;
 use tidegate_core::Field;
 use toml::de::DeValue;
 
-use super::hints::{Known, TEXT, instead};
-use super::source::Report;
-use super::table::{Entry, Table};
+use super::hints::{KnownName, TEXT, instead};
+use super::source::ConfigReport;
+use super::table::{TomlEntry, TomlTable};
 use crate::rules::MAX_KEYS_EXPECTED;
 use tidegate_core::ValueError;
 use tidegate_core::text::parse_duration;
 use tidegate_core::text::{HIDDEN, shown};
 
 /// Reports a value that the field does not expect.
-pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
+pub(super) fn wrong<T>(
+    entry: &TomlEntry<'_>,
+    expected: &str,
+    report: &mut ConfigReport<'_>,
+) -> Option<T> {
     let message =
         format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry, report));
     report.add(&entry.position(), message);
@@ -21,7 +25,7 @@ pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_
 }
 
 /// A description of a value; not the value itself where it is secret.
-pub(super) fn kind(entry: &Entry<'_>, report: &Report<'_>) -> String {
+pub(super) fn kind(entry: &TomlEntry<'_>, report: &ConfigReport<'_>) -> String {
     match entry.value() {
         DeValue::String(text) if text.is_empty() => "the text \"\"".to_owned(),
         _ if report.is_secret(&entry.position()) => HIDDEN.to_owned(),
@@ -38,9 +42,9 @@ pub(super) fn kind(entry: &Entry<'_>, report: &Report<'_>) -> String {
 /// A length of time; `expected` says which are allowed. A bare number is refused, because it may mean seconds or
 /// milliseconds.
 pub(super) fn how_long(
-    entry: &Entry<'_>,
+    entry: &TomlEntry<'_>,
     expected: &str,
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Option<Duration> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
@@ -53,7 +57,7 @@ pub(super) fn how_long(
     }
 }
 
-pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
+pub(super) fn text<'t>(entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<&'t str> {
     match entry.value() {
         DeValue::String(text) => Some(text),
         _ if report.is_secret(&entry.position()) => wrong(entry, "a text, in quotes", report),
@@ -68,9 +72,9 @@ pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t
 
 /// One of a few names.
 pub(super) fn choice(
-    entry: &Entry<'_>,
-    words: &[Known],
-    report: &mut Report<'_>,
+    entry: &TomlEntry<'_>,
+    words: &[KnownName],
+    report: &mut ConfigReport<'_>,
 ) -> Option<&'static str> {
     let given = match entry.value() {
         DeValue::String(text) => text.to_string(),
@@ -86,7 +90,7 @@ pub(super) fn choice(
     })
 }
 
-pub(super) fn flag(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<bool> {
+pub(super) fn flag(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<bool> {
     match entry.value() {
         DeValue::Boolean(flag) => Some(*flag),
         DeValue::String(text) if matches!(text.as_ref(), "true" | "false") => {
@@ -97,7 +101,11 @@ pub(super) fn flag(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<bool> {
 }
 
 /// A whole number, of any size and sign that an `i128` holds.
-pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<i128> {
+pub(super) fn whole(
+    entry: &TomlEntry<'_>,
+    expected: &str,
+    report: &mut ConfigReport<'_>,
+) -> Option<i128> {
     match entry.value() {
         DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
             .ok()
@@ -110,36 +118,44 @@ pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) 
 }
 
 /// A whole number that is not negative. The rule's own check compares it with its range.
-pub(super) fn count(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<u64> {
+pub(super) fn count(
+    entry: &TomlEntry<'_>,
+    field: Field,
+    report: &mut ConfigReport<'_>,
+) -> Option<u64> {
     let number = whole(entry, field.expects(), report)?;
     u64::try_from(number).ok().or_else(|| wrong(entry, field.expects(), report))
 }
 
 /// A number of keys. Reports a number that a `usize` cannot hold; the policy's own check compares it with its range.
-pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> {
+pub(super) fn keys(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<usize> {
     let number = whole(entry, MAX_KEYS_EXPECTED, report)?;
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
-pub(super) fn length(entry: &Entry<'_>, field: Field, report: &mut Report<'_>) -> Option<Duration> {
+pub(super) fn length(
+    entry: &TomlEntry<'_>,
+    field: Field,
+    report: &mut ConfigReport<'_>,
+) -> Option<Duration> {
     how_long(entry, field.expects(), report)
 }
 
 /// A parsed text; reports its error.
 pub(super) fn parsed<T>(
-    entry: &Entry<'_>,
+    entry: &TomlEntry<'_>,
     result: Result<T, ValueError>,
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Option<T> {
     result.map_err(|error| report.add(&entry.position(), format!("`{}`: {error}", entry.name))).ok()
 }
 
 /// Entries with texts, in the order of the file. Reports every error; returns the valid entries.
 pub(super) fn entries<'t>(
-    entry: &Entry<'t>,
+    entry: &TomlEntry<'t>,
     expected: &str,
-    report: &mut Report<'_>,
-) -> Option<(Table<'t>, Vec<(String, String)>)> {
+    report: &mut ConfigReport<'_>,
+) -> Option<(TomlTable<'t>, Vec<(String, String)>)> {
     let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
     let texts = table.entries.iter().filter_map(|entry| {
         text(entry, report).map(|text| (entry.name.to_owned(), text.to_owned()))
@@ -150,11 +166,11 @@ pub(super) fn entries<'t>(
 
 /// The tables of an array; reports items that are not tables.
 pub(super) fn tables<'t>(
-    entry: &Entry<'t>,
+    entry: &TomlEntry<'t>,
     expected: &str,
-    report: &mut Report<'_>,
-) -> Option<Vec<Table<'t>>> {
+    report: &mut ConfigReport<'_>,
+) -> Option<Vec<TomlTable<'t>>> {
     let items = entry.as_list().or_else(|| wrong(entry, expected, report))?;
-    let table = |item: Entry<'t>| item.as_table().or_else(|| wrong(&item, expected, report));
+    let table = |item: TomlEntry<'t>| item.as_table().or_else(|| wrong(&item, expected, report));
     Some(items.filter_map(table).collect())
 }

@@ -28,7 +28,7 @@ const TIDIED: usize = 2;
 /// Answers by request.
 #[derive(Debug)]
 pub(crate) struct DedupeCache {
-    pub(super) shards: Box<[Mutex<Shard>]>,
+    pub(super) shards: Box<[Mutex<CacheShard>]>,
     /// The maximum number of answers in all shards together.
     pub(super) most: usize,
     /// The number of answers, including answers that are about to come.
@@ -37,15 +37,15 @@ pub(crate) struct DedupeCache {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shard {
-    pub(super) kept: HashMap<Fingerprint, Kept>,
+pub(super) struct CacheShard {
+    pub(super) kept: HashMap<Fingerprint, KeptAnswer>,
     /// The fingerprints by the end of their time.
     pub(super) by_end: BTreeSet<(Timestamp, Fingerprint)>,
 }
 
 /// The answer to a request that took something.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptAnswer {
     pub(super) allowed: bool,
     pub(super) since: Timestamp,
     pub(super) end: Timestamp,
@@ -122,7 +122,7 @@ impl DedupeCache {
         fingerprint.words()[0] as usize % self.shards.len()
     }
 
-    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, asks: &[Ask], done: &Done) {
+    fn keep(&self, shard: &mut CacheShard, once: IdempotencyKey, asks: &[Ask], done: &Done) {
         if self.most == 0 {
             self.forgotten.fetch_add(1, Relaxed);
             return;
@@ -152,7 +152,7 @@ impl DedupeCache {
     /// was one.
     fn forget_first(
         &self,
-        shard: &mut Shard,
+        shard: &mut CacheShard,
         now: Timestamp,
         may_go: impl FnOnce(Timestamp) -> bool,
     ) -> bool {
@@ -163,11 +163,11 @@ impl DedupeCache {
     }
 }
 
-pub(super) fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+pub(super) fn held(shard: &Mutex<CacheShard>) -> MutexGuard<'_, CacheShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shard {
+impl CacheShard {
     fn recall(&mut self, once: IdempotencyKey, asks: &[Ask], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
         // After a clock stepped back, no answer is kept longer than its time from now on.
@@ -190,7 +190,7 @@ impl Shard {
         let decisions =
             order_of(asks).into_iter().filter_map(|index| done.decisions.get(index).cloned());
         let (allowed, decisions) = (done.allowed, decisions.collect());
-        let kept = Kept { allowed, since, end, at: done.at, decisions };
+        let kept = KeptAnswer { allowed, since, end, at: done.at, decisions };
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
             self.by_end.remove(&(before.end, once.fingerprint));
         }

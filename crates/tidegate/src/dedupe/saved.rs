@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::Timestamp;
 
-use super::cache::{DedupeCache, Kept, held};
+use super::cache::{DedupeCache, KeptAnswer, held};
 use crate::snapshot::{
     Blocks, Cursor, Kind, put_decided, put_fingerprint, put_list, put_number, read_decided,
     read_fingerprint,
@@ -46,7 +46,7 @@ impl DedupeCache {
         let (mut from, mut answers) = (Cursor(payload), 0);
         while !from.is_at_end() {
             let fingerprint = read_fingerprint(&mut from)??;
-            let kept = Kept::read(&mut from)?;
+            let kept = KeptAnswer::read(&mut from)?;
             if kept.end <= at || self.len() >= self.most {
                 continue;
             }
@@ -63,7 +63,7 @@ impl DedupeCache {
     }
 }
 
-impl Kept {
+impl KeptAnswer {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(self.allowed.into());
         for time in [self.since, self.end, self.at] {

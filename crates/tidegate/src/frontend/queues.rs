@@ -5,7 +5,7 @@ use tidegate_core::Micros;
 use crate::key::Fingerprint;
 use crate::rules::Policy;
 use crate::step::{Ask, Done, Lineage};
-use crate::wait::{Patience, QueueKey, Queues, Stop};
+use crate::wait::{Patience, QueueKey, QueuedLimiter, Queues};
 
 /// Identifies the limiter that a queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,9 +42,9 @@ pub(crate) fn stops_of<K>(
     asks: &[Ask<K>],
     max_wait: Micros,
     queue_of: impl Fn(&Ask<K>) -> GateQueue,
-) -> Vec<Stop<GateQueue>> {
+) -> Vec<QueuedLimiter<GateQueue>> {
     let all = asks.iter().enumerate().filter(|(_, ask)| ask.can_refuse());
-    let stop = |(place, ask): (usize, &Ask<K>)| Stop {
+    let stop = |(place, ask): (usize, &Ask<K>)| QueuedLimiter {
         queue: queue_of(ask),
         cost: ask.asks,
         patience: patience(policy, ask.rule, max_wait),

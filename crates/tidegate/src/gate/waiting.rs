@@ -16,7 +16,7 @@ use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, Done, Step};
 use crate::store::memory::{Generation, Kept, Moved, Preview};
-use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
+use crate::wait::{InProcess, QueuedLimiter, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
     /// The number of waiters that would be admitted before this request.
@@ -244,7 +244,7 @@ struct ToGate<'g, C> {
     generation: Arc<Generation>,
     asks: InlineList<Ask>,
     once: Option<IdempotencyKey>,
-    stops: Vec<Stop<GateQueue>>,
+    stops: Vec<QueuedLimiter<GateQueue>>,
     last: Last,
 }
 
@@ -275,11 +275,11 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
         &self.gate.queues
     }
 
-    fn stops(&self) -> &[Stop<GateQueue>] {
+    fn stops(&self) -> &[QueuedLimiter<GateQueue>] {
         &self.stops
     }
 
-    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
+    fn preview(&self, stop: &QueuedLimiter<GateQueue>) -> Option<Box<dyn Preview>> {
         let first = self.asks.get(stop.place)?;
         let (_, _, preview) = self.ask_now(|generation, asks, _| {
             let same = asks.iter().find(|ask| ask.is_of(first));

@@ -68,7 +68,7 @@ pub trait Key {
 /// A [`Key`] as bytes of a kind. Encodings are made by the keys of this crate; other types pass them on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding<'a> {
-    pub(super) kind: Kind,
+    pub(super) kind: KeyKind,
     bytes: &'a [u8],
 }
 
@@ -82,19 +82,19 @@ impl<'a> Encoding<'a> {
     /// Text or bytes, as they are.
     #[inline]
     pub(super) const fn of_bytes(bytes: &'a [u8]) -> Self {
-        Self { kind: Kind::Bytes, bytes }
+        Self { kind: KeyKind::Bytes, bytes }
     }
 
     /// The octets of an address.
     #[inline]
     pub(crate) const fn of_octets(bytes: &'a [u8]) -> Self {
-        Self { kind: Kind::Address, bytes }
+        Self { kind: KeyKind::Address, bytes }
     }
 }
 
 /// The meaning of bytes. Each kind is hashed with a secret of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum KeyKind {
     Bytes,
     Number,
     Negative,
@@ -102,7 +102,7 @@ pub(super) enum Kind {
     Tuple,
 }
 
-impl Kind {
+impl KeyKind {
     /// The number of kinds.
     pub(super) const COUNT: usize = 5;
 }
@@ -155,7 +155,7 @@ impl Tuple {
     #[inline]
     pub(super) fn encoding(&self) -> Encoding<'_> {
         let bytes = if self.many.is_empty() { &self.few[..self.used] } else { &self.many };
-        Encoding { kind: Kind::Tuple, bytes }
+        Encoding { kind: KeyKind::Tuple, bytes }
     }
 }
 
@@ -202,12 +202,12 @@ numbers!(signed: i8, i16, i32, i64, isize);
 
 #[inline]
 fn unsigned<T>(value: u64, with: impl FnOnce(Encoding<'_>) -> T) -> T {
-    with(Encoding { kind: Kind::Number, bytes: &value.to_le_bytes() })
+    with(Encoding { kind: KeyKind::Number, bytes: &value.to_le_bytes() })
 }
 
 #[inline]
 fn signed<T>(value: i64, with: impl FnOnce(Encoding<'_>) -> T) -> T {
-    let kind = if value < 0 { Kind::Negative } else { Kind::Number };
+    let kind = if value < 0 { KeyKind::Negative } else { KeyKind::Number };
     with(Encoding { kind, bytes: &value.to_le_bytes() })
 }
 
@@ -215,7 +215,7 @@ impl Key for u128 {
     fn encode<T>(&self, with: impl FnOnce(Encoding<'_>) -> T) -> T {
         match u64::try_from(*self) {
             Ok(value) => value.encode(with),
-            Err(_) => with(Encoding { kind: Kind::Number, bytes: &self.to_le_bytes() }),
+            Err(_) => with(Encoding { kind: KeyKind::Number, bytes: &self.to_le_bytes() }),
         }
     }
 }
@@ -225,7 +225,7 @@ impl Key for i128 {
         match (u128::try_from(*self), i64::try_from(*self)) {
             (Ok(value), _) => value.encode(with),
             (_, Ok(value)) => value.encode(with),
-            _ => with(Encoding { kind: Kind::Negative, bytes: &self.to_le_bytes() }),
+            _ => with(Encoding { kind: KeyKind::Negative, bytes: &self.to_le_bytes() }),
         }
     }
 }

@@ -110,7 +110,7 @@ fn a_lookup_of_plans_receives_the_bytes_of_the_documentation() {
 fn unseeded_hashes_are_flooded_so_every_seed_and_every_kind_has_its_own() {
     let (one, other) = (Seed::random(), Seed::random());
     assert_ne!(one.of("a"), other.of("a"));
-    let [a, b] = [Kind::Bytes, Kind::Number].map(|kind| one.0[kind as usize].hash(b"a"));
+    let [a, b] = [KeyKind::Bytes, KeyKind::Number].map(|kind| one.0[kind as usize].hash(b"a"));
     assert_ne!(a, b);
     assert!(!format!("{one:?}").contains(char::is_numeric), "the secret is not shown");
 }

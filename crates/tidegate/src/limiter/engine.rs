@@ -5,7 +5,9 @@ use tidegate_core::Micros;
 use crate::clock::{Park, Timer};
 use crate::step::{Decided, Done, One, Step};
 use crate::store::memory::Preview;
-use crate::wait::{InProcess, Patience, QueueKey, Queues, Stop, Waitable, Waiter, step_behind};
+use crate::wait::{
+    InProcess, Patience, QueueKey, QueuedLimiter, Queues, Waitable, Waiter, step_behind,
+};
 
 /// A limiter, however its state is kept.
 pub(crate) trait Source {
@@ -27,7 +29,7 @@ pub(crate) struct Call<'a, K, S> {
     source: S,
     cost: u64,
     /// The place of the call in the queue; `None` if it takes nothing, and until it joins.
-    stop: Option<Stop<K>>,
+    stop: Option<QueuedLimiter<K>>,
 }
 
 impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
@@ -71,7 +73,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
 
     /// The same call, prepared to wait.
     pub(crate) fn waiting(self, patience: Patience) -> Self {
-        let stop = Stop { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };
+        let stop = QueuedLimiter { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };
         Self { stop: (self.cost > 0).then_some(stop), ..self }
     }
 }
@@ -83,11 +85,11 @@ impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
         self.queues
     }
 
-    fn stops(&self) -> &[Stop<K>] {
+    fn stops(&self) -> &[QueuedLimiter<K>] {
         self.stop.as_slice()
     }
 
-    fn preview(&self, _stop: &Stop<K>) -> Option<Box<dyn Preview>> {
+    fn preview(&self, _stop: &QueuedLimiter<K>) -> Option<Box<dyn Preview>> {
         Some(self.source.preview())
     }
 

@@ -73,9 +73,9 @@ impl<'a> Request<'a> {
     }
 
     /// Its id and its verb, if it has an id.
-    pub(crate) const fn identity(&self) -> Option<Identity<'a>> {
+    pub(crate) const fn identity(&self) -> Option<RequestIdentity<'a>> {
         match self.id {
-            Some(id) => Some(Identity { id, reserves: self.reserves }),
+            Some(id) => Some(RequestIdentity { id, reserves: self.reserves }),
             None => None,
         }
     }
@@ -89,7 +89,7 @@ impl<'a> Request<'a> {
 
 /// The identity of a request that is repeated, in addition to its limiters, costs and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct RequestIdentity<'a> {
     pub(crate) id: &'a str,
     /// True if its cost is settled later.
     pub(crate) reserves: bool,

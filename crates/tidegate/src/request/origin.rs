@@ -2,7 +2,7 @@
 
 use super::Request;
 #[cfg(feature = "redis")]
-use super::id::Identity;
+use super::id::RequestIdentity;
 
 impl<'a> Request<'a> {
     /// Identifies the source of the request by a number of the caller's choice, such as the number of a connection. If
@@ -34,6 +34,6 @@ impl<'a> Request<'a> {
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin<'a> {
-    pub(crate) id: Option<Identity<'a>>,
+    pub(crate) id: Option<RequestIdentity<'a>>,
     pub(crate) source: u64,
 }

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 /// Values that live as long as a policy, one for each owner. A copy of the policy begins without any.
 #[derive(Default)]
-pub(crate) struct Attached(OnceLock<Box<Node>>);
+pub(crate) struct Attached(OnceLock<Box<AttachedValue>>);
 
-struct Node {
+struct AttachedValue {
     owner: usize,
     value: Box<dyn Any + Send + Sync>,
     next: Attached,
@@ -22,7 +22,8 @@ impl Attached {
         owner: usize,
         make: impl Fn() -> T,
     ) -> Option<&T> {
-        let new = || Box::new(Node { owner, value: Box::new(make()), next: Self::default() });
+        let new =
+            || Box::new(AttachedValue { owner, value: Box::new(make()), next: Self::default() });
         let mut place = self;
         loop {
             let node = place.0.get_or_init(new);

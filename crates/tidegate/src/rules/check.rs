@@ -256,15 +256,15 @@ fn check_match<'a>(
 /// a search does not compare with every override.
 #[derive(Default)]
 struct Earlier<'a> {
-    by_names: HashMap<Vec<&'a str>, HashMap<Vec<Entry<'a>>, usize>>,
+    by_names: HashMap<Vec<&'a str>, HashMap<Vec<EntryPair<'a>>, usize>>,
 }
 
 /// A name and its value.
-type Entry<'a> = (&'a str, &'a str);
+type EntryPair<'a> = (&'a str, &'a str);
 
 impl<'a> Earlier<'a> {
     /// Returns the first override whose entries are all among these.
-    fn covers(&self, entries: &[Entry<'a>]) -> Option<usize> {
+    fn covers(&self, entries: &[EntryPair<'a>]) -> Option<usize> {
         let found = self.by_names.iter().filter_map(|(names, overrides)| {
             let named = entries.iter().filter(|(name, _)| names.contains(name));
             overrides.get(&named.copied().collect::<Vec<_>>()).copied()
@@ -273,7 +273,7 @@ impl<'a> Earlier<'a> {
     }
 
     /// Adds an override that no earlier one covers, with its entries sorted.
-    fn add(&mut self, entries: Vec<Entry<'a>>, number: usize) {
+    fn add(&mut self, entries: Vec<EntryPair<'a>>, number: usize) {
         let names = entries.iter().map(|(name, _)| *name).collect();
         self.by_names.entry(names).or_default().insert(entries, number);
     }

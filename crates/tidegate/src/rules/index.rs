@@ -16,12 +16,12 @@ const FEW: usize = 4;
 pub(super) struct Index {
     /// Those that are visited for every descriptor.
     unindexed: Vec<usize>,
-    by_name: BTreeMap<String, Named>,
+    by_name: BTreeMap<String, NumbersByValue>,
 }
 
 /// The numbers listed under one entry.
 #[derive(Clone, Debug, Default)]
-struct Named {
+struct NumbersByValue {
     with_any_value: Vec<usize>,
     by_value: HashMap<String, Vec<usize>>,
 }

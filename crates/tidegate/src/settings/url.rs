@@ -40,7 +40,7 @@ const MOST_DATABASE: i64 = 1_000_000;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
-    pub(crate) form: Form,
+    pub(crate) form: StoreForm,
     pub(crate) tls: bool,
     pub(crate) hosts: Vec<(String, u16)>,
     pub(crate) database: i64,
@@ -50,7 +50,7 @@ pub struct StoreUrl {
 
 /// The kind of store of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum StoreForm {
     Single,
     Unix(PathBuf),
     Sentinel { service: String },
@@ -79,12 +79,12 @@ impl StoreUrl {
     /// Returns whether it is the address of a cluster.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
-        matches!(self.form, Form::Cluster)
+        matches!(self.form, StoreForm::Cluster)
     }
 
     /// Returns whether Sentinel names its primary.
     pub(crate) const fn is_sentinel(&self) -> bool {
-        matches!(self.form, Form::Sentinel { .. })
+        matches!(self.form, StoreForm::Sentinel { .. })
     }
 
     fn unix(rest: &str) -> Result<Self, StoreUrlError> {
@@ -93,7 +93,7 @@ impl StoreUrl {
             return Err(wrong("the path of a socket begins with `/`"));
         }
         let mut url = Self {
-            form: Form::Unix(decoded(path)?.into()),
+            form: StoreForm::Unix(decoded(path)?.into()),
             tls: false,
             hosts: Vec::new(),
             database: 0,
@@ -111,7 +111,7 @@ impl StoreUrl {
         Ok(url)
     }
 
-    fn remote(kind: Kind, tls: bool, rest: &str) -> Result<Self, StoreUrlError> {
+    fn remote(kind: UrlKind, tls: bool, rest: &str) -> Result<Self, StoreUrlError> {
         if kind.has_raw_password(rest) {
             return Err(wrong(RAW_PASSWORD));
         }
@@ -121,7 +121,7 @@ impl StoreUrl {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (username, password) = user.split_once(':').unwrap_or((user, ""));
-        let port = if kind == Kind::Sentinel { SENTINEL_PORT } else { REDIS_PORT };
+        let port = if kind == UrlKind::Sentinel { SENTINEL_PORT } else { REDIS_PORT };
         let hosts =
             hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
         let (form, number) = kind.form(path, hosts.len())?;
@@ -137,13 +137,13 @@ impl StoreUrl {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum UrlKind {
     Single,
     Sentinel,
     Cluster,
 }
 
-impl Kind {
+impl UrlKind {
     /// Returns whether a user or a password contains a character that ends it. Then the text that should be the hosts
     /// is none, and an `@` follows.
     fn has_raw_password(self, rest: &str) -> bool {
@@ -157,19 +157,19 @@ impl Kind {
     }
 
     /// The form, and the text of the database.
-    fn form(self, path: &str, hosts: usize) -> Result<(Form, &str), StoreUrlError> {
+    fn form(self, path: &str, hosts: usize) -> Result<(StoreForm, &str), StoreUrlError> {
         match self {
             Self::Single if hosts > 1 => {
                 Err(wrong("several hosts need redis+cluster://, or redis+sentinel:// for Sentinel"))
             }
-            Self::Single => Ok((Form::Single, path)),
+            Self::Single => Ok((StoreForm::Single, path)),
             Self::Cluster if !matches!(path, "" | "0") => {
                 Err(wrong("a cluster has only database 0"))
             }
-            Self::Cluster => Ok((Form::Cluster, "")),
+            Self::Cluster => Ok((StoreForm::Cluster, "")),
             Self::Sentinel => match path.split_once('/').unwrap_or((path, "")) {
                 ("", _) => Err(wrong("the name that Sentinel knows the primary by is missing")),
-                (name, number) => Ok((Form::Sentinel { service: decoded(name)? }, number)),
+                (name, number) => Ok((StoreForm::Sentinel { service: decoded(name)? }, number)),
             },
         }
     }
@@ -182,12 +182,12 @@ impl FromStr for StoreUrl {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no `://`"))?;
         match scheme {
             "unix" | "redis+unix" => Self::unix(rest),
-            "redis" | "valkey" => Self::remote(Kind::Single, false, rest),
-            "rediss" | "valkeys" => Self::remote(Kind::Single, true, rest),
-            "redis+sentinel" => Self::remote(Kind::Sentinel, false, rest),
-            "rediss+sentinel" => Self::remote(Kind::Sentinel, true, rest),
-            "redis+cluster" => Self::remote(Kind::Cluster, false, rest),
-            "rediss+cluster" => Self::remote(Kind::Cluster, true, rest),
+            "redis" | "valkey" => Self::remote(UrlKind::Single, false, rest),
+            "rediss" | "valkeys" => Self::remote(UrlKind::Single, true, rest),
+            "redis+sentinel" => Self::remote(UrlKind::Sentinel, false, rest),
+            "rediss+sentinel" => Self::remote(UrlKind::Sentinel, true, rest),
+            "redis+cluster" => Self::remote(UrlKind::Cluster, false, rest),
+            "rediss+cluster" => Self::remote(UrlKind::Cluster, true, rest),
             _ => Err(wrong("no such kind of store")),
         }
     }
@@ -200,10 +200,10 @@ impl fmt::Display for StoreUrl {
         let hosts: Vec<_> = self.hosts.iter().map(shown).collect();
         let hosts = hosts.join(",");
         match &self.form {
-            Form::Unix(path) => write!(f, "unix://{}?db={}", path.display(), self.database),
-            Form::Single => write!(f, "redis{s}://{hosts}/{}", self.database),
-            Form::Cluster => write!(f, "redis{s}+cluster://{hosts}"),
-            Form::Sentinel { service } => {
+            StoreForm::Unix(path) => write!(f, "unix://{}?db={}", path.display(), self.database),
+            StoreForm::Single => write!(f, "redis{s}://{hosts}/{}", self.database),
+            StoreForm::Cluster => write!(f, "redis{s}+cluster://{hosts}"),
+            StoreForm::Sentinel { service } => {
                 write!(f, "redis{s}+sentinel://{hosts}/{service}/{}", self.database)
             }
         }

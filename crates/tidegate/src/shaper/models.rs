@@ -13,7 +13,7 @@ use tidegate_core::{AlgorithmKind, Spec, Timestamp};
 
 use super::queue::{Next, ShapingQueue};
 use super::state::ShaperState;
-use super::takers::Ticket;
+use super::takers::TakerTicket;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -58,7 +58,7 @@ fn take(queue: &Queue) -> Option<u32> {
 
 /// Tries to take an item once, and leaves.
 fn look_and_leave(queue: &Queue) -> Option<u32> {
-    let ticket: Ticket = queue.ticket();
+    let ticket: TakerTicket = queue.ticket();
     let seen = queue.take_or_wait(ticket, Waker::noop());
     queue.forget(ticket);
     match seen {

@@ -9,14 +9,14 @@ use tidegate_core::Timestamp;
 
 use super::Shaper;
 use super::queue::{Departure, Next};
-use super::takers::Ticket;
+use super::takers::TakerTicket;
 use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
 /// One receiver of a queue. It holds nothing between two attempts, so dropping it at any time loses
 /// no item.
 pub(super) struct Receiver<T, C> {
     shaper: Shaper<T, C>,
-    ticket: Ticket,
+    ticket: TakerTicket,
     /// The slot it waits for, if any.
     alarm: Option<(Timestamp, Sleep)>,
 }

@@ -7,7 +7,7 @@ use tidegate_core::Timestamp;
 
 use super::queue::{Next, ShapingQueue};
 use super::sync::{Mutex, MutexGuard};
-use super::takers::{Takers, Ticket};
+use super::takers::{TakerTicket, Takers};
 use crate::clock::Clock;
 
 pub(super) struct ShaperState<T, C> {
@@ -25,12 +25,12 @@ impl<T, C> ShaperState<T, C> {
         &self.clock
     }
 
-    pub(super) fn ticket(&self) -> Ticket {
+    pub(super) fn ticket(&self) -> TakerTicket {
         self.lock().takers.ticket()
     }
 
     /// Removes a receiver that no longer waits.
-    pub(super) fn forget(&self, ticket: Ticket) {
+    pub(super) fn forget(&self, ticket: TakerTicket) {
         let forgotten = self.lock().takers.forget(ticket);
         drop(forgotten);
     }
@@ -56,7 +56,7 @@ impl<T, C: Clock> ShaperState<T, C> {
     }
 
     /// Takes the first item if it is due; else registers `waker` for the next change.
-    pub(super) fn take_or_wait(&self, ticket: Ticket, waker: &Waker) -> Next<T> {
+    pub(super) fn take_or_wait(&self, ticket: TakerTicket, waker: &Waker) -> Next<T> {
         let waker = waker.clone();
         let (next, _dropped_unheld) = self.step(|guarded, now| {
             let next = guarded.queue.poll(now);

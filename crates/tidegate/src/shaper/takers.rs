@@ -8,28 +8,28 @@ use std::task::Waker;
 /// may be the last owner of a task, and the task may have receivers of its own.
 #[derive(Debug, Default)]
 pub(super) struct Takers {
-    waiting: Vec<(Ticket, Waker)>,
+    waiting: Vec<(TakerTicket, Waker)>,
     tickets: u64,
 }
 
 /// Identifies one receiver of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
+pub(super) struct TakerTicket(u64);
 
 impl Takers {
-    pub(super) fn ticket(&mut self) -> Ticket {
+    pub(super) fn ticket(&mut self) -> TakerTicket {
         self.tickets += 1;
-        Ticket(self.tickets)
+        TakerTicket(self.tickets)
     }
 
     /// Registers `waker` for the next change; returns the previous one.
-    pub(super) fn wait(&mut self, ticket: Ticket, waker: Waker) -> Option<Waker> {
+    pub(super) fn wait(&mut self, ticket: TakerTicket, waker: Waker) -> Option<Waker> {
         let before = self.forget(ticket);
         self.waiting.push((ticket, waker));
         before
     }
 
-    pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waker> {
+    pub(super) fn forget(&mut self, ticket: TakerTicket) -> Option<Waker> {
         let index = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
         Some(self.waiting.swap_remove(index).1)
     }

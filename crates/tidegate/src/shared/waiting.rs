@@ -22,7 +22,7 @@ use crate::frontend::{GateQueue, may_wait};
 use crate::request::{Origin, Request};
 use crate::step::Standing;
 use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
-use crate::wait::{Progress, Sums, Ticket, Waiter};
+use crate::wait::{AttemptResult, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
 /// Wakes one waiter. If no task listens, the next listener is woken.
@@ -312,9 +312,13 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
         let done = self.turn.waitable_mut().see(seen, now);
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
-            Some(Progress::Done(done)) => Next::Done(self.turn.waitable_mut().refused(done, at)),
-            Some(Progress::AskAgainAt(_)) if self.has_joined_another(stood, looked) => Next::Ask,
-            Some(Progress::AskAgainAt(then)) => {
+            Some(AttemptResult::Done(done)) => {
+                Next::Done(self.turn.waitable_mut().refused(done, at))
+            }
+            Some(AttemptResult::AskAgainAt(_)) if self.has_joined_another(stood, looked) => {
+                Next::Ask
+            }
+            Some(AttemptResult::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
             }
         }

@@ -9,11 +9,11 @@ use super::totals::Counts;
 
 impl Ring {
     /// Calls `look` with the statistics as of `now` until no half second begins during the call.
-    pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
+    pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(RingReading<'_>) -> T) -> T {
         self.reach(now);
         loop {
             let before = self.settled();
-            let seen = look(Reading::new(self, before >> 1));
+            let seen = look(RingReading::new(self, before >> 1));
             if self.is_at(before) {
                 return seen;
             }
@@ -22,13 +22,13 @@ impl Ring {
 }
 
 /// The totals at one moment, and the ring with the totals before.
-pub(super) struct Reading<'a> {
+pub(super) struct RingReading<'a> {
     ring: &'a Ring,
     current: u64,
     totals: Counts,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> RingReading<'a> {
     /// The totals now, while half second `current` is the current one.
     pub(super) fn new(ring: &'a Ring, current: u64) -> Self {
         Self { ring, current, totals: ring.totals.read() }

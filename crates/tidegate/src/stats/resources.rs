@@ -32,10 +32,10 @@ use crate::clock::{Clock, SystemClock};
 pub struct Resources<C = SystemClock> {
     most: usize,
     clock: C,
-    named: RwLock<Named<C>>,
+    named: RwLock<StatisticsByName<C>>,
 }
 
-type Named<C> = BTreeMap<Arc<str>, Arc<Statistics<C>>>;
+type StatisticsByName<C> = BTreeMap<Arc<str>, Arc<Statistics<C>>>;
 
 impl Resources {
     /// Allows at most `most` names, by the system's clock.
@@ -106,7 +106,7 @@ impl<C> Resources<C> {
         self.len() == 0
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Named<C>) -> T) -> T {
+    fn read<T>(&self, look: impl FnOnce(&StatisticsByName<C>) -> T) -> T {
         look(&self.named.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

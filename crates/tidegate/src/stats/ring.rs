@@ -34,12 +34,12 @@ const MOST_OF_LARGE: u64 = 1 << 63;
 
 /// One half second: the totals as it began, and the shortest response time since.
 #[derive(Debug, Default)]
-struct Slot {
+struct RingSlot {
     began_with: [AtomicU64; COUNTS],
     least: Least,
 }
 
-impl Slot {
+impl RingSlot {
     fn begin(&self, number: u64, totals: &Counts) {
         for (began, total) in self.began_with.iter().zip(totals.0) {
             began.store(total, Release);
@@ -51,23 +51,23 @@ impl Slot {
 /// The word, on a cache line of its own: it changes twice a second, the totals all the time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Word(AtomicU64);
+struct RingWord(AtomicU64);
 
 /// The totals of one resource, and the ring of their past.
 #[derive(Default)]
 pub(super) struct Ring {
-    word: Word,
+    word: RingWord,
     pub(super) totals: Totals,
-    slots: Slots,
+    slots: RingSlots,
     /// Locked while half seconds begin, and to borrow from those that have not begun.
     borrowed: Mutex<Borrowed>,
 }
 
-struct Slots(Box<[Slot; SLOTS]>);
+struct RingSlots(Box<[RingSlot; SLOTS]>);
 
-impl Default for Slots {
+impl Default for RingSlots {
     fn default() -> Self {
-        Self(Box::new(std::array::from_fn(|_| Slot::default())))
+        Self(Box::new(std::array::from_fn(|_| RingSlot::default())))
     }
 }
 
@@ -145,7 +145,7 @@ impl Ring {
     }
 
     #[inline]
-    fn slot(&self, number: u64) -> &Slot {
+    fn slot(&self, number: u64) -> &RingSlot {
         &self.slots.0[number as usize % SLOTS]
     }
 

@@ -9,7 +9,7 @@ use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
 /// The result of one attempt.
 #[derive(Debug)]
-pub(crate) enum Progress<T> {
+pub(crate) enum AttemptResult<T> {
     /// The wait is over; the waiter is in no queue any more.
     Done(T),
     /// Try again when the waker is called, at this time at the latest.
@@ -26,13 +26,13 @@ impl Alarm {
         &mut self,
         timer: &impl Timer,
         context: &mut Context<'_>,
-        mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
+        mut ask: impl FnMut(Timestamp, &Waker) -> AttemptResult<T>,
     ) -> Poll<T> {
         loop {
             match ask(timer.now(), context.waker()) {
-                Progress::Done(end) => return Poll::Ready(end),
-                Progress::AskAgainAt(at) if self.rings(timer, at, context) => {}
-                Progress::AskAgainAt(_) => return Poll::Pending,
+                AttemptResult::Done(end) => return Poll::Ready(end),
+                AttemptResult::AskAgainAt(at) if self.rings(timer, at, context) => {}
+                AttemptResult::AskAgainAt(_) => return Poll::Pending,
             }
         }
     }
@@ -50,13 +50,13 @@ impl Alarm {
 /// Repeats `ask`, and parks the thread in between.
 pub(crate) fn block<T>(
     clock: &impl Park,
-    mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
+    mut ask: impl FnMut(Timestamp, &Waker) -> AttemptResult<T>,
 ) -> T {
     let waker = unparks_this_thread();
     loop {
         match ask(clock.now(), &waker) {
-            Progress::Done(end) => return end,
-            Progress::AskAgainAt(at) => clock.park_until(at),
+            AttemptResult::Done(end) => return end,
+            AttemptResult::AskAgainAt(at) => clock.park_until(at),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
-use super::drive::Progress;
+use super::drive::AttemptResult;
 use super::places::Ticket;
 use super::queue::Queue;
 use super::sums::Sums;
@@ -38,7 +38,7 @@ type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<ManualClock>>>;
 
 fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> {
     let mut turn = Waiter::new(limiter.call(1).waiting(LONG));
-    assert!(matches!(turn.poll(now, Waker::noop()), Progress::AskAgainAt(_)));
+    assert!(matches!(turn.poll(now, Waker::noop()), AttemptResult::AskAgainAt(_)));
     turn
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use loom::thread::{self, Thread};
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
-use super::drive::Progress;
+use super::drive::AttemptResult;
 use super::permit_request::PermitRequest;
 use super::permits::Permits;
 use super::waitable::Patience;
@@ -47,7 +47,7 @@ fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Repeats `ask` until it is done, and sleeps in between until its waker wakes it.
-fn block<T>(mut ask: impl FnMut(&Waker) -> Progress<T>) -> T {
+fn block<T>(mut ask: impl FnMut(&Waker) -> AttemptResult<T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -57,8 +57,8 @@ fn block<T>(mut ask: impl FnMut(&Waker) -> Progress<T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
         match ask(&waker) {
-            Progress::Done(end) => return end,
-            Progress::AskAgainAt(_) => thread::park(),
+            AttemptResult::Done(end) => return end,
+            AttemptResult::AskAgainAt(_) => thread::park(),
         }
     }
 }
@@ -98,7 +98,7 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
         let waits = thread::spawn(move || use_one(&waits));
         let goes = thread::spawn(move || {
             let mut waits = Waiter::new(PermitRequest::new(&goes, &Still, KEY, 1, LONG));
-            if let Progress::Done(done) = waits.poll(NOW, Waker::noop()) {
+            if let AttemptResult::Done(done) = waits.poll(NOW, Waker::noop()) {
                 drop(done.allowed.then(|| goes.permit(KEY, 1)));
             }
         });
@@ -142,7 +142,7 @@ fn who_comes_while_somebody_waits_does_not_get_the_unit_that_comes_back() {
     explore(3, || {
         let limiter = taken();
         let mut waits = turn(&limiter);
-        assert!(matches!(waits.poll(NOW, Waker::noop()), Progress::AskAgainAt(_)));
+        assert!(matches!(waits.poll(NOW, Waker::noop()), AttemptResult::AskAgainAt(_)));
         let (gives, comes) = (Arc::clone(&limiter), Arc::clone(&limiter));
         let comes = thread::spawn(move || comes.admits(1));
         let _ = gives.refund(1);

@@ -6,7 +6,7 @@ use tidegate_core::Micros;
 
 use super::permits::{Permit, Permits};
 use super::queues::Queues;
-use super::waitable::{InProcess, Patience, Stop, Waitable};
+use super::waitable::{InProcess, Patience, QueuedLimiter, Waitable};
 use super::waiter::Waiter;
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
@@ -21,7 +21,7 @@ pub(super) struct PermitRequest<'a, C> {
     key: Fingerprint,
     units: u64,
     /// `None` if it takes nothing.
-    stop: Option<Stop<Fingerprint>>,
+    stop: Option<QueuedLimiter<Fingerprint>>,
 }
 
 impl<'a, C: Clock> PermitRequest<'a, C> {
@@ -32,7 +32,7 @@ impl<'a, C: Clock> PermitRequest<'a, C> {
         units: u64,
         patience: Patience,
     ) -> Self {
-        let stop = Stop { queue: key, cost: units, patience, place: 0 };
+        let stop = QueuedLimiter { queue: key, cost: units, patience, place: 0 };
         Self { permits, clock, key, units, stop: (units > 0).then_some(stop) }
     }
 
@@ -65,11 +65,11 @@ impl<C: Clock> Waitable for PermitRequest<'_, C> {
         &self.permits.queues
     }
 
-    fn stops(&self) -> &[Stop<Fingerprint>] {
+    fn stops(&self) -> &[QueuedLimiter<Fingerprint>] {
         self.stop.as_slice()
     }
 
-    fn preview(&self, _stop: &Stop<Fingerprint>) -> Option<Box<dyn Preview>> {
+    fn preview(&self, _stop: &QueuedLimiter<Fingerprint>) -> Option<Box<dyn Preview>> {
         None
     }
 

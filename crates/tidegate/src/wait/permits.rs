@@ -12,12 +12,12 @@ use crate::key::Fingerprint;
 /// The limit, and the units in flight.
 #[derive(Debug)]
 pub(super) struct Permits {
-    counted: Mutex<Counted>,
+    counted: Mutex<PermitCounts>,
     pub(super) queues: Queues<Fingerprint>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct PermitCounts {
     limit: u64,
     /// Units in flight by key; a key without any has no entry.
     out: HashMap<Fingerprint, u64>,
@@ -62,7 +62,7 @@ impl Drop for Permit {
 
 impl Permits {
     pub(super) fn new(limit: u64) -> Self {
-        let counted = Counted { limit, out: HashMap::new() };
+        let counted = PermitCounts { limit, out: HashMap::new() };
         Self { counted: Mutex::new(counted), queues: Queues::new() }
     }
 
@@ -128,12 +128,12 @@ impl Permits {
         }
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, PermitCounts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counted {
+impl PermitCounts {
     fn out(&self, key: Fingerprint) -> u64 {
         self.out.get(&key).copied().unwrap_or(0)
     }

@@ -15,19 +15,19 @@ pub(crate) type Ticket = u64;
 
 /// A place in a queue.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     pub(super) ticket: Ticket,
     pub(super) cost: u64,
     pub(super) deadline: Timestamp,
     pub(super) waker: Option<Waker>,
 }
 
-type Tree = Option<Box<Node>>;
+type Tree = Option<Box<TreeNode>>;
 
 /// A place, and the places before it (left) and after it (right) in its subtree.
 #[derive(Debug)]
-struct Node {
-    place: Place,
+struct TreeNode {
+    place: QueuePlace,
     /// No child has a larger priority.
     priority: u64,
     left: Tree,
@@ -57,7 +57,7 @@ impl Places {
     }
 
     /// The first place.
-    pub(super) fn first(&self) -> Option<&Place> {
+    pub(super) fn first(&self) -> Option<&QueuePlace> {
         let mut node = self.root.as_deref()?;
         while let Some(left) = node.left.as_deref() {
             visited();
@@ -66,7 +66,7 @@ impl Places {
         Some(&node.place)
     }
 
-    pub(super) fn get(&self, ticket: Ticket) -> Option<&Place> {
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&QueuePlace> {
         let mut at = self.root.as_deref();
         while let Some(node) = at {
             visited();
@@ -80,7 +80,7 @@ impl Places {
     }
 
     /// The last place before `ticket`.
-    pub(super) fn right_before(&self, ticket: Ticket) -> Option<&Place> {
+    pub(super) fn right_before(&self, ticket: Ticket) -> Option<&QueuePlace> {
         let (mut at, mut found) = (self.root.as_deref(), None);
         while let Some(node) = at {
             visited();
@@ -110,7 +110,7 @@ impl Places {
     }
 
     /// The places before `ticket`, in order.
-    pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &Place> {
+    pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &QueuePlace> {
         let mut path = Vec::new();
         let mut down = self.root.as_deref();
         let next = move || {
@@ -119,7 +119,7 @@ impl Places {
                 path.push(node);
                 down = node.left.as_deref();
             }
-            let node: &Node = path.pop()?;
+            let node: &TreeNode = path.pop()?;
             down = node.right.as_deref();
             Some(&node.place)
         };
@@ -127,28 +127,28 @@ impl Places {
     }
 
     /// Adds a place with a new ticket.
-    pub(super) fn insert(&mut self, place: Place) {
+    pub(super) fn insert(&mut self, place: QueuePlace) {
         let (before, behind) = split(self.root.take(), place.ticket);
         let (sums, earliest) = (Sums::of(place.cost), place.deadline);
         let priority = spread(place.ticket);
-        let node = Node { place, priority, left: None, right: None, sums, earliest };
+        let node = TreeNode { place, priority, left: None, right: None, sums, earliest };
         self.root = join(join(before, Some(Box::new(node))), behind);
         self.len += 1;
     }
 
     /// Removes the place of `ticket`.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Place> {
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<QueuePlace> {
         let removed = remove(&mut self.root, ticket)?;
         self.len -= 1;
         Some(removed)
     }
 
     /// Removes a place with the earliest deadline.
-    pub(super) fn remove_earliest(&mut self) -> Option<Place> {
+    pub(super) fn remove_earliest(&mut self) -> Option<QueuePlace> {
         let mut node = self.root.as_deref()?;
         while node.place.deadline != node.earliest {
             visited();
-            let is_left = |left: &&Node| left.earliest == node.earliest;
+            let is_left = |left: &&TreeNode| left.earliest == node.earliest;
             node = node.left.as_deref().filter(is_left).or(node.right.as_deref())?;
         }
         self.remove(node.place.ticket)
@@ -158,13 +158,13 @@ impl Places {
     pub(super) fn change<T>(
         &mut self,
         ticket: Ticket,
-        change: impl FnOnce(&mut Place) -> T,
+        change: impl FnOnce(&mut QueuePlace) -> T,
     ) -> Option<T> {
         changed(&mut self.root, ticket, change)
     }
 }
 
-impl Node {
+impl TreeNode {
     fn sums_of_left(&self) -> Sums {
         self.left.as_ref().map_or(Sums::NONE, |left| left.sums)
     }
@@ -214,7 +214,7 @@ fn join(before: Tree, behind: Tree) -> Tree {
     }
 }
 
-fn remove(tree: &mut Tree, ticket: Ticket) -> Option<Place> {
+fn remove(tree: &mut Tree, ticket: Ticket) -> Option<QueuePlace> {
     let node = tree.as_mut()?;
     visited();
     let part = match ticket.cmp(&node.place.ticket) {
@@ -231,7 +231,11 @@ fn remove(tree: &mut Tree, ticket: Ticket) -> Option<Place> {
     Some(removed)
 }
 
-fn changed<T>(tree: &mut Tree, ticket: Ticket, change: impl FnOnce(&mut Place) -> T) -> Option<T> {
+fn changed<T>(
+    tree: &mut Tree,
+    ticket: Ticket,
+    change: impl FnOnce(&mut QueuePlace) -> T,
+) -> Option<T> {
     let node = tree.as_mut()?;
     visited();
     let changed = match ticket.cmp(&node.place.ticket) {

@@ -5,7 +5,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
-use super::places::{Place, Places, Ticket};
+use super::places::{Places, QueuePlace, Ticket};
 use super::sums::Sums;
 
 /// The time after its deadline for which a waiter that no task polls may keep its place. A waiter normally
@@ -67,7 +67,7 @@ impl Queue {
 
     /// Inserts `ticket`, which is not in the queue yet, by its order of arrival.
     pub(crate) fn join(&mut self, ticket: Ticket, cost: u64, deadline: Timestamp) {
-        self.places.insert(Place { ticket, cost, deadline, waker: None });
+        self.places.insert(QueuePlace { ticket, cost, deadline, waker: None });
     }
 
     /// Removes `ticket`; returns its waker, which the caller drops outside of the lock.
@@ -86,7 +86,7 @@ impl Queue {
         if self.places.first()?.ticket == ticket {
             self.notified = Some(ticket);
         }
-        let park = |place: &mut Place| {
+        let park = |place: &mut QueuePlace| {
             place.deadline = deadline;
             place.waker.replace(waker)
         };

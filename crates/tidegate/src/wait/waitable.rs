@@ -32,7 +32,7 @@ impl From<OnExcess> for Patience {
 
 /// A limiter that can refuse, and the queue in front of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop<K> {
+pub(crate) struct QueuedLimiter<K> {
     pub(crate) queue: K,
     /// At least 1: a request that takes nothing never waits.
     pub(crate) cost: u64,
@@ -50,10 +50,10 @@ pub(crate) trait Waitable {
     fn queues(&self) -> &Queues<Self::Key>;
 
     /// The limiters that can refuse the request.
-    fn stops(&self) -> &[Stop<Self::Key>];
+    fn stops(&self) -> &[QueuedLimiter<Self::Key>];
 
     /// A preview of one limiter; `None` if there is none.
-    fn preview(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Preview>>;
+    fn preview(&self, stop: &QueuedLimiter<Self::Key>) -> Option<Box<dyn Preview>>;
 
     /// The time for which an admitted request must be held.
     fn delay(&self, done: &Done) -> Micros;
@@ -81,7 +81,7 @@ pub(crate) trait InProcess: Waitable {
 pub(crate) fn forecast_for<D: Waitable>(
     waitable: &D,
     held: &HeldQueues<'_, D::Key>,
-    stop: &Stop<D::Key>,
+    stop: &QueuedLimiter<D::Key>,
     ticket: Ticket,
 ) -> Option<Forecast> {
     let Some(mut preview) = waitable.preview(stop) else { return Some(Forecast::default()) };
@@ -130,7 +130,7 @@ pub(crate) fn refuse_behind<D: Waitable>(
     seen: &mut Done,
 ) -> bool {
     let mut is_behind = false;
-    let limits = |stop: &Stop<D::Key>| {
+    let limits = |stop: &QueuedLimiter<D::Key>| {
         seen.decisions.get(stop.place).is_none_or(|decided| !decided.decision.is_unlimited())
     };
     let queues: Vec<_> =

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-use super::drive::Progress;
+use super::drive::AttemptResult;
 use super::places::Ticket;
 #[cfg(feature = "redis")]
 use super::sums::Sums;
@@ -18,12 +18,12 @@ use attempt::Attempt;
 #[derive(Debug)]
 pub(crate) struct Waiter<D: Waitable> {
     waitable: D,
-    place: Option<Place>,
+    place: Option<WaiterPlace>,
 }
 
 /// The arrival of the request, and its place in a queue.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WaiterPlace {
     pub(super) ticket: Ticket,
     pub(super) arrived: Timestamp,
     /// The last instant at which the request may be admitted.
@@ -41,7 +41,7 @@ impl<D: Waitable> Waiter<D> {
     /// Locks all queues; the first call gives the waiter a ticket.
     fn held<T>(&mut self, now: Timestamp, with: impl FnOnce(Attempt<'_, '_, D>) -> T) -> T {
         let mut held = self.waitable.queues().lock();
-        let place = self.place.get_or_insert_with(|| Place {
+        let place = self.place.get_or_insert_with(|| WaiterPlace {
             ticket: held.ticket(),
             arrived: now,
             deadline: Timestamp::MAX,
@@ -59,7 +59,7 @@ impl<D: Waitable> Waiter<D> {
 impl<D: InProcess> Waiter<D> {
     /// Takes the units if it is the waiter's turn, else waits or gives up. Must not be called again
     /// when it is done.
-    pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
+    pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> AttemptResult<Done> {
         let waker = waker.clone();
         self.held(now, |asking| asking.poll(now, waker))
     }
@@ -94,7 +94,7 @@ impl<D: Waitable> Waiter<D> {
         looked: bool,
         now: Timestamp,
         waker: &Waker,
-    ) -> Option<Progress<Done>> {
+    ) -> Option<AttemptResult<Done>> {
         let waker = waker.clone();
         self.held(now, |asking| asking.hear(seen, looked, waker))
     }

@@ -2,15 +2,15 @@
 
 use tidegate_core::Field;
 
-use crate::config::accept::Level;
+use crate::config::accept::TableFields;
 use crate::config::draft::OverrideDraft;
 use crate::config::limits;
-use crate::config::source::Report;
-use crate::config::table::{Entry, Table};
+use crate::config::source::ConfigReport;
+use crate::config::table::{TomlEntry, TomlTable};
 use crate::config::value::{count, entries, length};
 
-pub(in crate::config) fn fields<'t>() -> Level<'t, OverrideDraft<'t>> {
-    Level::of_fields(
+pub(in crate::config) fn fields<'t>() -> TableFields<'t, OverrideDraft<'t>> {
+    TableFields::of_fields(
         [
             (("match", &["when", "where", "if", "key"]), OverrideDraft::matching),
             (("limit", &["max", "maxvalue", "quota", "requests"]), OverrideDraft::limit),
@@ -35,7 +35,7 @@ fn not_for_overrides(name: &str) -> Option<String> {
 
 impl<'t> OverrideDraft<'t> {
     /// Reads an override; reports errors in its fields, and the fields it lacks.
-    pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
+    pub(super) fn read(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> Self {
         let mut draft = Self::new(table.clone());
         let mut failed = fields().read(&table, &mut draft, report);
         failed.extend(limits::untrusted_by_rate(&table, &failed, report));
@@ -44,7 +44,7 @@ impl<'t> OverrideDraft<'t> {
         draft
     }
 
-    fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn matching(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let expected = "a table of entries of `key` with their values, such as { user = \"ann\" }";
         let (table, texts) = entries(entry, expected, report)?;
         let all = texts.len() == table.entries.len();
@@ -52,22 +52,22 @@ impl<'t> OverrideDraft<'t> {
         all.then_some(())
     }
 
-    fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn limit(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.limit = Some(limits::limit(entry, report)?);
         Some(())
     }
 
-    fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn window(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.window = Some(length(entry, Field::Window, report)?);
         Some(())
     }
 
-    fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn capacity(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         self.spec.capacity = Some(count(entry, Field::Capacity, report)?);
         Some(())
     }
 
-    fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rate(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
         let (limit, window) = limits::rate(entry, report)?;
         (self.spec.limit, self.spec.window) = (Some(limit), Some(window));
         Some(())
@@ -76,9 +76,9 @@ impl<'t> OverrideDraft<'t> {
 
 /// Reports an override without a match or without a change.
 fn missing(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     failed: &[&'static str],
-    report: &mut Report<'_>,
+    report: &mut ConfigReport<'_>,
 ) -> Option<&'static str> {
     const CHANGES: [&str; 4] = ["limit", "window", "capacity", "rate"];
     let is_there = |name: &&str| table.get(name).is_some() || failed.contains(name);

@@ -11,7 +11,7 @@ use super::left::News;
 use super::local::Local;
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::request::Identity;
+use crate::request::RequestIdentity;
 use crate::rules::{OnStoreError, Policy, limit_of};
 use crate::step::{Ask, Decided, Done, Lack, Standing};
 use crate::store::memory::Generation;
@@ -50,7 +50,7 @@ impl Local {
         generation: &Generation,
         asks: &[KeyAsk],
         verb: Verb,
-        id: Option<Identity<'_>>,
+        id: Option<RequestIdentity<'_>>,
         error: &StoreError,
         (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
@@ -126,7 +126,7 @@ impl Local {
         policy: &Arc<Policy>,
         here: &[(usize, &KeyAsk)],
         step: step::Step,
-        id: Option<Identity<'_>>,
+        id: Option<RequestIdentity<'_>>,
     ) -> step::Done {
         let local: Vec<_> = here.iter().map(|(_, ask)| self.part(policy, ask)).collect();
         let run = || self.step_with(&local, step);

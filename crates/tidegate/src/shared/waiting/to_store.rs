@@ -12,14 +12,14 @@ use crate::shared::{InForce, SharedGate};
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Forecast, Preview, preview_of_reply};
 use crate::store::{KeyAsk, LimiterReply, StepReply, Store};
-use crate::wait::{Stop, Sums, Waitable, refuse_behind};
+use crate::wait::{QueuedLimiter, Sums, Waitable, refuse_behind};
 
 /// The limiters of a waiting request in a store, and their last known values.
 pub(super) struct ToStore<'g, S: Store> {
     pub(super) gate: &'g SharedGate<S>,
     /// The limiters that matched when the request came, and their queues.
     first: InlineList<KeyAsk>,
-    pub(super) stops: Vec<Stop<GateQueue>>,
+    pub(super) stops: Vec<QueuedLimiter<GateQueue>>,
     /// The policy in force now, and the limiters that match under it.
     pub(super) in_force: Arc<InForce<S>>,
     pub(super) asks: InlineList<KeyAsk>,
@@ -56,7 +56,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     }
 
     /// Returns the current place of the limiter of a stop; `None` if it no longer matches.
-    fn place(&self, stop: &Stop<GateQueue>) -> Option<usize> {
+    fn place(&self, stop: &QueuedLimiter<GateQueue>) -> Option<usize> {
         let first = self.first.get(stop.place)?;
         self.asks.iter().position(|ask| ask.is_of(first))
     }
@@ -64,7 +64,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     /// Returns the cost to look at each limiter with, after waiters of these sums. Usually that is the request's own
     /// cost. A limiter whose reply does not have its whole state is looked at for the cost that [`laps_behind`]
     /// returns.
-    pub(super) fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> Sums) -> Vec<u64> {
+    pub(super) fn look(&mut self, before: impl Fn(&QueuedLimiter<GateQueue>) -> Sums) -> Vec<u64> {
         let mut costs: Vec<_> = self.asks.iter().map(|ask| ask.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
@@ -138,11 +138,11 @@ impl<S: Store> Waitable for ToStore<'_, S> {
         self.gate.queues()
     }
 
-    fn stops(&self) -> &[Stop<GateQueue>] {
+    fn stops(&self) -> &[QueuedLimiter<GateQueue>] {
         &self.stops
     }
 
-    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
+    fn preview(&self, stop: &QueuedLimiter<GateQueue>) -> Option<Box<dyn Preview>> {
         let place = self.place(stop)?;
         let (rule, last) = (self.rule(place)?, self.replies.get(place).filter(|one| one.by_store)?);
         let looked = self.limit_if_in_part(place).and(self.laps.get(place));

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crc16::{State, XMODEM};
 use sha2::{Digest, Sha256};
 
-use crate::request::{Descriptor, Identity};
+use crate::request::{Descriptor, RequestIdentity};
 use crate::rules::PolicyRule;
 use crate::store::redis::script::Limiter;
 
@@ -67,7 +67,11 @@ pub(crate) fn key_of_rule(rule: &PolicyRule, what: &str) -> String {
 /// The key of the remembered answer to a request with an id: `{prefix}{tag}?digest`, with the tag
 /// of the limiter whose key is least, in whatever order they are given. It differs from every
 /// limiter's key.
-pub(crate) fn answer_key(prefix: &str, id: Identity<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
+pub(crate) fn answer_key(
+    prefix: &str,
+    id: RequestIdentity<'_>,
+    limiters: &[Limiter<'_>],
+) -> Vec<u8> {
     let mut limiters = limiters.to_vec();
     limiters.sort_by_key(|one| one.identity().0);
     let first = limiters.first().map_or(&[][..], |first| first.identity().0);
@@ -102,7 +106,7 @@ pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
 }
 
 /// The digest of the identity of a request: its id and verb, and each limiter's key, cost and values.
-fn request_digest(id: Identity<'_>, limiters: &[Limiter<'_>]) -> u128 {
+fn request_digest(id: RequestIdentity<'_>, limiters: &[Limiter<'_>]) -> u128 {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
         digest.update((part.len() as u64).to_le_bytes());
@@ -237,11 +241,11 @@ mod tests {
         let of = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(1));
         let rule = |limit| tidegate_core::Rule::new(of(limit)).unwrap();
         let (ten, nine) = (rule(10), rule(9));
-        let key_of = |id: Identity<'_>, key: &[u8], rule, cost| {
+        let key_of = |id: RequestIdentity<'_>, key: &[u8], rule, cost| {
             let limiters: Vec<_> = Limiter::new(key, rule, cost).into_iter().collect();
             String::from_utf8(answer_key("t:", id, &limiters)).unwrap()
         };
-        let check = |id| Identity { id, reserves: false };
+        let check = |id| RequestIdentity { id, reserves: false };
         let key = |id, key: &[u8], rule, cost| key_of(check(id), key, rule, cost);
         let plain = key("a", b"t:d:r:ada", &ten, 1);
         assert!(plain.starts_with("t:{t:d:r:ada}?"), "{plain}");
@@ -253,7 +257,7 @@ mod tests {
             key("a", b"t:d:r:bob", &ten, 1),
             key("a", b"t:d:r:ada", &ten, 2),
             key("a", b"t:d:r:ada", &nine, 1),
-            key_of(Identity { id: "a", reserves: true }, b"t:d:r:ada", &ten, 1),
+            key_of(RequestIdentity { id: "a", reserves: true }, b"t:d:r:ada", &ten, 1),
         ];
         assert!(!others.contains(&plain));
         assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));

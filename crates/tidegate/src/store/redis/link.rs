@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::task::spawn_blocking;
 
 use crate::secret_file::read_secret_file;
-use crate::settings::{Form, Secret, StoreSettings};
+use crate::settings::{Secret, StoreForm, StoreSettings};
 use crate::store::StoreError;
 
 /// The longest time to connect, with its greetings.
@@ -106,7 +106,7 @@ fn pem(
 pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConnection, StoreError> {
     let access = access(settings).await?;
     choose_cryptography(settings);
-    if let Form::Sentinel { service } = &settings.url.form {
+    if let StoreForm::Sentinel { service } = &settings.url.form {
         return sentinel(settings, &access, service).await;
     }
     let missing = || StoreError::Unreachable("the URL names no host".to_owned());
@@ -178,7 +178,7 @@ fn config() -> AsyncConnectionConfig {
 /// The addresses of the URL.
 fn addresses(settings: &StoreSettings) -> Vec<ConnectionAddr> {
     let url = &settings.url;
-    if let Form::Unix(path) = &url.form {
+    if let StoreForm::Unix(path) = &url.form {
         return vec![ConnectionAddr::Unix(path.clone())];
     }
     url.hosts.iter().map(|(host, port)| address(settings, host.clone(), *port)).collect()

@@ -4,12 +4,12 @@ use std::task::Waker;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::Place;
+use super::WaiterPlace;
 use crate::step::{Done, Step};
 use crate::store::memory::Forecast;
-use crate::wait::drive::Progress;
+use crate::wait::drive::AttemptResult;
 use crate::wait::queues::HeldQueues;
-use crate::wait::waitable::{InProcess, Stop, Waitable, forecast_for, refuse};
+use crate::wait::waitable::{InProcess, QueuedLimiter, Waitable, forecast_for, refuse};
 
 /// A limiter that does not admit the request now.
 struct Obstacle {
@@ -31,12 +31,12 @@ impl Obstacle {
 pub(super) struct Attempt<'a, 'l, D: Waitable> {
     pub(super) waitable: &'a D,
     pub(super) held: &'a mut HeldQueues<'l, D::Key>,
-    pub(super) place: &'a mut Place,
+    pub(super) place: &'a mut WaiterPlace,
 }
 
 impl<D: InProcess> Attempt<'_, '_, D> {
     /// Takes the units, or waits, or gives up.
-    pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> Progress<Done> {
+    pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> AttemptResult<Done> {
         self.evict_late(now);
         match self.ask() {
             Ok(progress) => progress,
@@ -49,7 +49,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
 
     /// Asks the limiters unless an earlier waiter is in the way; returns the obstacles, if there
     /// are any.
-    fn ask(&mut self) -> Result<Progress<Done>, Box<(Done, Vec<Obstacle>)>> {
+    fn ask(&mut self) -> Result<AttemptResult<Done>, Box<(Done, Vec<Obstacle>)>> {
         for stop in self.waitable.stops() {
             self.held.announce(&stop.queue);
         }
@@ -90,7 +90,12 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     /// waiter was in the way, were only `looked` at. Returns `None` if no obstacle is left, or if units may have become
     /// free since, so that the waiter can ask.
     #[cfg(feature = "redis")]
-    pub(super) fn hear(mut self, seen: Done, looked: bool, waker: Waker) -> Option<Progress<Done>> {
+    pub(super) fn hear(
+        mut self,
+        seen: Done,
+        looked: bool,
+        waker: Waker,
+    ) -> Option<AttemptResult<Done>> {
         let obstacles = self.obstacles(&seen);
         let is_free = looked && !obstacles.iter().any(|obstacle| obstacle.is_behind);
         if is_free || self.has_missed() {
@@ -114,7 +119,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         }
         let ticket = self.place.ticket;
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
-        let holds = |stop: &Stop<D::Key>| {
+        let holds = |stop: &QueuedLimiter<D::Key>| {
             self.held.queue(&stop.queue).is_some_and(|queue| queue.holds(ticket))
         };
         if stop.is_some_and(|stop| !holds(stop)) {
@@ -129,7 +134,12 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         stops.filter_map(|(number, stop)| self.obstacle(number, stop, seen)).collect()
     }
 
-    fn obstacle(&self, number: usize, stop: &Stop<D::Key>, seen: &Done) -> Option<Obstacle> {
+    fn obstacle(
+        &self,
+        number: usize,
+        stop: &QueuedLimiter<D::Key>,
+        seen: &Done,
+    ) -> Option<Obstacle> {
         let decision = seen.decisions.get(stop.place)?.decision;
         if decision.is_unlimited() {
             return None;
@@ -151,7 +161,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         seen: Done,
         obstacles: &[Obstacle],
         waker: Waker,
-    ) -> Progress<Done> {
+    ) -> AttemptResult<Done> {
         self.set_deadline(obstacles);
         let Some(worst) = obstacles.iter().max_by_key(|obstacle| obstacle.wait()) else {
             return self.done(seen);
@@ -163,7 +173,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
             return self.refused(seen, obstacles);
         };
         self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
-        Progress::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
+        AttemptResult::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
             self.tries_again_at(stop)
         } else {
             seen.at.plus(worst.wait())
@@ -207,7 +217,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
 
     /// When to try again without being woken: a waiter that is not the head tries only to evict the waiter before it,
     /// or to give up.
-    fn tries_again_at(&self, stop: &Stop<D::Key>) -> Timestamp {
+    fn tries_again_at(&self, stop: &QueuedLimiter<D::Key>) -> Timestamp {
         let own = self.place.deadline.plus(Micros::from_micros(1));
         let queue = self.held.queue(&stop.queue);
         let sleeper = queue.and_then(|queue| queue.patience(self.place.ticket));
@@ -225,7 +235,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         seen.at.plus(delay) > latest
     }
 
-    fn refused_for_delay(&mut self, mut seen: Done) -> Progress<Done> {
+    fn refused_for_delay(&mut self, mut seen: Done) -> AttemptResult<Done> {
         let delay = self.waitable.delay(&seen);
         seen.allowed = false;
         seen.decisions.iter_mut().for_each(|one| refuse(&mut one.decision, Some(delay)));
@@ -233,7 +243,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     }
 
     /// Refuses with the expected wait at each limiter in the way.
-    fn refused(&mut self, mut seen: Done, obstacles: &[Obstacle]) -> Progress<Done> {
+    fn refused(&mut self, mut seen: Done, obstacles: &[Obstacle]) -> AttemptResult<Done> {
         seen.allowed = false;
         for obstacle in obstacles {
             let stop = self.waitable.stops().get(obstacle.stop);
@@ -251,9 +261,9 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         self.done(seen)
     }
 
-    fn done(&mut self, done: Done) -> Progress<Done> {
+    fn done(&mut self, done: Done) -> AttemptResult<Done> {
         self.leave();
-        Progress::Done(done)
+        AttemptResult::Done(done)
     }
 
     fn leave(&mut self) {

@@ -44,7 +44,7 @@ fn decide(
     fallback: &Local,
     cost: u64,
     verb: Verb,
-    id: Option<Identity<'_>>,
+    id: Option<RequestIdentity<'_>>,
     error: &StoreError,
 ) -> (Done<Option<Decided>>, Standing) {
     fallback.decide(
@@ -57,11 +57,11 @@ fn decide(
     )
 }
 
-const fn check(id: &str) -> Identity<'_> {
-    Identity { id, reserves: false }
+const fn check(id: &str) -> RequestIdentity<'_> {
+    RequestIdentity { id, reserves: false }
 }
 
-fn ask(fallback: &Local, cost: u64, id: Option<Identity<'_>>) -> Done<Option<Decided>> {
+fn ask(fallback: &Local, cost: u64, id: Option<RequestIdentity<'_>>) -> Done<Option<Decided>> {
     let error = StoreError::Overloaded { together: false };
     let (done, standing) = decide(fallback, cost, Verb::Ask, id, &error);
     assert_eq!(standing, Standing::Degraded(Lack::Overloaded));

@@ -15,7 +15,7 @@ use super::Dispatcher;
 use super::redirect::Redirect;
 use super::shard::Shard;
 use super::slots::{slots_in, tags_in};
-use crate::settings::Form;
+use crate::settings::StoreForm;
 use crate::store::redis::audit;
 use crate::store::redis::link::{Node, command, connect, connect_to, send};
 use crate::store::redis::script::Script;
@@ -68,7 +68,7 @@ pub(super) async fn look_after(
 ) {
     let (mut pause, mut outage) = (PAUSES.0, Outage { reported: lost.clone(), found: None });
     let mut waits = lost.is_some();
-    let by_sentinel = matches!(shard.shared.settings.url.form, Form::Sentinel { .. });
+    let by_sentinel = matches!(shard.shared.settings.url.form, StoreForm::Sentinel { .. });
     let connection = loop {
         if shard.is_retired.get() {
             return;

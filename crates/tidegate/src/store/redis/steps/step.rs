@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::reply::{RoutedReply, reply_of};
 use super::{PendingStep, RedisStore};
 use crate::dedupe;
-use crate::request::{Identity, Origin};
+use crate::request::{Origin, RequestIdentity};
 use crate::rules::Policy;
 use crate::step::Source;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
@@ -19,7 +19,7 @@ use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_rep
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy)]
 pub(super) struct Remembered<'a> {
-    id: Identity<'a>,
+    id: RequestIdentity<'a>,
     time: Micros,
 }
 
@@ -212,12 +212,20 @@ impl RedisStore {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(crate) fn answer_key(&self, asks: &[KeyAsk], id: Option<Identity<'_>>) -> Option<Vec<u8>> {
+    pub(crate) fn answer_key(
+        &self,
+        asks: &[KeyAsk],
+        id: Option<RequestIdentity<'_>>,
+    ) -> Option<Vec<u8>> {
         let limiters = self.limiters(asks, &[], &[], &[]);
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 
-    fn remembered<'i>(&self, asks: &[KeyAsk], id: Option<Identity<'i>>) -> Option<Remembered<'i>> {
+    fn remembered<'i>(
+        &self,
+        asks: &[KeyAsk],
+        id: Option<RequestIdentity<'i>>,
+    ) -> Option<Remembered<'i>> {
         Some(Remembered { id: id?, time: dedupe::time(self.policy(), asks)? })
     }
 
