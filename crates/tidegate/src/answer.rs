@@ -13,7 +13,7 @@ use crate::inline_list::InlineList;
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
-use crate::step::{Descriptors, Lack, Lineage, Standing};
+use crate::step::{DescriptorSet, Lack, Lineage, Standing};
 use crate::store::memory::{Generation, Kept};
 pub use unreached::Unreached;
 
@@ -32,7 +32,7 @@ pub(crate) struct Reply {
     pub(crate) report: bool,
     /// True if the rule can refuse the request; false in shadow mode.
     pub(crate) enforced: bool,
-    pub(crate) by: Descriptors,
+    pub(crate) by: DescriptorSet,
     pub(crate) decision: Decision,
     pub(crate) token: Option<Token>,
     /// The instant that counted when units were taken, if it is known.

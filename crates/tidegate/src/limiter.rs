@@ -20,7 +20,7 @@ use crate::step::{One, Step};
 use crate::store::memory::{Cell, Preview, Replacement, cell_of};
 use crate::wait::Queues;
 pub use ban::Ban;
-pub(crate) use engine::{Call, Source};
+pub(crate) use engine::{LimiterCall, LimiterSource};
 pub use key::{ByKey, Under};
 pub use keyed::KeyedLimiter;
 pub use reservation::Reservation;
@@ -184,8 +184,8 @@ impl<C: Clock> Limiter<C> {
 
     /// A call that takes or returns `cost` units.
     #[inline]
-    pub(crate) const fn call(&self, cost: u64) -> Call<'_, (), &Self> {
-        Call::new(&self.queues, (), self, cost)
+    pub(crate) const fn call(&self, cost: u64) -> LimiterCall<'_, (), &Self> {
+        LimiterCall::new(&self.queues, (), self, cost)
     }
 
     fn reading(&self) -> Reading<'_> {
@@ -193,7 +193,7 @@ impl<C: Clock> Limiter<C> {
     }
 }
 
-impl<C: Clock> Source for &Limiter<C> {
+impl<C: Clock> LimiterSource for &Limiter<C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
         self.cell.step(cost, step, self.reading())

@@ -8,7 +8,7 @@ mod standing;
 mod values;
 
 pub use ask::Ask;
-pub(crate) use ask::{Descriptors, Lineage, OwnValues, Source, keep_limited};
+pub(crate) use ask::{DescriptorSet, Lineage, OwnValues, ValuesSource, keep_limited};
 pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, One, without_values};
 pub(crate) use standing::{Lack, Standing};

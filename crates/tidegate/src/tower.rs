@@ -58,16 +58,16 @@ mod extract;
 mod fields;
 mod future;
 mod grpc;
-mod held;
 mod holds;
 mod in_flight;
 mod keyed;
 mod layer;
+mod layer_state;
 mod pacing;
 mod peer;
 mod permits;
-mod plan;
 mod refusal;
+mod request_guards;
 #[cfg(feature = "reqwest")]
 mod reqwest;
 mod retry_after;

@@ -3,7 +3,7 @@
 use tidegate_core::Settled;
 
 use super::Answer;
-use crate::step::Descriptors;
+use crate::step::DescriptorSet;
 
 /// A limiter that took units of a request and that a settlement did not find, because its rule is gone, is off, or has no
 /// limit for the key any more: nothing came back to it, and nothing more was taken from it.
@@ -22,7 +22,7 @@ use crate::step::Descriptors;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Unreached {
-    pub(crate) by: Descriptors,
+    pub(crate) by: DescriptorSet,
     pub(crate) settled: Settled,
 }
 

@@ -7,7 +7,7 @@ use tidegate_core::Rule;
 
 use crate::request::Descriptor;
 use crate::rules::PolicyRule;
-use crate::step::{Lineage, OwnValues, Source};
+use crate::step::{Lineage, OwnValues, ValuesSource};
 
 /// Returns the plan for a descriptor; `None` if it has none of its own.
 pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
@@ -34,13 +34,13 @@ impl Plans {
         lineage: Lineage,
         rule: &PolicyRule,
         descriptor: &Descriptor<'_>,
-    ) -> (Source, OwnValues) {
+    ) -> (ValuesSource, OwnValues) {
         let lookup = self.0.iter().find(|(other, _)| other.is_of_rule(lineage));
         match lookup.map(|(_, plan)| plan(descriptor)) {
-            Some(Some(values)) => (Source::Plan, Some(values)),
-            Some(None) => (Source::NoPlan, None),
-            None if rule.spec().limit_from_request => (Source::NoPlan, None),
-            None => (Source::Rule, None),
+            Some(Some(values)) => (ValuesSource::Plan, Some(values)),
+            Some(None) => (ValuesSource::NoPlan, None),
+            None if rule.spec().limit_from_request => (ValuesSource::NoPlan, None),
+            None => (ValuesSource::Rule, None),
         }
     }
 

@@ -7,7 +7,7 @@ use smallvec::{Array, SmallVec};
 use super::Frontend;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::step::{Ask, Descriptors, Lineage, Source};
+use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
 
 impl<C> Frontend<C> {
     /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
@@ -46,16 +46,17 @@ impl<C> Frontend<C> {
                         ask.cost = ask.cost.saturating_add(descriptor.units());
                         ask.reserves = request.reserves() && ask.cost > 0;
                         ask.by.add(place);
-                        if let Some(values) = from_request.filter(|_| ask.source != Source::Request)
+                        if let Some(values) =
+                            from_request.filter(|_| ask.source != ValuesSource::Request)
                         {
-                            ask.source = Source::Request;
+                            ask.source = ValuesSource::Request;
                             ask.is_unlimited = values.is_unlimited();
                             ask.values = Some(Arc::clone(values));
                         }
                     }
                     None => {
                         let (source, values) = match from_request {
-                            Some(values) => (Source::Request, Some(Arc::clone(values))),
+                            Some(values) => (ValuesSource::Request, Some(Arc::clone(values))),
                             None => self.plans.of(lineage(number), rule, descriptor),
                         };
                         if all.len() == all.inline_size() {
@@ -73,7 +74,7 @@ impl<C> Frontend<C> {
                             source,
                             is_unlimited: values.as_deref().unwrap_or(own).is_unlimited(),
                             values,
-                            by: Descriptors::one(place),
+                            by: DescriptorSet::one(place),
                             reserves: request.reserves() && descriptor.units() > 0,
                             token: None,
                             since: None,

@@ -10,7 +10,7 @@ use tidegate_core::{Settled, Timestamp, Token};
 use crate::answer::{Answer, Matched, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Ask, Descriptors, Lineage, Source};
+use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
 #[cfg(feature = "redis")]
 use crate::step::{Lack, Values};
 #[cfg(feature = "redis")]
@@ -46,7 +46,7 @@ pub struct Taken {
 /// The units of one limiter.
 #[derive(Clone, Copy, Debug)]
 struct FromLimiter {
-    known_by: (Lineage, Descriptors),
+    known_by: (Lineage, DescriptorSet),
     /// True if another limiter than the key's own gave it.
     is_elsewhere: bool,
     is_enforced: bool,
@@ -232,7 +232,7 @@ impl<K: PartialEq> Settling<K> {
                 all = taken.of(all);
             }
             // Nothing says that a rule took the cost before it became unlimited.
-            None => all.retain(|(ask, _)| !ask.is_unlimited || ask.source != Source::Rule),
+            None => all.retain(|(ask, _)| !ask.is_unlimited || ask.source != ValuesSource::Rule),
         }
         let (asks, actual) = all.into_iter().unzip();
         Self { asks, actual, unreached }
@@ -268,7 +268,7 @@ pub(crate) fn again<T, K, M>(
     asks: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Ask<K>,
     answered: impl IntoIterator<Item = M>,
-    identify: impl Fn(&M) -> (Lineage, Descriptors),
+    identify: impl Fn(&M) -> (Lineage, DescriptorSet),
 ) -> Vec<(T, M)> {
     let mut answered: Vec<_> = answered.into_iter().collect();
     let mut same = |one: &T| {
@@ -280,6 +280,6 @@ pub(crate) fn again<T, K, M>(
 }
 
 /// Identifies a limiter of an answer, for [`again`].
-pub(crate) const fn known_by(matched: &Matched<'_>) -> (Lineage, Descriptors) {
+pub(crate) const fn known_by(matched: &Matched<'_>) -> (Lineage, DescriptorSet) {
     (matched.reply.lineage, matched.reply.by)
 }

@@ -11,7 +11,7 @@ use tidegate_core::Micros;
 
 use crate::inline_list::InlineList;
 use crate::lease::Terms;
-use crate::step::{Decided, Lineage, Source};
+use crate::step::{Decided, Lineage, ValuesSource};
 use crate::store::memory::Generation;
 use crate::store::{GaveUp, KeyAsk, Layer, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
 use spend::LeasesNeeded;
@@ -71,7 +71,7 @@ impl<S: Store> Leases<S> {
     /// Returns the terms of the leases of a limiter, if it has any. A limiter whose values are looked up has none.
     fn terms(&self, ask: &KeyAsk) -> Option<Terms> {
         let terms = self.state.terms(ask.rule, ask.variant)?;
-        (ask.source == Source::Rule).then_some(terms)
+        (ask.source == ValuesSource::Rule).then_some(terms)
     }
 
     /// For each limiter with leases, returns the time that units count as taken earlier if they are given back.

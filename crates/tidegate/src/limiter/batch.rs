@@ -1,7 +1,7 @@
 //! Decides many keys in one call.
 
 use super::KeyedLimiter;
-use super::plans::Terms;
+use super::plans::CallRule;
 use crate::clock::Clock;
 use crate::key::{Fingerprint, Key};
 use crate::step::Step;
@@ -39,7 +39,7 @@ impl<C: Clock> KeyedLimiter<C> {
             let admits = |fingerprint| match self.queues.are_idle() {
                 true => self.limiters.admits(fingerprint, 1, early, clock),
                 false => {
-                    let one = self.call(fingerprint, Terms::Table, 1).step(Step::Decide);
+                    let one = self.call(fingerprint, CallRule::Table, 1).step(Step::Decide);
                     one.verdict.is_allowed()
                 }
             };

@@ -10,7 +10,7 @@ use crate::wait::{
 };
 
 /// A limiter, however its state is kept.
-pub(crate) trait Source {
+pub(crate) trait LimiterSource {
     /// Runs one step.
     fn one(&self, cost: u64, step: Step) -> One;
 
@@ -23,7 +23,7 @@ pub(crate) trait Source {
 
 /// One call of a verb: its limiter and its units.
 #[derive(Debug)]
-pub(crate) struct Call<'a, K, S> {
+pub(crate) struct LimiterCall<'a, K, S> {
     queues: &'a Queues<K>,
     queue: K,
     source: S,
@@ -32,7 +32,7 @@ pub(crate) struct Call<'a, K, S> {
     stop: Option<QueuedLimiter<K>>,
 }
 
-impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
+impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
     #[inline]
     pub(super) const fn new(queues: &'a Queues<K>, queue: K, source: S, cost: u64) -> Self {
         Self { queues, queue, source, cost, stop: None }
@@ -78,7 +78,7 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
     }
 }
 
-impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
+impl<K: QueueKey, S: LimiterSource> Waitable for LimiterCall<'_, K, S> {
     type Key = K;
 
     fn queues(&self) -> &Queues<K> {
@@ -106,7 +106,7 @@ impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
     }
 }
 
-impl<K: QueueKey, S: Source> InProcess for Call<'_, K, S> {
+impl<K: QueueKey, S: LimiterSource> InProcess for LimiterCall<'_, K, S> {
     fn step(&self, step: Step) -> Done {
         let one = self.source.one(self.cost, step);
         let (allowed, at) = (one.verdict.is_allowed(), one.at);

@@ -2,9 +2,9 @@
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
-use super::engine::{Call, Source};
+use super::engine::{LimiterCall, LimiterSource};
 use super::key::ByKey;
-use super::plans::{Lookup, Terms, UsualRule};
+use super::plans::{CallRule, PlanLookup, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Key, Seed};
 use crate::rules::{OnFull, RuleSpec};
@@ -60,7 +60,7 @@ use crate::wait::Queues;
 pub struct KeyedLimiter<C = SystemClock> {
     pub(super) limiters: Limiters,
     /// Looks up plans, if each limiter has a rule of its own.
-    pub(super) plans: Option<Lookup>,
+    pub(super) plans: Option<PlanLookup>,
     pub(super) usual: UsualRule,
     /// The caps, and the treatment of keys beyond them.
     pub(super) caps: RuleSpec,
@@ -226,7 +226,7 @@ impl<C: Clock> KeyedLimiter<C> {
         let fingerprint = self.seed.of(&key);
         let plan = key.encode(|key| self.plan(key.bytes()));
         let rule = self.usual.of(&plan);
-        let terms = || if self.plans.is_none() { Terms::Table } else { Terms::Own(rule) };
+        let terms = || if self.plans.is_none() { CallRule::Table } else { CallRule::Own(rule) };
         if rule.begins_in_use() {
             // A limiter that does not exist would begin with units in use; so it exists first.
             self.call(fingerprint, terms(), 0).step(Step::Ask);
@@ -268,13 +268,13 @@ impl<C: Clock> KeyedLimiter<C> {
     pub(super) fn one<'r>(&self, key: &impl ByKey<'r>, cost: u64, step: Step) -> One {
         let fingerprint = self.seed.of(key.key());
         if self.plans.is_none() {
-            return self.call(fingerprint, Terms::Table, cost).step(step);
+            return self.call(fingerprint, CallRule::Table, cost).step(step);
         }
         if let Some(rule) = key.rule() {
-            return self.call(fingerprint, Terms::Supplied(rule), cost).step(step);
+            return self.call(fingerprint, CallRule::Supplied(rule), cost).step(step);
         }
         let plan = key.key().encode(|key| self.plan(key.bytes()));
-        self.call(fingerprint, Terms::Own(self.usual.of(&plan)), cost).step(step)
+        self.call(fingerprint, CallRule::Own(self.usual.of(&plan)), cost).step(step)
     }
 
     /// A call that takes or returns `cost` units of a key.
@@ -282,11 +282,11 @@ impl<C: Clock> KeyedLimiter<C> {
     pub(super) const fn call<'a>(
         &'a self,
         fingerprint: Fingerprint,
-        terms: Terms<'a>,
+        terms: CallRule<'a>,
         cost: u64,
-    ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
+    ) -> LimiterCall<'a, Fingerprint, OfKey<'a, C>> {
         let source = OfKey { all: self, fingerprint, terms };
-        Call::new(&self.queues, fingerprint, source, cost)
+        LimiterCall::new(&self.queues, fingerprint, source, cost)
     }
 
     #[inline]
@@ -300,7 +300,7 @@ impl<C: Clock> KeyedLimiter<C> {
 pub(crate) struct OfKey<'a, C> {
     all: &'a KeyedLimiter<C>,
     fingerprint: Fingerprint,
-    terms: Terms<'a>,
+    terms: CallRule<'a>,
 }
 
 impl<'a, C: Clock> OfKey<'a, C> {
@@ -309,10 +309,10 @@ impl<'a, C: Clock> OfKey<'a, C> {
     fn part<T>(&self, cost: u64, step: Step, with: impl FnOnce(&Part<'_>) -> T) -> T {
         let part = Part::alone(self.fingerprint, cost, step);
         match &self.terms {
-            Terms::Table => with(&part),
-            Terms::Own(rule) => with(&part.under(rule, false)),
-            Terms::Supplied(rule) => with(&part.under(rule, true)),
-            Terms::LookedUp(looked_up) => {
+            CallRule::Table => with(&part),
+            CallRule::Own(rule) => with(&part.under(rule, false)),
+            CallRule::Supplied(rule) => with(&part.under(rule, true)),
+            CallRule::LookedUp(looked_up) => {
                 let plan = looked_up.plan(self.all);
                 with(&part.under(self.all.usual.of(&plan), false))
             }
@@ -325,11 +325,11 @@ impl<'a, C: Clock> OfKey<'a, C> {
     }
 }
 
-impl<C: Clock> Source for OfKey<'_, C> {
+impl<C: Clock> LimiterSource for OfKey<'_, C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
-        if let Terms::LookedUp(looked_up) = &self.terms {
+        if let CallRule::LookedUp(looked_up) = &self.terms {
             one.values = looked_up.plan(self.all);
         }
         one
@@ -340,7 +340,7 @@ impl<C: Clock> Source for OfKey<'_, C> {
     }
 
     fn renew(&self) {
-        if let Terms::LookedUp(looked_up) = &self.terms {
+        if let CallRule::LookedUp(looked_up) = &self.terms {
             looked_up.renew();
         }
     }

@@ -19,11 +19,11 @@ type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 pub(crate) type Plan = Option<Arc<Rule>>;
 
 /// Looks up the plans of keys; each key has a limiter under a rule of its own.
-pub(super) struct Lookup(Box<PlanOf>);
+pub(super) struct PlanLookup(Box<PlanOf>);
 
-impl fmt::Debug for Lookup {
+impl fmt::Debug for PlanLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lookup").finish_non_exhaustive()
+        f.debug_struct("PlanLookup").finish_non_exhaustive()
     }
 }
 
@@ -70,7 +70,7 @@ impl UsualRule {
 
 /// The rule that decides about a call.
 #[derive(Debug)]
-pub(super) enum Terms<'a> {
+pub(super) enum CallRule<'a> {
     /// The rule of the table.
     Table,
     /// The key's own rule.
@@ -162,11 +162,11 @@ impl<C: Clock> KeyedLimiter<C> {
         self,
         plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Self {
-        self.with_lookup(Lookup(Box::new(plans)))
+        self.with_lookup(PlanLookup(Box::new(plans)))
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.
-    pub(super) fn with_lookup(self, lookup: Lookup) -> Self {
+    pub(super) fn with_lookup(self, lookup: PlanLookup) -> Self {
         let plan = self.usual.plan();
         let limiters = Limiters::of_rules(self.usual.of(&plan), &self.caps);
         Self { limiters, plans: Some(lookup), early: false, ..self }

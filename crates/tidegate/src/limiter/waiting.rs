@@ -2,10 +2,10 @@
 
 use tidegate_core::Decision;
 
-use super::engine::Call;
+use super::engine::LimiterCall;
 use super::key::ByKey;
 use super::keyed::OfKey;
-use super::plans::{LookedUp, Terms};
+use super::plans::{CallRule, LookedUp};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::{Fingerprint, Key};
@@ -43,11 +43,11 @@ impl<C: Clock> KeyedLimiter<C> {
         &'a self,
         key: &impl ByKey<'a>,
         cost: u64,
-    ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
+    ) -> LimiterCall<'a, Fingerprint, OfKey<'a, C>> {
         let terms = match key.rule() {
-            _ if self.plans.is_none() => Terms::Table,
-            Some(rule) => Terms::Supplied(rule),
-            None => Terms::LookedUp(Box::new(key.key().encode(LookedUp::new))),
+            _ if self.plans.is_none() => CallRule::Table,
+            Some(rule) => CallRule::Supplied(rule),
+            None => CallRule::LookedUp(Box::new(key.key().encode(LookedUp::new))),
         };
         self.call(self.seed.of(key.key()), terms, cost)
     }

@@ -76,13 +76,13 @@ pub struct Ask<K = Fingerprint> {
     /// True if the request reports usage: its costs are taken whatever the limiters hold.
     pub report: bool,
     pub(crate) enforced: bool,
-    pub(crate) source: Source,
+    pub(crate) source: ValuesSource,
     /// Values in place of the rule's own: supplied by the request, or of a plan.
     pub(crate) values: OwnValues,
     /// True if the values that hold admit everything.
     pub(crate) is_unlimited: bool,
     /// The descriptors of the request that match this limiter.
-    pub(crate) by: Descriptors,
+    pub(crate) by: DescriptorSet,
     /// True if the cost is reserved, to be settled later, or comes back of a reservation.
     pub reserves: bool,
     /// The token of the permit to return or to renew.
@@ -93,7 +93,7 @@ pub struct Ask<K = Fingerprint> {
 
 /// The source of the values that hold for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ValuesSource {
     /// The rule, or one of its overrides.
     Rule,
     /// The rule, because neither a plan nor the request has values for this key; for another key they may.
@@ -102,7 +102,7 @@ pub(crate) enum Source {
     Request,
 }
 
-impl Source {
+impl ValuesSource {
     /// Returns whether the values of the rule are looked up for each key.
     #[cfg(feature = "redis")]
     pub(crate) const fn is_looked_up(self) -> bool {
@@ -208,9 +208,9 @@ pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
 
 /// A set of descriptors of a request, by their indices; all from 63 on count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Descriptors(u64);
+pub(crate) struct DescriptorSet(u64);
 
-impl Descriptors {
+impl DescriptorSet {
     const LAST: usize = u64::BITS as usize - 1;
 
     /// The set with one descriptor.
@@ -218,7 +218,7 @@ impl Descriptors {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }
 
-    /// Its bits, for [`Descriptors::from_bits`].
+    /// Its bits, for [`DescriptorSet::from_bits`].
     #[cfg(feature = "redis")]
     pub(crate) const fn bits(self) -> u64 {
         self.0
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_distinguished_up_to_the_last_which_stands_for_the_rest() {
-        let mut some = Descriptors::one(0);
+        let mut some = DescriptorSet::one(0);
         some.add(62);
         assert!(some.has(0) && some.has(62));
         assert!(!some.has(1) && !some.has(63) && !some.has(1000));

@@ -19,7 +19,7 @@ use super::{
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Descriptors, Lineage, Source};
+use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::StoreError;
 pub(crate) use limiters::FakeLimiters;
 
@@ -130,10 +130,10 @@ pub(crate) fn ask(rule: usize, key: &str, cost: u64) -> KeyAsk {
         asks: cost,
         report: false,
         enforced: true,
-        source: Source::Rule,
+        source: ValuesSource::Rule,
         values: None,
         is_unlimited: false,
-        by: Descriptors::one(rule),
+        by: DescriptorSet::one(rule),
         reserves: false,
         token: None,
         since: None,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::held::Held;
+use super::request_guards::RequestGuards;
 
 pin_project! {
     /// The body of a response that came through the layer.
@@ -17,7 +17,7 @@ pin_project! {
     pub struct ResponseBody<B> {
         #[pin]
         kind: Kind<B>,
-        held: Held,
+        held: RequestGuards,
     }
 }
 
@@ -32,12 +32,12 @@ pin_project! {
 
 impl<B> ResponseBody<B> {
     /// The service's own body, with the guards that end with it.
-    pub(super) const fn inner(body: B, held: Held) -> Self {
+    pub(super) const fn inner(body: B, held: RequestGuards) -> Self {
         Self { kind: Kind::Inner { body }, held }
     }
 
     pub(super) fn text(text: Vec<u8>) -> Self {
-        Self { kind: Kind::Text { text }, held: Held::default() }
+        Self { kind: Kind::Text { text }, held: RequestGuards::default() }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::Response;
 use http::response::Parts;
 
-use super::entries::Question;
-use super::fields::Fields;
+use super::entries::LayerQuestion;
+use super::fields::LimitFields;
 use crate::clock::Clock;
 use crate::frontend::Taken;
 use crate::gate::Gate;
@@ -14,7 +14,7 @@ use crate::headers::FieldSet;
 use crate::request::{Descriptor, Request};
 
 /// Decides by the response if a request counts.
-pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
+pub(super) type IsCharged = dyn Fn(&Parts) -> bool + Send + Sync;
 
 /// Gives back the units of a request in one atomic step; returns the state of its limits
 /// afterwards.
@@ -23,10 +23,10 @@ pub(super) fn release<C: Clock>(
     request: &Request<'_>,
     taken: &Taken,
     shown: FieldSet,
-) -> Fields {
+) -> LimitFields {
     let _ = gate.settle(request, taken, &[0]);
     let free = at_no_cost(request);
-    Fields::of(&gate.peek(Request::new(request.domain(), &free)), shown, None)
+    LimitFields::of(&gate.peek(Request::new(request.domain(), &free)), shown, None)
 }
 
 /// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.
@@ -36,13 +36,13 @@ pub(super) fn at_no_cost<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
 
 /// The charge of a request, until its response is known. If it is dropped before, the charge stays.
 pub(super) struct PendingCharge {
-    counts: Arc<Counts>,
-    question: Question<'static>,
+    counts: Arc<IsCharged>,
+    question: LayerQuestion<'static>,
     taken: Taken,
 }
 
 impl PendingCharge {
-    pub(super) fn new(counts: Arc<Counts>, question: Question<'static>) -> Self {
+    pub(super) fn new(counts: Arc<IsCharged>, question: LayerQuestion<'static>) -> Self {
         Self { counts, question, taken: Taken::default() }
     }
 
@@ -56,7 +56,7 @@ impl PendingCharge {
     pub(super) fn close<B, T>(
         self,
         response: Response<B>,
-        release: impl FnOnce(&Question<'_>, &Taken) -> T,
+        release: impl FnOnce(&LayerQuestion<'_>, &Taken) -> T,
     ) -> (Response<B>, Option<T>) {
         let (parts, body) = response.into_parts();
         let fields = (!(self.counts)(&parts)).then(|| release(&self.question, &self.taken));

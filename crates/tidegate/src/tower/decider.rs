@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use tidegate_core::{Micros, Timestamp};
 
 use super::charging;
-use super::entries::Question;
-use super::fields::{Constant, Fields};
-use super::held::Held;
+use super::entries::LayerQuestion;
+use super::fields::{Constant, LimitFields};
 use super::peer;
 use super::permits::{HeldPermits, Returns};
 use super::refusal::Refusal;
+use super::request_guards::RequestGuards;
 use crate::answer::Answer;
 use crate::clock::Timer;
 use crate::frontend::Taken;
@@ -33,11 +33,11 @@ pub(super) enum Ruling {
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     /// The header fields about its limits.
-    pub(super) fields: Fields,
+    pub(super) fields: LimitFields,
     /// The limiters that took its cost, without the limiters of permits.
     pub(super) took: Taken,
     /// Its permits.
-    pub(super) held: Held,
+    pub(super) held: RequestGuards,
 }
 
 impl Ruling {
@@ -63,20 +63,20 @@ impl Ruling {
 }
 
 impl Ruling {
-    /// The ruling of a gate that follows from its answer to `question`; `constant` as in [`Fields::of`].
+    /// The ruling of a gate that follows from its answer to `question`; `constant` as in [`LimitFields::of`].
     pub(super) fn of(
         answer: &Answer<'_>,
-        question: &Question<'_>,
+        question: &LayerQuestion<'_>,
         constant: Option<&Constant>,
         gate: &impl Returns,
     ) -> Self {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer, question.shown));
         }
-        let fields = Fields::of(answer, question.shown, constant);
+        let fields = LimitFields::of(answer, question.shown, constant);
         let took = || Taken::from(answer).without_permits();
         let took = if question.may_settle { took() } else { Taken::default() };
-        let held = Held::of(HeldPermits::of(answer, question, gate));
+        let held = RequestGuards::of(HeldPermits::of(answer, question, gate));
         Self::Admitted(Admission { fields, took, held })
     }
 }
@@ -117,14 +117,14 @@ impl<T> Soon<T> {
 pub(super) trait Decider: Send + Sync {
     /// Decides, and takes when all rules admit: now, or in a future that resolves when the request may run, or is
     /// refused. A future decides when it is polled, or has decided and only holds the request for its delay.
-    fn ask(&self, question: &Question<'_>) -> Soon<Ruling>;
+    fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling>;
 
     /// Gives back the units of an admitted question.
-    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()>;
+    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()>;
 
     /// Gives back the units of a question at the limiters that took them; returns the state of its
     /// limits afterwards.
-    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields>;
+    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields>;
 
     fn now(&self) -> Timestamp;
 
@@ -161,7 +161,7 @@ impl<C: Timer + 'static> GateDecider<C> {
         Self { gate, waits: true }
     }
 
-    fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
+    fn check(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = question.ask(|request| {
             let answer = self.gate.check(request);
             (Ruling::of(&answer, question, None, &self.gate), runs_at(&answer))
@@ -175,7 +175,7 @@ impl<C: Timer + 'static> GateDecider<C> {
     }
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
-    fn acquire(&self, question: Question<'static>) -> Later<Ruling> {
+    fn acquire(&self, question: LayerQuestion<'static>) -> Later<Ruling> {
         let gate = Arc::clone(&self.gate);
         Box::pin(async move {
             let pairs = question.pairs();
@@ -188,7 +188,7 @@ impl<C: Timer + 'static> GateDecider<C> {
 }
 
 impl<C: Timer + 'static> Decider for GateDecider<C> {
-    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+    fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
         if question.lacks_address_for(looks_at) {
             return Soon::Now(Ruling::without_address());
@@ -199,12 +199,12 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
+    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
         question.ask(|request| drop(self.gate.settle(request, took, &[0])));
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
+    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
         Soon::Now(
             question.ask(|request| charging::release(&self.gate, request, took, question.shown)),
         )

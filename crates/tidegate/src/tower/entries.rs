@@ -103,11 +103,11 @@ impl fmt::Debug for Entries {
 
 /// The descriptors of a request, ready for the gate. It borrows text from the request until it is made owned.
 #[derive(Clone, Debug)]
-pub(super) struct Question<'a> {
+pub(super) struct LayerQuestion<'a> {
     domain: Cow<'a, str>,
     /// The entries of all descriptors, one after the other.
     entries: Few<(Cow<'a, str>, Cow<'a, str>)>,
-    descriptors: InlineList<Asked>,
+    descriptors: InlineList<QuestionDescriptor>,
     caller: Caller,
     /// The names of entries that are left out because the caller's address is not known.
     without_address: Vec<Cow<'a, str>>,
@@ -149,13 +149,13 @@ type Few<T> = SmallVec<[T; 4]>;
 
 /// One descriptor of a question.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct QuestionDescriptor {
     /// The number of the entry after its last entry.
     end: usize,
     cost: u64,
 }
 
-impl<'a> Question<'a> {
+impl<'a> LayerQuestion<'a> {
     /// An empty question, into which the request's entries are then [read](Self::read): lists that are moved are copied with
     /// all their room.
     #[inline(always)]
@@ -188,14 +188,14 @@ impl<'a> Question<'a> {
             }
             let (end, cost) = (self.entries.len(), &one.cost);
             let cost = cost.as_ref().map_or(1, |cost| cost(parts));
-            self.descriptors.push(Asked { end, cost });
+            self.descriptors.push(QuestionDescriptor { end, cost });
         }
     }
 
     /// The question with a copy of everything that it borrowed.
-    pub(super) fn to_owned(&self) -> Question<'static> {
+    pub(super) fn to_owned(&self) -> LayerQuestion<'static> {
         let owned = |text: &str| Cow::Owned(text.to_owned());
-        Question {
+        LayerQuestion {
             domain: owned(&self.domain),
             entries: self.entries.iter().map(|(name, value)| (owned(name), owned(value))).collect(),
             descriptors: self.descriptors.clone(),
@@ -206,7 +206,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The entries as pairs, which [`Question::descriptors`] borrows from.
+    /// The entries as pairs, which [`LayerQuestion::descriptors`] borrows from.
     pub(super) fn pairs(&self) -> Few<(&str, &str)> {
         self.entries.iter().map(|(name, value)| (&**name, &**value)).collect()
     }

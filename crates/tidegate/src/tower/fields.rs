@@ -78,7 +78,7 @@ impl Constant {
     /// The values, which `answer` has as every other.
     fn values(&self, answer: &Answer<'_>) -> &Arc<ConstantValues> {
         self.0.get_or_init(|| {
-            let fields = Fields::of(answer, Self::FIELDS.into(), None).into_map();
+            let fields = LimitFields::of(answer, Self::FIELDS.into(), None).into_map();
             let value = |field: HeaderField| {
                 let value = fields.get(&NAMES[field as usize]);
                 value.cloned().unwrap_or(HeaderValue::from_static(""))
@@ -104,7 +104,7 @@ impl ConstantValues {
 
 /// Header fields that describe limits.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Fields {
+pub(super) enum LimitFields {
     #[default]
     None,
     /// Fields of an admission, which become a map when the response is there: numbers are moved for less.
@@ -113,7 +113,7 @@ pub(super) enum Fields {
     Map(Box<HeaderMap>),
 }
 
-impl Fields {
+impl LimitFields {
     /// The `wanted` fields that the answer has; `constant` belongs to the rule of an answer of one rule.
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet, constant: Option<&Constant>) -> Self {
         let Some(numbers) = headers::numbers(answer) else { return Self::None };

@@ -12,8 +12,8 @@ use tower_service::Service;
 
 use super::body::ResponseBody;
 use super::decider::{Later, Ruling};
-use super::fields::Fields;
-use super::plan::{After, Passage, Plan};
+use super::fields::LimitFields;
+use super::layer_state::{After, LayerState, Passage};
 
 pin_project! {
     /// The response of a layer: the response of the service, or a refusal.
@@ -43,7 +43,7 @@ pin_project! {
         // Calls the service.
         Answering { #[pin] answer: F },
         // Gives units back to a store before the response is passed on.
-        Releasing { fields: Later<Fields>, response: Option<R> },
+        Releasing { fields: Later<LimitFields>, response: Option<R> },
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Behind<S, B> {
     pub(super) service: S,
     pub(super) parts: Parts,
     pub(super) body: B,
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<LayerState>,
 }
 
 impl<S, B> ResponseFuture<S, B>

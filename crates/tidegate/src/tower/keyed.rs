@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Timestamp};
 
 use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
-use super::entries::Question;
-use super::fields::{Constant, Fields};
+use super::entries::LayerQuestion;
+use super::fields::{Constant, LimitFields};
 use crate::answer::{Answer, Reply, Rules};
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
@@ -14,7 +14,7 @@ use crate::headers;
 use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Lineage, One, Standing, Step};
+use crate::step::{DescriptorSet, Lineage, One, Standing, Step};
 use crate::wait::{Patience, wait_until};
 
 /// Decides by the limiter of the caller.
@@ -42,7 +42,7 @@ impl<C: Clock> Keyed<C> {
     /// `read`.
     fn step<T>(
         &self,
-        question: &Question<'_>,
+        question: &LayerQuestion<'_>,
         step: Step,
         read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
     ) -> T {
@@ -76,7 +76,7 @@ impl<C: Clock> Keyed<C> {
                 asks: cost,
                 report: false,
                 enforced: true,
-                by: Descriptors::one(0),
+                by: DescriptorSet::one(0),
                 decision,
                 token,
                 since,
@@ -100,7 +100,7 @@ impl<C: Clock> Keyed<C> {
 
     /// The ruling where no answer is needed, as mostly: the request is admitted under the usual rule, its fields are
     /// numbers, and nothing is waited for or given back.
-    fn plain(&self, one: &One, question: &Question<'_>) -> Option<Ruling> {
+    fn plain(&self, one: &One, question: &LayerQuestion<'_>) -> Option<Ruling> {
         let One { verdict, decision, token, .. } = one;
         let is_plain = verdict.is_allowed()
             && !decision.is_unlimited()
@@ -113,12 +113,13 @@ impl<C: Clock> Keyed<C> {
             return None;
         }
         let numbers = headers::numbers_of(decision, headers::seconds(decision.reset_after));
-        let fields = Fields::of_admission(question.shown, numbers, Some(self.constant.get()?))?;
+        let fields =
+            LimitFields::of_admission(question.shown, numbers, Some(self.constant.get()?))?;
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }
 
     /// Gives back all units that a request took.
-    fn give_back(&self, question: &Question<'_>, took: &Taken) {
+    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) {
         let since = took.of_one();
         if took.gives_back() {
             self.step(question, Step::Settle { actual: 0, token: None, since }, |_, _| ());
@@ -131,7 +132,7 @@ impl<C: Clock> Keyed<C> {
 }
 
 impl<C: Timer + 'static> Keyed<C> {
-    fn check(&self, question: &Question<'_>) -> Soon<Ruling> {
+    fn check(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         let read = |answer: &Answer<'_>, constant: Option<&Constant>| {
             (Ruling::of(answer, question, constant, &self.limiter), runs_at(answer))
         };
@@ -155,7 +156,7 @@ impl<C: Timer + 'static> Keyed<C> {
     }
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
-    fn acquire(&self, question: Question<'static>, patience: Patience) -> Later<Ruling> {
+    fn acquire(&self, question: LayerQuestion<'static>, patience: Patience) -> Later<Ruling> {
         let this = Self {
             limiter: Arc::clone(&self.limiter),
             usual: self.usual.clone(),
@@ -182,7 +183,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 }
 
 impl<C: Timer + 'static> Decider for Keyed<C> {
-    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+    fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         if question.lacks_address() {
             return Soon::Now(Ruling::without_address());
         }
@@ -192,15 +193,15 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
         }
     }
 
-    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
+    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
         self.give_back(question, took);
         Soon::Now(())
     }
 
-    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
+    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
         self.give_back(question, took);
         Soon::Now(self.step(question, Step::Peek, |answer, constant| {
-            Fields::of(answer, question.shown, constant)
+            LimitFields::of(answer, question.shown, constant)
         }))
     }
 

@@ -10,11 +10,11 @@ use tower_layer::Layer;
 use super::any_gate::AnyGate;
 use super::decider::Decider;
 use super::entries::Entries;
-use super::held::Recorder;
 use super::in_flight::InFlight;
+use super::layer_state::LayerState;
 use super::pacing::Pacing;
-use super::plan::Plan;
 use super::refusal::Refusal;
+use super::request_guards::Recorder;
 use super::service::RateLimit;
 use crate::clock::Clock;
 use crate::headers::FieldSet;
@@ -61,7 +61,7 @@ use crate::stats::Statistics;
 /// ```
 #[derive(Clone)]
 pub struct RateLimitLayer {
-    plan: Arc<Plan>,
+    plan: Arc<LayerState>,
 }
 
 impl RateLimitLayer {
@@ -112,15 +112,15 @@ impl RateLimitLayer {
     }
 
     pub(super) fn with(decider: Arc<dyn Decider>, entries: Entries) -> Self {
-        Self { plan: Arc::new(Plan::new(decider, entries)) }
+        Self { plan: Arc::new(LayerState::new(decider, entries)) }
     }
 
     #[cfg(feature = "reqwest")]
-    pub(super) const fn plan(&self) -> &Arc<Plan> {
+    pub(super) const fn plan(&self) -> &Arc<LayerState> {
         &self.plan
     }
 
-    fn plan_mut(&mut self) -> &mut Plan {
+    fn plan_mut(&mut self) -> &mut LayerState {
         Arc::make_mut(&mut self.plan)
     }
 

@@ -9,7 +9,7 @@ use http::request::Parts;
 use tidegate_core::Micros;
 
 use super::decider::{Decider, Later, Ruling};
-use super::entries::Question;
+use super::entries::LayerQuestion;
 use super::extract::{self, Extract};
 use super::holds::Holds;
 use super::refusal::{Reason, Refusal};
@@ -107,7 +107,7 @@ impl Hold {
     pub(super) fn ask(
         self,
         decider: Arc<dyn Decider>,
-        question: Question<'static>,
+        question: LayerQuestion<'static>,
     ) -> Later<Ruling> {
         Box::pin(async move {
             let mut patience = self.most_wait;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::entries::Question;
+use super::entries::LayerQuestion;
 use crate::answer::Answer;
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
@@ -20,17 +20,17 @@ use crate::store::Store;
 /// A gate or a limiter that permits are returned to.
 pub(super) trait Returns: Clone + Send + Sync + 'static {
     /// Returns the permits that a request took.
-    fn give_back(&self, question: &Question<'_>, permits: &Taken);
+    fn give_back(&self, question: &LayerQuestion<'_>, permits: &Taken);
 }
 
 impl<C: Timer + 'static> Returns for Arc<Gate<C>> {
-    fn give_back(&self, question: &Question<'_>, permits: &Taken) {
+    fn give_back(&self, question: &LayerQuestion<'_>, permits: &Taken) {
         question.ask(|request| drop(self.settle(request, permits, &[0])));
     }
 }
 
 impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
-    fn give_back(&self, question: &Question<'_>, permits: &Taken) {
+    fn give_back(&self, question: &LayerQuestion<'_>, permits: &Taken) {
         if let Some((key, cost)) = question.caller() {
             let token = permits.tokens().next();
             self.call_of(&key, cost).step(Step::Settle { actual: 0, token, since: None });
@@ -41,7 +41,7 @@ impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
 /// The store is asked after the response. If it does not reply, the permits end by themselves.
 #[cfg(feature = "redis")]
 impl<S: Store> Returns for Arc<SharedGate<S>> {
-    fn give_back(&self, question: &Question<'_>, permits: &Taken) {
+    fn give_back(&self, question: &LayerQuestion<'_>, permits: &Taken) {
         let (gate, question, permits) = (Self::clone(self), question.to_owned(), permits.clone());
         self.host().spawn(async move {
             let pairs = question.pairs();
@@ -62,7 +62,7 @@ impl HeldPermits {
     #[inline]
     pub(super) fn of(
         answer: &Answer<'_>,
-        question: &Question<'_>,
+        question: &LayerQuestion<'_>,
         gate: &impl Returns,
     ) -> Option<Self> {
         if answer.replies.iter().all(|one| one.token.is_none()) {
@@ -82,7 +82,7 @@ impl fmt::Debug for HeldPermits {
 
 struct Returning<G: Returns> {
     gate: G,
-    question: Question<'static>,
+    question: LayerQuestion<'static>,
     permits: Taken,
 }
 

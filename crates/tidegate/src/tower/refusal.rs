@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tidegate_core::Micros;
 
-use super::fields::{self, Fields};
+use super::fields::{self, LimitFields};
 use crate::answer::Answer;
 use crate::headers::{self, FieldSet, HeaderField};
 use crate::jitter::Jitter;
@@ -121,7 +121,7 @@ impl Refusal {
                 .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             retry_after: answer.retry_after_micros(),
             rules,
-            fields: Fields::of(answer, wanted.with(HeaderField::RetryAfter), None).into_map(),
+            fields: LimitFields::of(answer, wanted.with(HeaderField::RetryAfter), None).into_map(),
         }
     }
 

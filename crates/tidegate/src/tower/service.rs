@@ -8,7 +8,7 @@ use tower_service::Service;
 
 use super::body::ResponseBody;
 use super::future::{Behind, ResponseFuture};
-use super::plan::Plan;
+use super::layer_state::LayerState;
 
 /// A service guarded by a [`Gate`](crate::Gate); made by [`RateLimitLayer`](super::RateLimitLayer).
 ///
@@ -16,11 +16,11 @@ use super::plan::Plan;
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    plan: Arc<Plan>,
+    plan: Arc<LayerState>,
 }
 
 impl<S> RateLimit<S> {
-    pub(super) const fn new(inner: S, plan: Arc<Plan>) -> Self {
+    pub(super) const fn new(inner: S, plan: Arc<LayerState>) -> Self {
         Self { inner, plan }
     }
 

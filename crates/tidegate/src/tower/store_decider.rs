@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use super::charging::at_no_cost;
 use super::decider::{Decider, Later, Ruling, Soon};
-use super::entries::Question;
-use super::fields::Fields;
+use super::entries::LayerQuestion;
+use super::fields::LimitFields;
 use crate::frontend::Taken;
 use crate::request::Request;
 use crate::rules::Policy;
@@ -33,7 +33,7 @@ impl<S: Store> StoreDecider<S> {
 async fn check<S: Store>(
     gate: &Arc<SharedGate<S>>,
     request: &Request<'_>,
-    question: &Question<'_>,
+    question: &LayerQuestion<'_>,
 ) -> Ruling {
     let (ruling, delay) = {
         let answer = gate.check(request).await;
@@ -44,7 +44,7 @@ async fn check<S: Store>(
 }
 
 impl<S: Store> Decider for StoreDecider<S> {
-    fn ask(&self, question: &Question<'_>) -> Soon<Ruling> {
+    fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
         if question.lacks_address_for(looks_at) {
             return Soon::Now(Ruling::without_address());
@@ -62,7 +62,7 @@ impl<S: Store> Decider for StoreDecider<S> {
         }))
     }
 
-    fn refund(&self, question: &Question<'_>, took: &Taken) -> Soon<()> {
+    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
         let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
@@ -71,7 +71,7 @@ impl<S: Store> Decider for StoreDecider<S> {
         }))
     }
 
-    fn release(&self, question: &Question<'_>, took: &Taken) -> Soon<Fields> {
+    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
         let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
@@ -80,7 +80,7 @@ impl<S: Store> Decider for StoreDecider<S> {
             give_back(&gate, &request, &took).await;
             let free = at_no_cost(&request);
             let request = Request::new(request.domain(), &free);
-            Fields::of(&gate.peek(&request).await, question.shown, None)
+            LimitFields::of(&gate.peek(&request).await, question.shown, None)
         }))
     }
 

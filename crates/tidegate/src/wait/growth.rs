@@ -14,7 +14,7 @@ use super::sums::Sums;
 use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::ManualClock;
-use crate::limiter::{Call, Limiter};
+use crate::limiter::{Limiter, LimiterCall};
 
 thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };
@@ -34,7 +34,7 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
 
 const LONG: Patience = Patience { wait: Micros::from_secs(100_000_000), max_waiters: usize::MAX };
 
-type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<ManualClock>>>;
+type Waiting<'a> = Waiter<LimiterCall<'a, (), &'a Limiter<ManualClock>>>;
 
 fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> {
     let mut turn = Waiter::new(limiter.call(1).waiting(LONG));

@@ -18,7 +18,7 @@ use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
-use crate::limiter::{Call, Limiter};
+use crate::limiter::{Limiter, LimiterCall};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LONG: Patience = Patience { wait: Micros::from_secs(1_000), max_waiters: 1_024 };
@@ -117,7 +117,7 @@ fn taken() -> Arc<Limiter<Still>> {
     Arc::new(limiter)
 }
 
-type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<Still>>>;
+type Waiting<'a> = Waiter<LimiterCall<'a, (), &'a Limiter<Still>>>;
 
 fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
     Waiter::new(limiter.call(1).waiting(LONG))

@@ -6,7 +6,7 @@ use tidegate_core::{Micros, Timestamp, Token};
 
 use super::{FromLimiter, Taken};
 use crate::request::{Descriptor, Request};
-use crate::step::{Descriptors, Lineage, Values};
+use crate::step::{DescriptorSet, Lineage, Values};
 
 /// The first byte of every record.
 const VERSION: u8 = 1;
@@ -77,7 +77,7 @@ impl RecordedReservation {
         let mut taken = Taken::default();
         for _ in 0..from.number()? {
             let rule = from.text()?;
-            let known_by = (lineage(&domain, &rule), Descriptors::from_bits(from.number()?));
+            let known_by = (lineage(&domain, &rule), DescriptorSet::from_bits(from.number()?));
             taken.limiters.push(from.limiter(known_by)?);
         }
         // A record of this version has no more bytes.
@@ -163,7 +163,7 @@ impl FromBytes<'_> {
         String::from_utf8(text.to_vec()).ok()
     }
 
-    fn limiter(&mut self, known_by: (Lineage, Descriptors)) -> Option<FromLimiter> {
+    fn limiter(&mut self, known_by: (Lineage, DescriptorSet)) -> Option<FromLimiter> {
         let (flags, rest) = self.0.split_first()?;
         self.0 = rest;
         let mut one = FromLimiter {

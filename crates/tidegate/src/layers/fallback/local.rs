@@ -16,7 +16,7 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Ask, Lineage, Source};
+use crate::step::{Ask, Lineage, ValuesSource};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 use crate::store::{Host, KeyAsk};
 
@@ -148,7 +148,7 @@ impl Local {
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
         for (place, ask) in
-            warm(&generation.policy, asks).filter(|(_, ask)| ask.source != Source::Request)
+            warm(&generation.policy, asks).filter(|(_, ask)| ask.source != ValuesSource::Request)
         {
             if let Some(Outcome::Deny { retry_after }) =
                 denied(place).map(|decision| decision.outcome)

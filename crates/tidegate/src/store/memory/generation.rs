@@ -9,7 +9,7 @@ use super::build::SharedTable;
 use super::succession::GenerationNumber;
 use super::table::{Part, Table};
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Lineage, Source, Step};
+use crate::step::{Ask, Lineage, Step, ValuesSource};
 
 /// A policy and its tables. Never changed once it is in force.
 pub struct Generation {
@@ -136,7 +136,7 @@ impl Generation {
     pub(super) fn part<'a>(&'a self, place: usize, ask: &'a Ask, step: Step) -> Part<'a> {
         let (cost, step) = ask.part(step);
         let Ask { fingerprint, enforced, .. } = *ask;
-        let supplied = ask.source == Source::Request;
+        let supplied = ask.source == ValuesSource::Request;
         let rule = ask.values.as_deref().or_else(|| self.own(ask));
         let generation = self.number;
         Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }

@@ -5,11 +5,11 @@ use crate::{AlgorithmKind, Descriptor, Gate, Policy, RuleSpec, Spec};
 use std::time::Duration;
 
 /// The fields of the first and of the second answer of a gate of one an hour.
-fn of_an_admission_and_a_refusal() -> [Fields; 2] {
+fn of_an_admission_and_a_refusal() -> [LimitFields; 2] {
     let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(3_600));
     let gate = Gate::new(Policy::new(vec![RuleSpec::new("one", spec)]).unwrap());
     let check = || gate.check(Descriptor::new(&[]));
-    [(); 2].map(|()| Fields::of(&check(), true.into(), None))
+    [(); 2].map(|()| LimitFields::of(&check(), true.into(), None))
 }
 
 fn sorted(headers: &HeaderMap) -> Vec<(&str, &str)> {

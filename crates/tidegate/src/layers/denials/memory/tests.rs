@@ -11,7 +11,7 @@ use crate::clock::ManualClock;
 use crate::layers::{Local, Share};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Descriptors, Lineage, Source};
+use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::fake::host;
 use testkit::traffic::Rng;
 
@@ -35,10 +35,10 @@ fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
         asks,
         report: false,
         enforced: true,
-        source: Source::Rule,
+        source: ValuesSource::Rule,
         values: None,
         is_unlimited: false,
-        by: Descriptors::one(0),
+        by: DescriptorSet::one(0),
         reserves: false,
         token: None,
         since: None,
@@ -293,7 +293,7 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     assert!(!is_refused(|ask| ask.enforced = false));
     assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));
-        (ask.values, ask.source) = (Some(Rule::new(spec).unwrap().into()), Source::Plan);
+        (ask.values, ask.source) = (Some(Rule::new(spec).unwrap().into()), ValuesSource::Plan);
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();

@@ -7,7 +7,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
-use crate::step::{Descriptors, Lineage, Source};
+use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::fake::host;
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
@@ -19,8 +19,8 @@ fn fallback(rule: RuleSpec, share: Share) -> Local {
 }
 
 fn ada(cost: u64) -> [KeyAsk; 1] {
-    let (fingerprint, by) = (b"ada".to_vec(), Descriptors::one(0));
-    let (source, values) = (Source::Rule, None);
+    let (fingerprint, by) = (b"ada".to_vec(), DescriptorSet::one(0));
+    let (source, values) = (ValuesSource::Rule, None);
     [Ask {
         rule: 0,
         lineage: Lineage::of_rule(0),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Ask, Descriptors, Done, Lineage, Source, Step};
+use crate::step::{Ask, DescriptorSet, Done, Lineage, Step, ValuesSource};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -53,8 +53,8 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
         asks: 1,
         report: false,
         enforced: true,
-        source: Source::Rule,
-        by: Descriptors::one(0),
+        source: ValuesSource::Rule,
+        by: DescriptorSet::one(0),
         reserves: false,
         token: None,
         since: None,

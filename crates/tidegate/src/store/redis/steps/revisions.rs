@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::RedisStore;
 use crate::clock::Clock;
-use crate::step::Source;
+use crate::step::ValuesSource;
 use crate::store::redis::script::{Reply, Revision, Script};
 use crate::store::{KeyAsk, StoreError};
 
@@ -20,7 +20,7 @@ static TIME: LazyLock<Script> = LazyLock::new(|| {
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(ask: &KeyAsk) -> bool {
-    matches!(ask.source, Source::Rule | Source::NoPlan)
+    matches!(ask.source, ValuesSource::Rule | ValuesSource::NoPlan)
 }
 
 impl RedisStore {

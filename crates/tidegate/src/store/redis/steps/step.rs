@@ -11,7 +11,7 @@ use super::{PendingStep, RedisStore};
 use crate::dedupe;
 use crate::request::{Origin, RequestIdentity};
 use crate::rules::Policy;
-use crate::step::Source;
+use crate::step::ValuesSource;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
 use crate::store::redis::{Delivered, Route, answer_key, key_in};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_report};
@@ -269,7 +269,7 @@ impl RedisStore {
                 Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
                 _ => limiter,
             };
-            let limiter = if ask.source == Source::Request {
+            let limiter = if ask.source == ValuesSource::Request {
                 limiter.from_request()
             } else if ask.source.is_looked_up() {
                 limiter.looked_up()

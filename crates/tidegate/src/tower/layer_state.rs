@@ -9,15 +9,15 @@ use http::request::Parts;
 use tidegate_core::Micros;
 
 use super::body::ResponseBody;
-use super::charging::{Counts, PendingCharge};
+use super::charging::{IsCharged, PendingCharge};
 use super::decider::{Admission, Decider, Later, Ruling, Soon};
-use super::entries::{Entries, Question};
-use super::fields::Fields;
+use super::entries::{Entries, LayerQuestion};
+use super::fields::LimitFields;
 use super::grpc;
-use super::held::{Held, Recorder};
 use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
+use super::request_guards::{Recorder, RequestGuards};
 use super::unmatched;
 use crate::headers::FieldSet;
 use crate::jitter::Jitter;
@@ -27,7 +27,7 @@ use crate::request::Request;
 pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync;
 
 #[derive(Clone)]
-pub(super) struct Plan {
+pub(super) struct LayerState {
     decider: Arc<dyn Decider>,
     pub(super) domain: Arc<str>,
     /// The descriptor that is used if `descriptors` is empty.
@@ -40,12 +40,12 @@ pub(super) struct Plan {
     pub(super) in_flight: Option<InFlight>,
     pub(super) jitter: Option<Jitter>,
     /// Decides if a response counts; all do by default.
-    pub(super) counts: Option<Arc<Counts>>,
+    pub(super) counts: Option<Arc<IsCharged>>,
     /// Done when rules that cannot match were reported.
     reported: Arc<Once>,
 }
 
-impl Plan {
+impl LayerState {
     pub(super) fn new(decider: Arc<dyn Decider>, usual: Entries) -> Self {
         Self {
             decider,
@@ -103,7 +103,7 @@ impl Plan {
         after: &mut Option<Box<After>>,
     ) -> Soon<Ruling> {
         let may_settle = self.counts.is_some() || self.pacing.is_some();
-        let mut question = Question::new(&self.domain, self.shown, may_settle);
+        let mut question = LayerQuestion::new(&self.domain, self.shown, may_settle);
         question.read(self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let charge =
@@ -146,7 +146,11 @@ impl Plan {
 }
 
 /// Waits while the host is held, then asks the gate.
-fn ask(decider: &Arc<dyn Decider>, hold: Option<&Hold>, question: &Question<'_>) -> Soon<Ruling> {
+fn ask(
+    decider: &Arc<dyn Decider>,
+    hold: Option<&Hold>,
+    question: &LayerQuestion<'_>,
+) -> Soon<Ruling> {
     match hold {
         Some(hold) => Soon::Later(hold.clone().ask(Arc::clone(decider), question.to_owned())),
         None => decider.ask(question),
@@ -157,7 +161,7 @@ fn ask(decider: &Arc<dyn Decider>, hold: Option<&Hold>, question: &Question<'_>)
 struct Inquiry {
     decider: Arc<dyn Decider>,
     hold: Option<Hold>,
-    question: Question<'static>,
+    question: LayerQuestion<'static>,
 }
 
 impl Inquiry {
@@ -175,7 +179,7 @@ impl Inquiry {
     }
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for LayerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Plan");
         debug.field("domain", &self.domain).field("descriptors", &self.asked_about());
@@ -185,7 +189,7 @@ impl fmt::Debug for Plan {
 
 /// The work that an admitted request leaves for its response, next to the header fields.
 pub(super) struct After {
-    plan: Arc<Plan>,
+    plan: Arc<LayerState>,
     hold: Option<Hold>,
     charge: Option<PendingCharge>,
 }
@@ -193,14 +197,14 @@ pub(super) struct After {
 /// One request after the gate has admitted it.
 pub(super) struct Passage {
     after: Option<Box<After>>,
-    fields: Fields,
-    held: Held,
+    fields: LimitFields,
+    held: RequestGuards,
 }
 
 impl Passage {
     /// Notes that the request goes on.
     pub(super) fn admitted(
-        plan: &Plan,
+        plan: &LayerState,
         mut after: Option<Box<After>>,
         admission: Admission,
     ) -> Self {
@@ -219,7 +223,7 @@ impl Passage {
     pub(super) fn answered<B, E>(
         &mut self,
         answer: Result<Response<B>, E>,
-    ) -> Result<(Response<B>, Option<Later<Fields>>), E> {
+    ) -> Result<(Response<B>, Option<Later<LimitFields>>), E> {
         let response = answer.inspect_err(|_| self.held.fail())?;
         self.held.answered(&response);
         let Some(After { plan, hold, charge }) = self.after.as_deref_mut() else {
@@ -229,7 +233,7 @@ impl Passage {
             hold.note(&response, &*plan.decider);
         }
         let Some(charge) = charge.take() else { return Ok((response, None)) };
-        let release = |question: &Question<'_>, took: &_| plan.decider.release(question, took);
+        let release = |question: &LayerQuestion<'_>, took: &_| plan.decider.release(question, took);
         let (response, fields) = charge.close(response, release);
         match fields {
             Some(Soon::Later(fields)) => return Ok((response, Some(fields))),
@@ -240,7 +244,7 @@ impl Passage {
     }
 
     /// Notes that the cost was given back, and the state of the limits afterwards.
-    pub(super) fn released(&mut self, fields: Fields) {
+    pub(super) fn released(&mut self, fields: LimitFields) {
         self.fields = fields;
     }
 

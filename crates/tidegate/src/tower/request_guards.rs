@@ -42,7 +42,7 @@ impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
 
 /// The guards of a request, which end when this is dropped, at whatever stage the request is. Most requests have none.
 #[derive(Debug, Default)]
-pub(super) struct Held(Option<Box<Guards>>);
+pub(super) struct RequestGuards(Option<Box<Guards>>);
 
 /// The guards of a request that has some.
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Guards {
     permits: Option<HeldPermits>,
 }
 
-impl Held {
+impl RequestGuards {
     /// Holds the permits of a gate, if there are any.
     pub(super) fn of(permits: Option<HeldPermits>) -> Self {
         Self(
