@@ -4,7 +4,7 @@ use crate::process;
 use crate::programs::{self, Program};
 use crate::resp::Connection;
 use std::net::SocketAddr;
-use tidegate::script::Reply;
+use tidegate::script::RedisReply;
 
 /// A server that runs until this is dropped.
 pub struct RedisServer {
@@ -52,7 +52,7 @@ impl RedisServer {
     pub fn did(&self) -> Result<Did, String> {
         let mut connection = self.connect()?;
         let mut info = |section: &[u8]| match connection.ask(&[b"INFO", section])? {
-            Reply::Bytes(answer) => Ok(String::from_utf8_lossy(&answer).into_owned()),
+            RedisReply::Bytes(answer) => Ok(String::from_utf8_lossy(&answer).into_owned()),
             answer => Err(format!("INFO tells {answer:?}")),
         };
         let (commands, stats) = (info(b"commandstats")?, info(b"stats")?);

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use tidegate::script::Reply;
+use tidegate::script::RedisReply;
 
 /// The bytes of one command.
 pub fn command(words: &[&[u8]]) -> Vec<u8> {
@@ -46,7 +46,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection is lost, or the reply is an error.
-    pub fn reply(&mut self) -> Result<Reply, String> {
+    pub fn reply(&mut self) -> Result<RedisReply, String> {
         self.replies.next()
     }
 
@@ -54,7 +54,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection is lost, or the reply is an error.
-    pub fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
+    pub fn ask(&mut self, words: &[&[u8]]) -> Result<RedisReply, String> {
         self.send(&command(words))?;
         self.reply()
     }
@@ -68,7 +68,7 @@ impl<R: BufRead> Replies<R> {
     ///
     /// # Errors
     /// When the connection is lost, or the reply is an error.
-    fn next(&mut self) -> Result<Reply, String> {
+    fn next(&mut self) -> Result<RedisReply, String> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).map_err(lost)?;
         let (kind, rest) =
@@ -76,28 +76,28 @@ impl<R: BufRead> Replies<R> {
         let text = String::from_utf8_lossy(rest);
         let number = || text.parse::<i64>().map_err(|_| format!("a reply begins with {text:?}"));
         match kind {
-            b'+' => Ok(Reply::Bytes(rest.to_vec())),
+            b'+' => Ok(RedisReply::Bytes(rest.to_vec())),
             b'-' => Err(format!("the server answered: {text}")),
-            b':' => number().map(Reply::Int),
+            b':' => number().map(RedisReply::Int),
             b'$' => self.bytes(number()?),
             b'*' => self.array(number()?),
             _ => Err(format!("a reply begins with {:?}", String::from_utf8_lossy(&line))),
         }
     }
 
-    fn bytes(&mut self, length: i64) -> Result<Reply, String> {
-        let Ok(length) = usize::try_from(length) else { return Ok(Reply::Nil) };
+    fn bytes(&mut self, length: i64) -> Result<RedisReply, String> {
+        let Ok(length) = usize::try_from(length) else { return Ok(RedisReply::Nil) };
         let mut bytes = vec![0; length + 2];
         self.0.read_exact(&mut bytes).map_err(lost)?;
         bytes.truncate(length);
-        Ok(Reply::Bytes(bytes))
+        Ok(RedisReply::Bytes(bytes))
     }
 
-    fn array(&mut self, length: i64) -> Result<Reply, String> {
+    fn array(&mut self, length: i64) -> Result<RedisReply, String> {
         if length < 0 {
-            return Ok(Reply::Nil);
+            return Ok(RedisReply::Nil);
         }
-        (0..length).map(|_| self.next()).collect::<Result<_, _>>().map(Reply::Array)
+        (0..length).map(|_| self.next()).collect::<Result<_, _>>().map(RedisReply::Array)
     }
 }
 
@@ -109,7 +109,7 @@ fn lost(error: std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    fn first(bytes: &[u8]) -> Result<Reply, String> {
+    fn first(bytes: &[u8]) -> Result<RedisReply, String> {
         Replies(bytes).next()
     }
 
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn replies_are_read_whatever_is_in_them() {
-        let bytes = Reply::Bytes(b"a\r\nb".to_vec());
+        let bytes = RedisReply::Bytes(b"a\r\nb".to_vec());
         assert_eq!(first(b"$4\r\na\r\nb\r\n"), Ok(bytes.clone()));
-        assert_eq!(first(b"$-1\r\n"), Ok(Reply::Nil));
-        let array = Reply::Array(vec![Reply::Int(-2), bytes]);
+        assert_eq!(first(b"$-1\r\n"), Ok(RedisReply::Nil));
+        let array = RedisReply::Array(vec![RedisReply::Int(-2), bytes]);
         assert_eq!(first(b"*2\r\n:-2\r\n$4\r\na\r\nb\r\n"), Ok(array));
     }
 

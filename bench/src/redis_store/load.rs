@@ -9,7 +9,7 @@ use crate::redis_server::RedisServer;
 use crate::resp::Connection;
 use crate::rounds::Sample;
 use std::time::{Duration, Instant};
-use tidegate::script::Reply;
+use tidegate::script::RedisReply;
 
 /// Connections that ask at once.
 const CONNECTIONS: usize = 8;
@@ -154,7 +154,7 @@ impl<'a> Load<'a> {
         }
         let answer = connection.ask(&[b"MEMORY", b"USAGE", key.as_bytes(), b"SAMPLES", b"0"])?;
         Ok(match answer {
-            Reply::Int(bytes) => u64::try_from(bytes).ok(),
+            RedisReply::Int(bytes) => u64::try_from(bytes).ok(),
             _ => None,
         })
     }

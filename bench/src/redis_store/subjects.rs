@@ -3,7 +3,7 @@
 use super::cases::{Case, State};
 use crate::resp::{self, Connection};
 use std::time::Duration;
-use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+use tidegate::script::{CallResult, Call, ScriptLimiter, RedisReply, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule};
 
 /// Counts and sets an expiry, which is the minimum for a limiter. Decides nothing.
@@ -92,19 +92,19 @@ impl Subject {
     }
 
     /// Returns whether a reply meets the case's expectation.
-    pub fn is_expected(self, case: &Case, reply: &Reply) -> bool {
+    pub fn is_expected(self, case: &Case, reply: &RedisReply) -> bool {
         !self.decides() || self.admits(reply) == (case.state != State::Full)
     }
 
-    fn admits(self, reply: &Reply) -> bool {
+    fn admits(self, reply: &RedisReply) -> bool {
         match (self, reply) {
             (Self::Tidegate | Self::TidegateSortedSet, reply) => match reply {
-                Reply::Bytes(_) => true,
-                Reply::Array(parts) => parts.first() == Some(&Reply::Int(0)),
+                RedisReply::Bytes(_) => true,
+                RedisReply::Array(parts) => parts.first() == Some(&RedisReply::Int(0)),
                 _ => false,
             },
-            (Self::TidegateVerdict, reply) => matches!(reply, Reply::Int(0..)),
-            (_, reply) => *reply != Reply::Int(0),
+            (Self::TidegateVerdict, reply) => matches!(reply, RedisReply::Int(0..)),
+            (_, reply) => *reply != RedisReply::Int(0),
         }
     }
 
@@ -134,9 +134,9 @@ impl Subject {
             Self::SortedSet => (SORTED_SET, vec![limit.as_str(), &micros, &millis]),
             Self::Tidegate | Self::TidegateVerdict | Self::TidegateSortedSet => {
                 let (step, layout) = match self {
-                    Self::TidegateVerdict => (Step::Decide, Layout::String),
-                    Self::TidegateSortedSet => (Step::Ask, Layout::SortedSet),
-                    _ => (Step::Ask, Layout::String),
+                    Self::TidegateVerdict => (ScriptStep::Decide, Layout::String),
+                    Self::TidegateSortedSet => (ScriptStep::Ask, Layout::SortedSet),
+                    _ => (ScriptStep::Ask, Layout::String),
                 };
                 return tidegate(key, &case.rule(window, layout)?, step, server);
             }
@@ -152,10 +152,10 @@ impl Subject {
 fn tidegate(
     key: &str,
     rule: &Rule,
-    step: Step,
+    step: ScriptStep,
     server: &mut Connection,
 ) -> Result<Vec<u8>, String> {
-    let limiters: Vec<Limiter<'_>> = Limiter::new(key.as_bytes(), rule, 1).into_iter().collect();
+    let limiters: Vec<ScriptLimiter<'_>> = ScriptLimiter::new(key.as_bytes(), rule, 1).into_iter().collect();
     let call = Call::new(&limiters, step, None);
     load(&call.script.text, server)?;
     let head = [b"EVALSHA".as_slice(), call.script.sha1.as_bytes(), b"1"];
@@ -163,14 +163,14 @@ fn tidegate(
     let command = resp::command(&head.into_iter().chain(tail).collect::<Vec<_>>());
     server.send(&command)?;
     match call.answer(&limiters, &server.reply()?) {
-        Ok(Answer::Decided(_)) => Ok(command),
+        Ok(CallResult::Decided(_)) => Ok(command),
         other => Err(format!("the script's answer is {other:?}")),
     }
 }
 
 fn load(script: &str, server: &mut Connection) -> Result<Vec<u8>, String> {
     match server.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()])? {
-        Reply::Bytes(sha1) => Ok(sha1),
+        RedisReply::Bytes(sha1) => Ok(sha1),
         other => Err(format!("SCRIPT LOAD answered {other:?}")),
     }
 }

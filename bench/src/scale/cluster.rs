@@ -4,7 +4,7 @@ use crate::redis_server::RedisServer;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tidegate::script::Reply;
+use tidegate::script::RedisReply;
 
 /// The time that they may take to know each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Cluster {
         let known = format!("cluster_known_nodes:{}\r", self.primaries.len());
         for server in &self.primaries {
             let answer = server.connect()?.ask(&[b"CLUSTER", b"INFO"])?;
-            let Reply::Bytes(answer) = answer else { return Ok(false) };
+            let RedisReply::Bytes(answer) = answer else { return Ok(false) };
             let message = String::from_utf8_lossy(&answer).into_owned();
             if !message.contains("cluster_state:ok") || !message.contains(&known) {
                 return Ok(false);

@@ -5,7 +5,7 @@ use crate::clock::process_cpu;
 use crate::redis_server::RedisServer;
 use crate::resp::{self, Connection};
 use std::time::{Duration, Instant};
-use tidegate::script::{Call, Each, Limiter, Reply, Step};
+use tidegate::script::{Call, Each, ScriptLimiter, RedisReply, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec};
 
 /// Decisions on their way at once.
@@ -96,8 +96,8 @@ impl Shape {
         connection: &mut Connection,
     ) -> Result<Vec<u8>, String> {
         let limiter = |key: &'_ String| {
-            let limiter = Limiter::new(key.as_bytes(), rule, 1);
-            limiter.map(|limiter| Call::new(&[limiter], Step::Ask, None))
+            let limiter = ScriptLimiter::new(key.as_bytes(), rule, 1);
+            limiter.map(|limiter| Call::new(&[limiter], ScriptStep::Ask, None))
         };
         let calls: Vec<Call> = keys.iter().filter_map(limiter).collect();
         if self == Self::Each {
@@ -121,15 +121,15 @@ impl Shape {
     }
 
     /// Returns whether all requests were admitted.
-    fn check(self, reply: &Reply) -> Result<(), String> {
-        let admits = |reply: &Reply| match reply {
-            Reply::Bytes(_) => true,
-            Reply::Array(parts) => parts.first() == Some(&Reply::Int(0)),
-            Reply::Int(_) | Reply::Nil => false,
+    fn check(self, reply: &RedisReply) -> Result<(), String> {
+        let admits = |reply: &RedisReply| match reply {
+            RedisReply::Bytes(_) => true,
+            RedisReply::Array(parts) => parts.first() == Some(&RedisReply::Int(0)),
+            RedisReply::Int(_) | RedisReply::Nil => false,
         };
         let is_expected = match (self, reply) {
-            (Self::Incr | Self::Nothing, reply) => matches!(reply, Reply::Int(_)),
-            (Self::Each, Reply::Array(replies)) => {
+            (Self::Incr | Self::Nothing, reply) => matches!(reply, RedisReply::Int(_)),
+            (Self::Each, RedisReply::Array(replies)) => {
                 replies.len() == DEPTH && replies.iter().all(admits)
             }
             (_, reply) => admits(reply),
@@ -144,7 +144,7 @@ fn evalsha(
     args: &[Vec<u8>],
     connection: &mut Connection,
 ) -> Result<Vec<u8>, String> {
-    let Reply::Bytes(sha1) = connection.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()])? else {
+    let RedisReply::Bytes(sha1) = connection.ask(&[b"SCRIPT", b"LOAD", script.as_bytes()])? else {
         return Err("SCRIPT LOAD was not answered by a digest".to_owned());
     };
     let count = keys.len().to_string();

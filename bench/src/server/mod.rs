@@ -23,7 +23,7 @@ use running::Running;
 pub use scrape::Scrape;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate::script::Reply;
+use tidegate::script::RedisReply;
 
 /// Requests to redis-benchmark, which counts and has no clock, until its rate is known.
 const FIRST_REQUESTS: u64 = 20_000;
@@ -227,12 +227,12 @@ const CHECK: Request<'_> = Request {
 };
 
 /// Returns whether it is the answer of a limiter that says no.
-fn refuses(subject: Subject, answers: &[Reply]) -> bool {
+fn refuses(subject: Subject, answers: &[RedisReply]) -> bool {
     match subject {
-        Subject::Tidegate => answers.first() != Some(&Reply::Int(0)),
+        Subject::Tidegate => answers.first() != Some(&RedisReply::Int(0)),
         // The name of the figure, and the figure.
         Subject::TidegateChecks | Subject::TidegateUnwatched => {
-            answers.get(1) != Some(&Reply::Int(1))
+            answers.get(1) != Some(&RedisReply::Int(1))
         }
         _ => false,
     }
@@ -250,7 +250,7 @@ fn check(running: &Running, listener: Listener, subject: Subject) -> Result<(), 
             }
             let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
             match Connection::open(running.at)?.ask(&words)? {
-                Reply::Array(parts) if refuses(subject, &parts) => {
+                RedisReply::Array(parts) if refuses(subject, &parts) => {
                     Err(format!("{subject:?} refuses a request"))
                 }
                 _ => Ok(()),

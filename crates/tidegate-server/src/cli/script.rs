@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tidegate::script::{Call, Limiter, Step};
+use tidegate::script::{Call, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec, config};
 
 use crate::failure::Failure;
@@ -53,9 +53,9 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<ExitCode, Failure> {
     let (limit, window) = args.rate;
     let rule =
         Rule::new(Spec::new(args.name, limit, window)).map_err(|errors| Failure::new(&errors))?;
-    let limiter = Limiter::new(args.key.as_bytes(), &rule, args.cost)
+    let limiter = ScriptLimiter::new(args.key.as_bytes(), &rule, args.cost)
         .ok_or_else(|| Failure::new("a rule without a limit asks no store"))?;
-    let call = Call::new(&[limiter], Step::Ask, None);
+    let call = Call::new(&[limiter], ScriptStep::Ask, None);
     let argument = call.args.first().map_or(&[][..], Vec::as_slice);
     let line = format!(
         "${{REDIS:-redis-cli}} --no-raw --quoted-input EVALSHA \"$(tidegate script {} | ${{REDIS:-redis-cli}} -x SCRIPT LOAD)\" \

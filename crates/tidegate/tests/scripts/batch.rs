@@ -6,7 +6,9 @@ use std::time::SystemTime;
 
 use redis::Value;
 use std::time::Duration;
-use tidegate::script::{Answer, Batch, Call, Decided, Each, Limiter, Reply, Step, Surplus};
+use tidegate::script::{
+    Call, CallBatch, CallResult, DecidedStep, Each, RedisReply, ScriptLimiter, ScriptStep, Surplus,
+};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
@@ -24,18 +26,18 @@ fn sorted_set(limit: u64) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> Limiter<'a> {
-    Limiter::new(key.as_bytes(), rule, cost).unwrap()
+fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> ScriptLimiter<'a> {
+    ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap()
 }
 
-fn ask(limiters: &[Limiter<'_>]) -> Call {
-    Call::new(limiters, Step::Ask, None)
+fn ask(limiters: &[ScriptLimiter<'_>]) -> Call {
+    Call::new(limiters, ScriptStep::Ask, None)
 }
 
 /// The reply of a batch, as an answer to its call.
-fn decided(call: &Call, limiters: &[Limiter<'_>], reply: &Answered) -> Decided {
+fn decided(call: &Call, limiters: &[ScriptLimiter<'_>], reply: &Answered) -> DecidedStep {
     match call.answer(limiters, reply.as_ref().unwrap()).unwrap() {
-        Answer::Decided(decided) => decided,
+        CallResult::Decided(decided) => decided,
         other => panic!("no rule was changed: {other:?}"),
     }
 }
@@ -88,7 +90,7 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
     let call = ask(&[one("log", &rule, 1)]);
     run_batch(&client, &[(&call, 500)]);
     commands(&client);
-    let batch = Batch::of(&[(&call, 300), (&call, 100)]);
+    let batch = CallBatch::of(&[(&call, 300), (&call, 100)]);
     let reply = batch.replies(client.eval(&batch.script, &batch.keys, &batch.args)).unwrap();
     let times = reply.iter().map(|replies| replies.iter().map(|one| one.times).collect());
     assert_eq!(times.collect::<Vec<Vec<_>>>(), [[300], [100]], "one refusal serves all");
@@ -203,7 +205,7 @@ fn a_request_that_fails_while_it_takes_takes_nothing() {
         assert!(failed(&reply[0]) && failed(&reply[2]), "{reply:?}");
         assert!(!reply[1].iter().chain(&reply[3]).any(Result::is_err));
         let look = [one("bucket", &bucket, 0)];
-        let left = client.step(&look, Step::Peek, None).decisions[0].remaining;
+        let left = client.step(&look, ScriptStep::Peek, None).decisions[0].remaining;
         assert_eq!(left, 50 - taken);
         assert_eq!(client.int(&["EXISTS", "fresh", "set"]), 0);
     }
@@ -219,7 +221,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for second in 0..20 {
         let at = Timestamp::from_micros(now - 1_000_000 * (20 - second));
-        assert!(server.client().step(&admitted, Step::Ask, Some(at)).allowed);
+        assert!(server.client().step(&admitted, ScriptStep::Ask, Some(at)).allowed);
     }
     let client = without(&server, &["setrange"]);
     let before = client.run(&[b"DUMP", b"log"]).unwrap();
@@ -292,13 +294,13 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
     let limiters = [one("bucket", &bucket, 1)];
     let call = ask(&limiters);
     assert!(call.can_merge() && call.is_repeat_of(&ask(&limiters)));
-    for step in [Step::Decide, Step::Peek, Step::Settle, Step::Undo] {
+    for step in [ScriptStep::Decide, ScriptStep::Peek, ScriptStep::Settle, ScriptStep::Undo] {
         assert!(!Call::new(&limiters, step, None).can_merge(), "{step:?}");
     }
     assert!(!call.clone().amending().can_merge());
     let surplus = Surplus { key: b"bucket", units: 1, ..Surplus::default() };
     assert!(!Call::giving_back(&[surplus], None).can_merge());
-    let names: Vec<_> = (0..=Batch::MOST_KEYS).map(|key| key.to_string()).collect();
+    let names: Vec<_> = (0..=CallBatch::MOST_KEYS).map(|key| key.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| one(name, &bucket, 1)).collect();
     assert!(!ask(&many).can_merge() && ask(&many[1..]).can_merge());
     let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
@@ -308,7 +310,7 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
         ask(&[one("bucket", &bucket, 1).shadow()]),
         ask(&[one("bucket", &bucket, 1).from_request()]),
         ask(&[one("bucket", &rule(AlgorithmKind::TokenBucket, 6), 1)]),
-        Call::new(&limiters, Step::Ask, at),
+        Call::new(&limiters, ScriptStep::Ask, at),
     ];
     assert!(!others.iter().any(|other| call.is_repeat_of(other)));
 }
@@ -317,16 +319,18 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
 fn a_reply_that_does_not_answer_each_request_as_often_as_it_was_asked_is_no_answer() {
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let call = ask(&[one("bucket", &bucket, 1)]);
-    let batch = Batch::of(&[(&call, 2)]);
+    let batch = CallBatch::of(&[(&call, 2)]);
     let replies = |times: &[i64]| {
-        let parts = times.iter().flat_map(|times| [Reply::Int(*times), Reply::Nil]);
-        Reply::Array(vec![Reply::Array(parts.collect())])
+        let parts = times.iter().flat_map(|times| [RedisReply::Int(*times), RedisReply::Nil]);
+        RedisReply::Array(vec![RedisReply::Array(parts.collect())])
     };
     assert!(batch.replies(replies(&[1, 1])).is_ok() && batch.replies(replies(&[2])).is_ok());
     for times in [&[1][..], &[3], &[2, 0], &[2, -1], &[i64::MAX, i64::MAX], &[]] {
         assert!(batch.replies(replies(times)).is_err(), "{times:?}");
     }
-    for wrong in [Reply::Nil, Reply::Array(vec![]), Reply::Array(vec![Reply::Nil])] {
+    for wrong in
+        [RedisReply::Nil, RedisReply::Array(vec![]), RedisReply::Array(vec![RedisReply::Nil])]
+    {
         assert!(batch.replies(wrong).is_err());
     }
 }
@@ -385,7 +389,7 @@ fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answe
     for other in [
         ask(&limiters),
         ask(&[one("bucket", &bucket, 0).looking()]),
-        Call::new(&limiters[..1], Step::Peek, None),
+        Call::new(&limiters[..1], ScriptStep::Peek, None),
         call.clone().amending(),
         call.clone().without_memory(),
         call.clone().remembering(b"reply".to_vec(), HOUR.into()),
@@ -393,8 +397,12 @@ fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answe
         assert!(!other.can_go_with_others(), "{other:?}");
     }
     let each = Each::of(&[&call, &call]);
-    for wrong in [Reply::Nil, Reply::Array(vec![Reply::Nil]), Reply::Array(vec![Reply::Nil; 3])] {
+    for wrong in [
+        RedisReply::Nil,
+        RedisReply::Array(vec![RedisReply::Nil]),
+        RedisReply::Array(vec![RedisReply::Nil; 3]),
+    ] {
         assert!(each.replies(wrong).is_err());
     }
-    assert!(each.replies(Reply::Array(vec![Reply::Nil; 2])).is_ok());
+    assert!(each.replies(RedisReply::Array(vec![RedisReply::Nil; 2])).is_ok());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tidegate::script::{Limiter, Step};
+use tidegate::script::{ScriptLimiter, ScriptStep};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Policy, Request,
     RequestLimit, Rule, RuleSpec, Spec, Timestamp,
@@ -24,34 +24,38 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
         let rule = minute(algorithm, 9, layout);
         let key = format!("stays:{algorithm:?}:{layout:?}").into_bytes();
         for second in 0..4 {
-            let one = Limiter::new(&key, &rule, 1).unwrap();
-            assert!(client.step(&[one], Step::Ask, at(second)).allowed);
+            let one = ScriptLimiter::new(&key, &rule, 1).unwrap();
+            assert!(client.step(&[one], ScriptStep::Ask, at(second)).allowed);
         }
         let stored = || client.run(&[b"DUMP", &key]).unwrap();
         let before = stored();
         for other in [minute(algorithm, 7, layout), minute(AlgorithmKind::SlidingWindow, 5, None)] {
-            let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
+            let limiter = |cost| ScriptLimiter::new(&key, &other, cost).unwrap();
             let from_request = |cost| limiter(cost).from_request();
-            let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
-            assert!(!alone(from_request(4), Step::Ask), "{algorithm:?}");
-            assert!(!alone(from_request(4), Step::Decide));
-            assert!(alone(from_request(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
+            let alone = |one: ScriptLimiter<'_>, step| client.step(&[one], step, at(5)).allowed;
+            assert!(!alone(from_request(4), ScriptStep::Ask), "{algorithm:?}");
+            assert!(!alone(from_request(4), ScriptStep::Decide));
             assert!(
-                alone(from_request(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek)
+                alone(from_request(0), ScriptStep::Ask)
+                    && alone(limiter(0).looked_up(), ScriptStep::Ask)
             );
-            let refusing = Limiter::new(b"full", &full, 2).unwrap();
-            let answer = client.step(&[from_request(1), refusing], Step::Ask, at(5));
+            assert!(
+                alone(from_request(1), ScriptStep::Peek)
+                    && alone(limiter(1).looked_up(), ScriptStep::Peek)
+            );
+            let refusing = ScriptLimiter::new(b"full", &full, 2).unwrap();
+            let answer = client.step(&[from_request(1), refusing], ScriptStep::Ask, at(5));
             assert!(!answer.allowed && answer.decisions[0].is_allowed());
             assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
         }
         // One whose rule was changed, or whose plan is another, follows when it is denied.
         let other = minute(AlgorithmKind::SlidingWindow, 5, None);
-        let planned = Limiter::new(&key, &other, 4).unwrap().looked_up();
-        assert!(!client.step(&[planned], Step::Ask, at(5)).allowed);
+        let planned = ScriptLimiter::new(&key, &other, 4).unwrap().looked_up();
+        assert!(!client.step(&[planned], ScriptStep::Ask, at(5)).allowed);
         let followed = stored();
         assert_ne!(followed, before);
-        let changed = Limiter::new(&key, &rule, 8).unwrap();
-        assert!(!client.step(&[changed], Step::Ask, at(5)).allowed);
+        let changed = ScriptLimiter::new(&key, &rule, 8).unwrap();
+        assert!(!client.step(&[changed], ScriptStep::Ask, at(5)).allowed);
         assert_ne!(stored(), followed);
     }
 }
@@ -76,7 +80,7 @@ fn a_refused_request_leaves_values_as_they_were_where_the_clock_went_back_by_mor
         let put = |seconds: u64| clock.0.store(1_763_700_000_000_000 + seconds * 1_000_000, SeqCst);
         let ask = |user: &str, from_request: Option<&Rule>, cost, step| {
             let key = format!("back:{algorithm:?}:{layout:?}:{user}").into_bytes();
-            let limiter = Limiter::new(&key, from_request.unwrap_or(&rule), cost).unwrap();
+            let limiter = ScriptLimiter::new(&key, from_request.unwrap_or(&rule), cost).unwrap();
             let limiter = if from_request.is_some() { limiter.from_request() } else { limiter };
             let there = client.step(&[limiter], step, Some(clock.now()));
             let own = from_request.map(|rule| RequestLimit::new(rule.clone()));
@@ -84,34 +88,35 @@ fn a_refused_request_leaves_values_as_they_were_where_the_clock_went_back_by_mor
             let descriptor = Descriptor::new(&entries).cost(cost);
             let descriptor = [own.as_ref().map_or(descriptor, |own| descriptor.limit(own))];
             let request = Request::new("default", &descriptor);
-            let here = if step == Step::Ask { gate.check(&request) } else { gate.peek(&request) };
+            let here =
+                if step == ScriptStep::Ask { gate.check(&request) } else { gate.peek(&request) };
             assert_eq!(there.decisions, [*here.matched()[0].decision()], "{algorithm:?}");
             there.decisions[0]
         };
         for other in [minute(algorithm, 7, layout), minute(AlgorithmKind::SlidingWindow, 5, None)] {
-            for step in [Step::Ask, Step::Peek] {
+            for step in [ScriptStep::Ask, ScriptStep::Peek] {
                 let [asked, beside] =
                     ["asked", "beside"].map(|name| format!("{name}:{other:?}:{step:?}"));
                 for (user, second) in (1_000..1_008).flat_map(|at| [(&asked, at), (&beside, at)]) {
                     put(second);
-                    assert!(ask(user, None, 1, Step::Ask).is_allowed());
+                    assert!(ask(user, None, 1, ScriptStep::Ask).is_allowed());
                 }
                 put(800);
                 let wait = ask(&asked, Some(&other), 4, step).retry_after().unwrap();
-                let _ = ask(&beside, None, 4, Step::Peek);
+                let _ = ask(&beside, None, 4, ScriptStep::Peek);
                 for second in [800, 801, 820, 845] {
                     put(second);
                     assert_eq!(
-                        ask(&asked, None, 9, Step::Peek),
-                        ask(&beside, None, 9, Step::Peek),
+                        ask(&asked, None, 9, ScriptStep::Peek),
+                        ask(&beside, None, 9, ScriptStep::Peek),
                         "{algorithm:?} {layout:?} then {other:?}"
                     );
                 }
                 put(800);
                 clock.0.fetch_add(Micros::from(wait).as_micros() - 1, SeqCst);
-                assert!(!ask(&asked, Some(&other), 4, Step::Peek).is_allowed());
+                assert!(!ask(&asked, Some(&other), 4, ScriptStep::Peek).is_allowed());
                 clock.0.fetch_add(1, SeqCst);
-                assert!(ask(&asked, Some(&other), 4, Step::Ask).is_allowed());
+                assert!(ask(&asked, Some(&other), 4, ScriptStep::Ask).is_allowed());
             }
         }
     }
@@ -126,14 +131,14 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
     for (algorithm, layout) in kinds() {
         let (rule, other) = (minute(algorithm, 9, layout), minute(algorithm, 7, layout));
         for (name, from_request, step) in [
-            ("brought", true, Step::Ask),
-            ("verdict", true, Step::Decide),
-            ("looked up", false, Step::Peek),
+            ("brought", true, ScriptStep::Ask),
+            ("verdict", true, ScriptStep::Decide),
+            ("looked up", false, ScriptStep::Peek),
         ] {
             let key = format!("ahead:{algorithm:?}:{layout:?}:{name}").into_bytes();
-            let used = Limiter::new(&key, &rule, 8).unwrap();
-            assert!(client.step(&[used], Step::Ask, Some(ahead)).allowed);
-            let asked = Limiter::new(&key, &other, 4).unwrap();
+            let used = ScriptLimiter::new(&key, &rule, 8).unwrap();
+            assert!(client.step(&[used], ScriptStep::Ask, Some(ahead)).allowed);
+            let asked = ScriptLimiter::new(&key, &other, 4).unwrap();
             let asked = if from_request { asked.from_request() } else { asked.looked_up() };
             assert!(!client.step(&[asked], step, None).allowed);
             let redis::Value::Int(lives_ms) = client.run(&[b"PTTL", &key]).unwrap() else {
@@ -143,7 +148,8 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
                 (1..=120_000).contains(&lives_ms),
                 "{algorithm:?} {layout:?} {name}: {lives_ms}"
             );
-            let after = client.step(&[Limiter::new(&key, &rule, 1).unwrap()], Step::Peek, None);
+            let after =
+                client.step(&[ScriptLimiter::new(&key, &rule, 1).unwrap()], ScriptStep::Peek, None);
             let Decision { limit, remaining, .. } = after.decisions[0];
             assert!((limit, remaining <= 2) == (9, true), "{algorithm:?} {layout:?}: {after:?}");
         }
@@ -170,9 +176,9 @@ fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
         let brings = rule == &bucket;
         let descriptors = [if brings { descriptor.limit(&own) } else { descriptor }];
         let here = gate.check(&Request::new("default", &descriptors));
-        let limiter = Limiter::new(b"begins", rule, cost).unwrap();
+        let limiter = ScriptLimiter::new(b"begins", rule, cost).unwrap();
         let limiter = if brings { limiter.from_request() } else { limiter };
-        let there = client.step(&[limiter], Step::Ask, Some(clock.now()));
+        let there = client.step(&[limiter], ScriptStep::Ask, Some(clock.now()));
         assert_eq!(there.decisions, [*here.matched()[0].decision()]);
         assert_eq!(there.allowed, here.is_allowed(), "it fills from when it was denied");
     }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use crate::server::{Client, Server};
 use testkit::model::{self, Model, Policy};
-use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Revision, Step, Surplus};
+use tidegate::script::{
+    Call, CallResult, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
+};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
 /// A time of our days, at the beginning of a second.
 const TODAY_US: u64 = 1_763_700_000_000_000;
 const S: u64 = 1_000_000;
 
-fn step(client: &Client, limiter: Limiter<'_>, step: Step, at_us: u64) -> Decided {
+fn step(client: &Client, limiter: ScriptLimiter<'_>, step: ScriptStep, at_us: u64) -> DecidedStep {
     client.step(&[limiter], step, Some(Timestamp::from_micros(at_us)))
 }
 
@@ -41,17 +43,17 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
     let server = Server::start();
     let client = &server.client();
     for (key, rule) in all_rules() {
-        let limiter = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
-        let reserved = step(client, limiter(10).reserving(), Step::Ask, TODAY_US);
+        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let reserved = step(client, limiter(10).reserving(), ScriptStep::Ask, TODAY_US);
         assert!(reserved.allowed, "{key}");
         let token = reserved.decisions[0].is_allowed().then_some(TODAY_US);
         let later_us = TODAY_US + 2 * S;
-        assert!(step(client, limiter(10), Step::Ask, later_us).allowed, "{key}");
+        assert!(step(client, limiter(10), ScriptStep::Ask, later_us).allowed, "{key}");
         let settles = limiter(10).reserving().taken_at(Some(reserved.at));
         let settles = settles.of_permit(token.and_then(Token::from_micros));
-        let settled = step(client, settles, Step::Settle, later_us);
+        let settled = step(client, settles, ScriptStep::Settle, later_us);
         assert_eq!(settled.settled().next().unwrap().returned, 0, "{key}");
-        assert!(!step(client, limiter(10), Step::Ask, later_us).allowed, "{key}");
+        assert!(!step(client, limiter(10), ScriptStep::Ask, later_us).allowed, "{key}");
     }
 }
 
@@ -62,15 +64,15 @@ fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
     let server = Server::start();
     let client = &server.client();
     for (key, rule) in all_rules() {
-        let limiter = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
-        assert!(step(client, limiter(8), Step::Ask, TODAY_US).allowed, "{key}");
+        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+        assert!(step(client, limiter(8), ScriptStep::Ask, TODAY_US).allowed, "{key}");
         let lost_us = TODAY_US + 3_600 * S;
         let settles = limiter(6).taken_at(Some(Timestamp::from_micros(lost_us)));
         let settles = settles.of_permit(Token::from_micros(lost_us));
         for settles in [settles.clone(), settles.clone().reserving(), settles.leased()] {
-            let settled = step(client, settles, Step::Settle, TODAY_US + 1);
+            let settled = step(client, settles, ScriptStep::Settle, TODAY_US + 1);
             assert_eq!(settled.settled().next().unwrap().returned, 0, "{key}");
-            assert!(!step(client, limiter(4), Step::Ask, TODAY_US + 1).allowed, "{key}");
+            assert!(!step(client, limiter(4), ScriptStep::Ask, TODAY_US + 1).allowed, "{key}");
         }
     }
 }
@@ -82,11 +84,11 @@ fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
     let client = &server.client();
     // The server's own clock passes: a window of a second may end between two commands.
     for (key, rule) in all_rules_over(Duration::from_secs(3_600)) {
-        let limiter = Limiter::new(key.as_bytes(), &rule, 3).unwrap();
-        assert!(client.step(&[limiter], Step::Ask, None).allowed);
+        let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 3).unwrap();
+        assert!(client.step(&[limiter], ScriptStep::Ask, None).allowed);
         let lives = client.int(&["PTTL", &key]);
         let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
-        assert_eq!(client.eval(&call.script, &call.keys, &call.args), Reply::Int(1));
+        assert_eq!(client.eval(&call.script, &call.keys, &call.args), RedisReply::Int(1));
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{key}");
         let bar = format!("{key}{{{key}}}?taken");
         assert!((0..=lives).contains(&client.int(&["PTTL", &bar])), "{key}");
@@ -104,19 +106,20 @@ fn each_limiter_of_a_settlement_has_its_own_time() {
     let rules = all_rules();
     let window = |name: &str| &rules.iter().find(|(key, _)| key == name).unwrap().1;
     let (fixed, log) = (window("fixed_window"), window("sliding_log"));
-    let limiter = |key: &'static str, rule, cost| Limiter::new(key.as_bytes(), rule, cost).unwrap();
+    let limiter =
+        |key: &'static str, rule, cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
     let at_us = TODAY_US + 900_000;
-    step(client, limiter("one", fixed, 4), Step::Ask, at_us);
-    step(client, limiter("other", log, 4), Step::Ask, at_us + 150_000);
+    step(client, limiter("one", fixed, 4), ScriptStep::Ask, at_us);
+    step(client, limiter("other", log, 4), ScriptStep::Ask, at_us + 150_000);
     let since = |us| Some(Timestamp::from_micros(us));
     let both = [
         limiter("one", fixed, 4).taken_at(since(at_us)),
         limiter("other", log, 4).taken_at(since(at_us + 150_000)),
     ];
     let at = Timestamp::from_micros(at_us + 150_001);
-    let call = Call::new(&both, Step::Settle, Some(at));
+    let call = Call::new(&both, ScriptStep::Settle, Some(at));
     let reply = client.eval(&call.script, &call.keys, &call.args);
-    let Ok(Answer::Decided(answer)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
+    let Ok(CallResult::Decided(answer)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
     let returned: Vec<_> = answer.settled().map(|one| one.returned).collect();
     assert_eq!(returned, [0, 4], "the window of the first has ended");
 }
@@ -137,23 +140,24 @@ fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
     let old = bucket(60);
     for limit in [61, 120, 30] {
         let (key, new) = (format!("k{limit}"), bucket(limit));
-        let of = |rule, cost| Limiter::new(key.as_bytes(), rule, cost).unwrap();
+        let of = |rule, cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
         let mut policy = Policy::new(model::AlgorithmKind::TokenBucket, 60, 60 * S);
         policy.capacity = Some(60);
         let mut model = Model::new(policy.clone());
-        let reserved = step(client, of(&old, 30).reserving(), Step::Ask, TODAY_US);
+        let reserved = step(client, of(&old, 30).reserving(), ScriptStep::Ask, TODAY_US);
         assert!(reserved.allowed && model.reserve(TODAY_US, 30).allowed);
         for second in 0..130 {
             let (cost, at_us) = (if second == 0 { 30 } else { 1 }, TODAY_US + second * S);
-            assert!(step(client, of(&old, cost), Step::Ask, at_us).allowed, "{key}");
+            assert!(step(client, of(&old, cost), ScriptStep::Ask, at_us).allowed, "{key}");
             model.step(at_us, cost);
         }
         let at_us = TODAY_US + 130 * S;
-        step(client, of(&new, 0), Step::Ask, at_us);
+        step(client, of(&new, 0), ScriptStep::Ask, at_us);
         policy.limit = limit;
         model.replace(at_us, policy);
         let settles = of(&new, 30).reserving().taken_at(Some(reserved.at));
-        let settled = step(client, settles, Step::Settle, at_us + 1).settled().next().unwrap();
+        let settled =
+            step(client, settles, ScriptStep::Settle, at_us + 1).settled().next().unwrap();
         let late = model.settle_since(at_us + 1, TODAY_US, 30, 0).late;
         assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
         assert_eq!(late, 0, "{key}: in the model");
@@ -169,20 +173,24 @@ fn values_dated_back_keep_the_mark_of_a_reservation() {
     for (key, next) in [("changed", (&new, 2)), ("same", (&old, 1))] {
         let limiter = |(rule, revision), cost| {
             let revision = Revision::new(0, Timestamp::from_micros(revision));
-            Limiter::new(key.as_bytes(), rule, cost).unwrap().of_revision(revision)
+            ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap().of_revision(revision)
         };
-        let reserved = step(client, limiter((&old, 1), 30).reserving(), Step::Ask, TODAY_US);
+        let reserved = step(client, limiter((&old, 1), 30).reserving(), ScriptStep::Ask, TODAY_US);
         assert!(reserved.allowed, "{key}");
         for second in 0..50 {
             let (cost, at_us) = (if second == 0 { 30 } else { 1 }, TODAY_US + second * S);
-            assert!(step(client, limiter((&old, 1), cost), Step::Ask, at_us).allowed, "{key}");
+            assert!(
+                step(client, limiter((&old, 1), cost), ScriptStep::Ask, at_us).allowed,
+                "{key}"
+            );
         }
         // Less than a unit has drained at the old limit, and more at the new limit.
         let at_us = TODAY_US + 49 * S + 900_000;
-        let admits = step(client, limiter(next, 1), Step::Ask, at_us).allowed;
+        let admits = step(client, limiter(next, 1), ScriptStep::Ask, at_us).allowed;
         assert_eq!(admits, key == "changed");
         let settles = limiter(next, 30).reserving().taken_at(Some(reserved.at));
-        let settled = step(client, settles, Step::Settle, at_us + 1).settled().next().unwrap();
+        let settled =
+            step(client, settles, ScriptStep::Settle, at_us + 1).settled().next().unwrap();
         assert_eq!((settled.returned, settled.late), (30, 0), "{key}");
     }
 }
@@ -194,20 +202,20 @@ fn a_check_that_is_settled_without_a_limit_ends_no_reservation_of_another_caller
     let client = &server.client();
     let rule = bucket(60);
     for (key, reserved, returned) in [("check", false, 29), ("reservation", true, 0)] {
-        let of = |cost| Limiter::new(key.as_bytes(), &rule, cost).unwrap();
-        let open = step(client, of(30).reserving(), Step::Ask, TODAY_US);
-        assert!(open.allowed && step(client, of(30), Step::Ask, TODAY_US).allowed, "{key}");
+        let of = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let open = step(client, of(30).reserving(), ScriptStep::Ask, TODAY_US);
+        assert!(open.allowed && step(client, of(30), ScriptStep::Ask, TODAY_US).allowed, "{key}");
         for second in 1..130 {
-            assert!(step(client, of(1), Step::Ask, TODAY_US + second * S).allowed, "{key}");
+            assert!(step(client, of(1), ScriptStep::Ask, TODAY_US + second * S).allowed, "{key}");
         }
         let at = Timestamp::from_micros(TODAY_US + 129 * S);
         let surplus =
             Surplus { key: key.as_bytes(), units: 1, since: Some(at), reserved, token: None };
         let call = Call::giving_back(&[surplus], Some(at));
         call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
-        assert!(step(client, of(1), Step::Ask, at.as_micros()).allowed, "{key}");
+        assert!(step(client, of(1), ScriptStep::Ask, at.as_micros()).allowed, "{key}");
         let settles = of(30).reserving().taken_at(Some(open.at));
-        let settled = step(client, settles, Step::Settle, at.as_micros() + 1);
+        let settled = step(client, settles, ScriptStep::Settle, at.as_micros() + 1);
         assert_eq!(settled.settled().next().unwrap().returned, returned, "{key}");
     }
 }

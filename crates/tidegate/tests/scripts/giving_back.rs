@@ -9,7 +9,7 @@ use crate::server::policies::{checked, rule_of};
 use crate::server::{Client, Server, long};
 use testkit::model::{self, Expected, Model, Policy};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Call, Decided, Limiter, Settled, Step, Values};
+use tidegate::script::{Call, DecidedStep, ScriptLimiter, ScriptStep, SettledUnits, Values};
 use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp, Token};
 
 const SEED: u64 = 38;
@@ -88,11 +88,11 @@ impl Walk<'_> {
         assert_eq!(answer, *expected, "{self}");
     }
 
-    fn limiter(&self, cost: u64) -> Limiter<'_> {
-        Limiter::new(self.key.as_bytes(), &self.rule, cost).unwrap()
+    fn limiter(&self, cost: u64) -> ScriptLimiter<'_> {
+        ScriptLimiter::new(self.key.as_bytes(), &self.rule, cost).unwrap()
     }
 
-    fn step(&self, limiter: Limiter<'_>, step: Step, at_us: u64) -> Decided {
+    fn step(&self, limiter: ScriptLimiter<'_>, step: ScriptStep, at_us: u64) -> DecidedStep {
         self.client.step(&[limiter], step, Some(Timestamp::from_micros(at_us)))
     }
 
@@ -130,7 +130,7 @@ impl Walk<'_> {
             self.steps.push(format!("{at_us}: {:?}", Values::of(&next)));
             self.model.replace(at_us, policy);
             self.rule = next;
-            self.step(self.limiter(0), Step::Ask, at_us);
+            self.step(self.limiter(0), ScriptStep::Ask, at_us);
             self.model.step(at_us, 0);
         }
     }
@@ -151,7 +151,7 @@ impl Walk<'_> {
         self.steps.push(format!("{at_us}: ask for {cost}, reserved: {is_reserved}"));
         let limiter = self.limiter(cost);
         let limiter = if is_reserved { limiter.reserving() } else { limiter };
-        let answer = self.step(limiter, Step::Ask, at_us);
+        let answer = self.step(limiter, ScriptStep::Ask, at_us);
         let expected = match is_reserved {
             true => self.model.reserve(at_us, cost),
             false => self.model.step(at_us, cost),
@@ -195,7 +195,8 @@ impl Walk<'_> {
         let limiter = limiter.of_permit(token.and_then(Token::from_micros));
         let limiter = if undoes { limiter } else { limiter.reserving() };
         let limiter = limiter.taken_under(&under);
-        let answer = self.step(limiter, if undoes { Step::Undo } else { Step::Settle }, at_us);
+        let answer =
+            self.step(limiter, if undoes { ScriptStep::Undo } else { ScriptStep::Settle }, at_us);
         let settled = answer.settled().next().unwrap();
         if holds_permits {
             self.model.return_permit(at_us, token.unwrap_or(u64::MAX), units);
@@ -208,7 +209,7 @@ impl Walk<'_> {
                 }
             };
             let returned = units.saturating_sub(actual).saturating_sub(late);
-            assert_eq!(settled, Settled { returned, late, cut }, "{self}");
+            assert_eq!(settled, SettledUnits { returned, late, cut }, "{self}");
             self.returned += returned;
             self.late += late;
         }
@@ -219,7 +220,7 @@ impl Walk<'_> {
     fn refund(&mut self, at_us: u64) {
         let units = 1 + self.rng.below(3);
         self.steps.push(format!("{at_us}: refund {units}"));
-        let answer = self.step(self.limiter(units), Step::Settle, at_us);
+        let answer = self.step(self.limiter(units), ScriptStep::Settle, at_us);
         self.model.refund(at_us, units);
         let expected = self.model.peek(at_us, 0);
         self.assert_same(&without_delay(answer.decisions[0]), &expected);
@@ -268,7 +269,7 @@ impl Walk<'_> {
                 50..90 => self.settle(at_us),
                 90..95 => self.refund(at_us),
                 _ => {
-                    let answer = self.step(self.limiter(cost), Step::Peek, at_us);
+                    let answer = self.step(self.limiter(cost), ScriptStep::Peek, at_us);
                     let expected = self.model.peek(at_us, cost);
                     self.assert_same(&answer.decisions[0], &expected);
                 }

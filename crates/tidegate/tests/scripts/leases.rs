@@ -6,7 +6,9 @@ use crate::server::{Client, Server, held, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, Step};
+use tidegate::script::{
+    Call, CallResult, DecidedStep, GivenBack, LeaseRecord, ScriptLimiter, ScriptStep,
+};
 use tidegate::{AlgorithmKind, Layout, Micros, Rule, Timestamp};
 use tidegate_core::Leasable;
 
@@ -14,10 +16,10 @@ const STEPS_OF_A_POLICY: usize = 150;
 /// A wait that no script can return.
 const MUCH: Duration = Duration::from_micros(1 << 52);
 
-fn decided(client: &Client, call: &Call, limiter: &Limiter<'_>) -> Decided {
+fn decided(client: &Client, call: &Call, limiter: &ScriptLimiter<'_>) -> DecidedStep {
     let reply = client.eval(&call.script, &call.keys, &call.args);
     match call.answer(std::slice::from_ref(limiter), &reply) {
-        Ok(Answer::Decided(done)) => done,
+        Ok(CallResult::Decided(done)) => done,
         other => panic!("{other:?}"),
     }
 }
@@ -69,7 +71,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
             latest = at_us.max(latest);
             let at = Timestamp::from_micros(at_us);
             let cost = cost.clamp(1, 1 << 40);
-            let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap();
+            let limiter = ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
             let verb = rng.below(4);
             let held = format!("{leases:?}");
             let context = || {
@@ -78,15 +80,16 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
             };
             match verb {
                 0 => {
-                    let done = client.step(std::slice::from_ref(&limiter), Step::Ask, Some(at));
-                    let (allowed, _) = core.step(Step::Ask, at, cost, 0);
+                    let done =
+                        client.step(std::slice::from_ref(&limiter), ScriptStep::Ask, Some(at));
+                    let (allowed, _) = core.step(ScriptStep::Ask, at, cost, 0);
                     assert_eq!(done.allowed, allowed, "{}", context());
                 }
                 1 if !leases.is_empty() => {
                     let which = rng.below(leases.len() as u64) as usize;
                     let (units, since, of) = leases.swap_remove(which);
                     let kept = rng.below(units);
-                    let limiter = Limiter::new(key.as_bytes(), &rule, units - kept).unwrap();
+                    let limiter = ScriptLimiter::new(key.as_bytes(), &rule, units - kept).unwrap();
                     let earlier = Micros::from_micros(rng.pick([0, 0, life.as_micros()]));
                     let back =
                         Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
@@ -121,9 +124,9 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     }
                 }
             }
-            let limiter = Limiter::new(key.as_bytes(), &rule, 1).unwrap();
-            let seen = client.step(&[limiter], Step::Peek, Some(at));
-            let (_, decision) = core.step(Step::Peek, at, 1, 0);
+            let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 1).unwrap();
+            let seen = client.step(&[limiter], ScriptStep::Peek, Some(at));
+            let (_, decision) = core.step(ScriptStep::Peek, at, 1, 0);
             if decision.reset_after() >= MUCH {
                 break;
             }
@@ -145,13 +148,13 @@ fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
             Rule::new(tidegate::Spec::new(algorithm, 100, Duration::from_secs(3_600))).unwrap();
         let key = format!("known:{}", algorithm.name());
         let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
-        let limiter = |units| Limiter::new(key.as_bytes(), &rule, units).unwrap();
+        let limiter = |units| ScriptLimiter::new(key.as_bytes(), &rule, units).unwrap();
         let life = Micros::from_millis(500);
         let used = || {
-            let seen = client.step(&[limiter(1)], Step::Peek, None);
+            let seen = client.step(&[limiter(1)], ScriptStep::Peek, None);
             100 - seen.decisions[0].remaining
         };
-        let taken = client.step(&[limiter(30)], Step::Ask, None);
+        let taken = client.step(&[limiter(30)], ScriptStep::Ask, None);
         assert!(taken.allowed);
         let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), None);
         let done = decided(&client, &back, &limiter(20));
@@ -181,18 +184,18 @@ fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() 
         let rule = Rule::new(spec).unwrap();
         let (key, life) = (format!("stepped:{}", algorithm.name()), Micros::from_millis(100));
         let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
-        let limiter = |units| Limiter::new(key.as_bytes(), &rule, units).unwrap();
+        let limiter = |units| ScriptLimiter::new(key.as_bytes(), &rule, units).unwrap();
         let mut core = held::limiter(&rule);
         let lease = Call::lease(&limiter(20), life, (&record, 1), Some(before));
         assert!(decided(&client, &lease, &limiter(20)).allowed, "{algorithm}");
         assert_eq!(client.int(&["DEL", &key]), 1);
-        assert!(client.step(&[limiter(90)], Step::Ask, Some(now)).allowed, "{algorithm}");
-        assert!(core.step(Step::Ask, now, 90, 0).0);
+        assert!(client.step(&[limiter(90)], ScriptStep::Ask, Some(now)).allowed, "{algorithm}");
+        assert!(core.step(ScriptStep::Ask, now, 90, 0).0);
         let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), Some(now));
         let done = decided(&client, &back, &limiter(20)).lease_given_back();
         assert_eq!(done, GivenBack::TooLate, "{algorithm}");
         assert!(!core.give_back_lease(now, 20, before), "{algorithm}");
-        let more = client.step(&[limiter(11)], Step::Ask, Some(now));
+        let more = client.step(&[limiter(11)], ScriptStep::Ask, Some(now));
         assert!(!more.allowed, "{algorithm}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::script::{Decided, Limiter, Step};
+use tidegate::script::{DecidedStep, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Decision, Micros, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
@@ -24,12 +24,12 @@ impl<'c> Planned<'c> {
         Self { client, key: key.as_bytes().to_vec(), at_us: NOW_US }
     }
 
-    fn step(&self, one: Limiter<'_>, step: Step) -> Decided {
+    fn step(&self, one: ScriptLimiter<'_>, step: ScriptStep) -> DecidedStep {
         self.client.step(&[one.looked_up()], step, Some(Timestamp::from_micros(self.at_us)))
     }
 
     fn ask(&self, rule: &Rule, cost: u64) -> Decision {
-        self.step(Limiter::new(&self.key, rule, cost).unwrap(), Step::Ask).decisions[0]
+        self.step(ScriptLimiter::new(&self.key, rule, cost).unwrap(), ScriptStep::Ask).decisions[0]
     }
 }
 
@@ -82,7 +82,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
         let mut one = Planned::new(&client, &format!("before:{algorithm:?}"));
         let (high, low) = (rule(algorithm, 60, 1_000), rule(algorithm, 60, 10));
         let of = |one: &Planned<'_>, rule, units, since_us, step| {
-            let limiter = Limiter::new(&one.key, rule, units).unwrap();
+            let limiter = ScriptLimiter::new(&one.key, rule, units).unwrap();
             let since = Timestamp::from_micros(since_us);
             let answer = one.step(limiter.turned_out(0).taken_at(Some(since)), step);
             answer.settled().next().unwrap().returned
@@ -92,12 +92,12 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
         one.at_us += 1_000_000;
         let wait = wait_us(&one.ask(&low, 1));
         assert_eq!(wait, MINUTE_US, "{algorithm}");
-        assert_eq!(of(&one, &low, 100, taken_us, Step::Undo), 99, "one has drained");
+        assert_eq!(of(&one, &low, 100, taken_us, ScriptStep::Undo), 99, "one has drained");
         assert_eq!(wait_us(&one.ask(&low, 1)), MINUTE_US, "{algorithm}: as before");
         one.at_us += MINUTE_US;
         let taken_us = one.at_us;
         assert!(one.ask(&low, 1).is_allowed() && !one.ask(&low, 1).is_allowed());
-        assert_eq!(of(&one, &low, 1, taken_us, Step::Undo), 1);
+        assert_eq!(of(&one, &low, 1, taken_us, ScriptStep::Undo), 1);
         assert!(one.ask(&low, 1).is_allowed(), "{algorithm}: units taken since come back");
         // Of 499 units 99 came back, 60 drained, and a unit was taken.
         assert_eq!(one.ask(&high, 0).remaining, 1_000 - (499 - 99 - 60 + 1), "{algorithm}");
@@ -114,8 +114,8 @@ fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
         let key = format!("expires:{algorithm:?}");
         let (high, low) = (rule(algorithm, 10_000, 10_000), rule(algorithm, 60, 60));
         for (rule, cost) in [(&high, 2_600), (&low, 1)] {
-            let one = Limiter::new(key.as_bytes(), rule, cost).unwrap().looked_up();
-            let _ = client.step(&[one], Step::Ask, None);
+            let one = ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap().looked_up();
+            let _ = client.step(&[one], ScriptStep::Ask, None);
         }
         let expires_ms = client.int(&["PEXPIRETIME", &key]) as u64;
         let drained_ms = now_us / 1_000 + 2_599 * 1_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use testkit::model::{AlgorithmKind, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Decided, Limiter, Step};
+use tidegate::script::{Call, CallResult, DecidedStep, ScriptLimiter, ScriptStep};
 use tidegate::{Decision, Rule, Spec, Timestamp, Token};
 
 use crate::server::policies::rule_of;
@@ -20,8 +20,14 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn step(&self, client: &Client, step: Step, cost: u64, token: Option<u64>) -> Decided {
-        let limiter = Limiter::new(self.key.as_bytes(), self.rule, cost).unwrap();
+    fn step(
+        &self,
+        client: &Client,
+        step: ScriptStep,
+        cost: u64,
+        token: Option<u64>,
+    ) -> DecidedStep {
+        let limiter = ScriptLimiter::new(self.key.as_bytes(), self.rule, cost).unwrap();
         let limiter = limiter.turned_out(cost / 2).of_permit(token.and_then(Token::from_micros));
         client.step(&[limiter], step, Some(Timestamp::from_micros(self.at_us)))
     }
@@ -70,7 +76,7 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
             match rng.below(10) {
                 0..5 => {
                     let cost = cost.min(1 << 40);
-                    let answer = turn.step(&client, Step::Ask, cost, None);
+                    let answer = turn.step(&client, ScriptStep::Ask, cost, None);
                     let want = model.step(at_us, cost);
                     assert_eq!(answer.allowed, want.allowed, "{}", context());
                     if want.allowed && cost > 0 {
@@ -78,22 +84,22 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
                     }
                 }
                 5 | 6 => {
-                    let _ = turn.step(&client, Step::Settle, units, Some(token));
+                    let _ = turn.step(&client, ScriptStep::Settle, units, Some(token));
                     model.return_permit(at_us, token, units);
                 }
                 7 | 8 => {
-                    let answer = turn.step(&client, Step::Renew, 0, Some(token));
+                    let answer = turn.step(&client, ScriptStep::Renew, 0, Some(token));
                     assert_eq!(answer.allowed, model.renew(at_us, token), "{}", context());
                     (late, renewed) =
                         (late + u64::from(!answer.allowed), renewed + u64::from(answer.allowed));
                 }
                 _ => {
-                    let _ = turn.step(&client, Step::Settle, 2, None);
+                    let _ = turn.step(&client, ScriptStep::Settle, 2, None);
                     model.refund(at_us, 2);
                 }
             }
             let any = rng.between(1, policy.limit);
-            let answer = turn.step(&client, Step::Peek, any, None);
+            let answer = turn.step(&client, ScriptStep::Peek, any, None);
             let want = model.peek(at_us, any);
             let want = (want.remaining, want.reset_after_us, want.retry_after_us);
             assert_eq!(left(&answer.decisions[0]), want, "{}", context());
@@ -119,14 +125,14 @@ fn a_changed_rule_keeps_the_permits_and_their_tokens() {
     };
     // More permits than the first bytes of a state hold.
     for number in 0..400 {
-        assert!(step(&rule(500, 60), at_us + number, Step::Ask, 1, None).0);
+        assert!(step(&rule(500, 60), at_us + number, ScriptStep::Ask, 1, None).0);
     }
-    let (allowed, left, reset) = step(&rule(450, 10), at_us + second, Step::Ask, 1, None);
+    let (allowed, left, reset) = step(&rule(450, 10), at_us + second, ScriptStep::Ask, 1, None);
     assert_eq!((allowed, left), (true, 49));
     assert!(reset > Duration::from_secs(58), "they end when they would have: {reset:?}");
-    let (_, left, _) = step(&rule(450, 10), at_us + second, Step::Settle, 1, Some(at_us + 7));
+    let (_, left, _) = step(&rule(450, 10), at_us + second, ScriptStep::Settle, 1, Some(at_us + 7));
     assert_eq!(left, 50);
-    let (_, left, _) = step(&rule(450, 10), at_us + second, Step::Settle, 1, Some(at_us + 7));
+    let (_, left, _) = step(&rule(450, 10), at_us + second, ScriptStep::Settle, 1, Some(at_us + 7));
     assert_eq!(left, 50, "once");
     assert!(client.changed.get() > 0);
 }
@@ -143,19 +149,20 @@ fn a_batch_in_which_permits_have_ended_keeps_the_others() {
     for key in ["alone", "batch"] {
         for number in 0..300 {
             let at_us = at_us + number * second / 10;
-            assert!(turn(key, at_us).step(&client, Step::Ask, 1, None).allowed);
+            assert!(turn(key, at_us).step(&client, ScriptStep::Ask, 1, None).allowed);
         }
     }
     let later_us = at_us + 75 * second;
-    let limiters = [Limiter::new(b"batch", &rule, 1).unwrap()];
-    let call = Call::new(&limiters, Step::Ask, Some(Timestamp::from_micros(later_us)));
+    let limiters = [ScriptLimiter::new(b"batch", &rule, 1).unwrap()];
+    let call = Call::new(&limiters, ScriptStep::Ask, Some(Timestamp::from_micros(later_us)));
     let answer = run_batch(&client, &[(&call, 300)]);
     let allowed =
         |answer: &Answered| match call.answer(&limiters, answer.as_ref().unwrap()).unwrap() {
-            Answer::Decided(decided) => decided.allowed,
+            CallResult::Decided(decided) => decided.allowed,
             other => panic!("{other:?}"),
         };
-    let alone = (0..300).map(|_| turn("alone", later_us).step(&client, Step::Ask, 1, None).allowed);
+    let alone =
+        (0..300).map(|_| turn("alone", later_us).step(&client, ScriptStep::Ask, 1, None).allowed);
     let alone: Vec<_> = alone.collect();
     assert_eq!(answer[0].iter().map(allowed).collect::<Vec<_>>(), alone);
     assert_eq!(alone.iter().filter(|allowed| **allowed).count(), 251, "149 have not ended");

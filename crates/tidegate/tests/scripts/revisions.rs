@@ -10,7 +10,7 @@ use crate::server::policies::{checked, rule_of};
 use crate::server::{Client, Server, long};
 use testkit::model::{self, Policy, Revised};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Limiter, Revision, Step};
+use tidegate::script::{Revision, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp};
 
 /// A time of our days, at the beginning of a second.
@@ -31,9 +31,17 @@ impl Node {
         Self { policy, rule: Rule::new(spec).unwrap(), revision }
     }
 
-    fn step(&self, client: &Client, key: &str, step: Step, at_us: u64, cost: u64) -> Decision {
+    fn step(
+        &self,
+        client: &Client,
+        key: &str,
+        step: ScriptStep,
+        at_us: u64,
+        cost: u64,
+    ) -> Decision {
         let revision = Revision::new(0, Timestamp::from_micros(self.revision));
-        let limiter = Limiter::new(key.as_bytes(), &self.rule, cost).unwrap().of_revision(revision);
+        let limiter =
+            ScriptLimiter::new(key.as_bytes(), &self.rule, cost).unwrap().of_revision(revision);
         client.step(&[limiter], step, Some(Timestamp::from_micros(at_us))).decisions[0]
     }
 }
@@ -101,12 +109,12 @@ fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restart
         let context = || format!("{key} turn {turn}: node {which}, {cost} at {at_us}");
         if rng.chance(15) {
             let expected = model.clone().step(at_us, node.revision, &node.policy, cost);
-            let answer = node.step(client, key, Step::Peek, at_us, cost);
+            let answer = node.step(client, key, ScriptStep::Peek, at_us, cost);
             assert_eq!(answer.is_allowed(), expected.allowed, "{}", context());
             continue;
         }
         let expected = model.step(at_us, node.revision, &node.policy, cost);
-        let answer = node.step(client, key, Step::Ask, at_us, cost);
+        let answer = node.step(client, key, ScriptStep::Ask, at_us, cost);
         assert!(is_as_expected(&answer, &expected), "{}: {answer:?} {expected:?}", context());
         if answer.is_allowed() {
             admitted.push((at_us, cost));
@@ -192,7 +200,7 @@ fn a_limit_that_rises_and_falls_grants_nothing() {
             let at_us = TODAY_US + turn * 2_000;
             let mut node = nodes[(turn / 50) as usize % nodes.len()].clone();
             node.revision = 1 + turn / 50;
-            if node.step(&client, key, Step::Ask, at_us, 1).is_allowed() {
+            if node.step(&client, key, ScriptStep::Ask, at_us, 1).is_allowed() {
                 admitted.push_back(at_us);
             }
             while admitted.front().is_some_and(|then_us| then_us + 1_000_000 <= at_us) {
@@ -252,9 +260,9 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
         let word = if which == Which::RestartsWithoutWords { 0 } else { 1 + u32::from(is_new) };
         let revision = Revision::new(word, Timestamp::from_micros(TODAY_US + began_ms * 1_000));
         let rule = &nodes[usize::from(is_new)].rule;
-        let limiter = Limiter::new(b"five", rule, 1).unwrap().of_revision(revision);
+        let limiter = ScriptLimiter::new(b"five", rule, 1).unwrap().of_revision(revision);
         let at = Timestamp::from_micros(TODAY_US + at_ms * 1_000);
-        if !client.step(&[limiter], Step::Ask, Some(at)).allowed {
+        if !client.step(&[limiter], ScriptStep::Ask, Some(at)).allowed {
             continue;
         }
         // Its window is a part of what is stored.
@@ -292,12 +300,12 @@ fn a_limit_that_falls_and_rises_again_grants_nothing() {
         ("other window", node(1_000, 1_000, 60 * minute, 1), node(60, 60, minute, 2), 60),
     ];
     for (key, old, new, most) in cases {
-        assert!(old.step(&client, key, Step::Ask, TODAY_US, 1_000).is_allowed());
+        assert!(old.step(&client, key, ScriptStep::Ask, TODAY_US, 1_000).is_allowed());
         let at_us = TODAY_US + 61 * second;
-        assert!(new.step(&client, key, Step::Ask, at_us, 1).is_allowed());
+        assert!(new.step(&client, key, ScriptStep::Ask, at_us, 1).is_allowed());
         let old = Node { revision: 3, ..old };
         let mut more = 0;
-        while old.step(&client, key, Step::Ask, at_us + 1, 1).is_allowed() {
+        while old.step(&client, key, ScriptStep::Ask, at_us + 1, 1).is_allowed() {
             more += 1;
         }
         assert_eq!(more, most, "{key}");

@@ -3,15 +3,15 @@
 
 use crate::server::{Client, Server};
 use std::time::Duration;
-use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+use tidegate::script::{Call, CallResult, RedisReply, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Micros, Outcome, Rule, Spec, Timestamp};
 
 fn rule(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
 }
 
-fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> [Limiter<'a>; 1] {
-    [Limiter::new(key.as_bytes(), rule, cost).unwrap()]
+fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> [ScriptLimiter<'a>; 1] {
+    [ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap()]
 }
 
 /// The server's clock.
@@ -21,7 +21,7 @@ fn time(client: &Client) -> Timestamp {
         other => panic!("{other:?}"),
     };
     let numbers = seconds_and_rest.map(|part| match part {
-        Reply::Bytes(digits) => String::from_utf8(digits).unwrap().parse::<u64>().unwrap(),
+        RedisReply::Bytes(digits) => String::from_utf8(digits).unwrap().parse::<u64>().unwrap(),
         other => panic!("{other:?}"),
     });
     let numbers: Vec<u64> = numbers.collect();
@@ -39,7 +39,7 @@ fn the_file_of_each_algorithm_is_lua_by_itself() {
         let loaded = client.run(&[b"SCRIPT", b"LOAD", file.as_bytes()]);
         assert!(loaded.is_ok(), "{algorithm}: {loaded:?}");
         let limiters = one("key", &rule, 1);
-        let whole = Call::new(&limiters, Step::Ask, None).script.text.clone();
+        let whole = Call::new(&limiters, ScriptStep::Ask, None).script.text.clone();
         assert!(whole.contains(file), "{algorithm}: the file is in the script as it is");
     }
 }
@@ -51,7 +51,7 @@ fn the_time_is_the_servers() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Duration::from_secs(60));
         let before = time(&client);
-        let decided = client.step(&one(algorithm.name(), &rule, 1), Step::Ask, None);
+        let decided = client.step(&one(algorithm.name(), &rule, 1), ScriptStep::Ask, None);
         assert!((before..=time(&client)).contains(&decided.at), "{algorithm}");
     }
 }
@@ -65,7 +65,7 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
         let rule = rule(*algorithm, 97, Duration::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
         for unit in 0..60 {
-            let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+            let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
             let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
             let expires_ms = client.int(&["PEXPIRETIME", &key]);
             let expected = as_good_as_new.div_ceil(1_000).cast_signed();
@@ -83,7 +83,7 @@ fn a_changed_rule_changes_when_its_keys_expire() {
         for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
             let rule = rule(*algorithm, 97, Duration::from_secs(3_600 * hours));
             for unit in 0..units {
-                let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+                let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
                 let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
                 let expires_ms = client.int(&["PEXPIRETIME", &key]);
                 let expected = as_good_as_new.div_ceil(1_000).cast_signed();
@@ -100,10 +100,10 @@ fn a_window_below_a_second_still_expires_its_key() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Duration::from_millis(20));
         let key = format!("short:{algorithm}");
-        assert!(client.step(&one(&key, &rule, 1), Step::Ask, None).allowed);
+        assert!(client.step(&one(&key, &rule, 1), ScriptStep::Ask, None).allowed);
         let gone = (0..1_000_000).any(|_| client.int(&["EXISTS", &key]) == 0);
         assert!(gone, "{algorithm}");
-        let answer = client.step(&one(&key, &rule, 1), Step::Peek, None);
+        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
         assert_eq!(answer.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
@@ -115,14 +115,14 @@ fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 50, Duration::from_secs(60));
         let key = format!("new:{algorithm}");
-        client.step(&one(&key, &rule, 0), Step::Ask, None);
-        client.step(&one(&key, &rule, 1), Step::Peek, None);
-        client.step(&one(&key, &rule, 52), Step::Ask, None);
-        client.step(&one(&key, &rule, 3), Step::Settle, None);
+        client.step(&one(&key, &rule, 0), ScriptStep::Ask, None);
+        client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
+        client.step(&one(&key, &rule, 52), ScriptStep::Ask, None);
+        client.step(&one(&key, &rule, 3), ScriptStep::Settle, None);
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: it did not begin");
-        client.step(&one(&key, &rule, 40), Step::Ask, None);
+        client.step(&one(&key, &rule, 40), ScriptStep::Ask, None);
         assert_eq!(client.int(&["EXISTS", &key]), 1, "{algorithm}");
-        client.step(&one(&key, &rule, 40), Step::Settle, None);
+        client.step(&one(&key, &rule, 40), ScriptStep::Settle, None);
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: all was given back");
     }
 }
@@ -137,7 +137,7 @@ fn two_requests_in_one_tick_both_count() {
         spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(1);
         let rule = Rule::new(spec).unwrap();
         let admitted =
-            [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), Step::Ask, at));
+            [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), ScriptStep::Ask, at));
         assert_eq!(admitted.map(|answer| answer.allowed), [true, true, false], "{algorithm}");
     }
 }
@@ -147,7 +147,7 @@ fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
     let server = Server::start();
     let client = server.client();
     let rule = rule(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
-    let ask = || client.step(&one("flush", &rule, 1), Step::Ask, None).decisions[0].remaining;
+    let ask = || client.step(&one("flush", &rule, 1), ScriptStep::Ask, None).decisions[0].remaining;
     assert_eq!([ask(), ask()], [9, 8]);
     assert_eq!(client.loaded.get(), 1, "it was sent once");
     client.run(&[b"SCRIPT", b"FLUSH"]).unwrap();
@@ -167,9 +167,9 @@ fn what_no_limiter_wrote_is_reported_and_left_alone() {
             client.run(&[b"SET", b"foreign", stored]).unwrap();
             let rule = rule(*algorithm, 5, Duration::from_secs(1));
             let limiters = one("foreign", &rule, 1);
-            let call = Call::new(&limiters, Step::Ask, None);
+            let call = Call::new(&limiters, ScriptStep::Ask, None);
             let reply = client.eval(&call.script, &call.keys, &call.args);
-            assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed), "{algorithm}");
+            assert_eq!(call.answer(&limiters, &reply), Ok(CallResult::Changed), "{algorithm}");
             let call = call.amending();
             let reply = client.eval(&call.script, &call.keys, &call.args);
             let message = call.answer(&limiters, &reply).unwrap_err().to_string();
@@ -188,7 +188,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         let key = format!("changed:{algorithm}");
         let remaining = |limit: u64, cost: u64| {
             let rule = rule(*algorithm, limit, Duration::from_secs(86_400));
-            let answer = client.step(&one(&key, &rule, cost), Step::Ask, None);
+            let answer = client.step(&one(&key, &rule, cost), ScriptStep::Ask, None);
             // A queue has one place more than its capacity, for the unit that is served.
             answer.decisions[0].remaining
                 - u64::from(*algorithm == AlgorithmKind::LeakyQueue && limit > 0)
@@ -196,7 +196,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         assert_eq!(remaining(100, 80), 20, "{algorithm}");
         assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
         let rule = rule(*algorithm, 50, Duration::from_secs(86_400));
-        let answer = client.step(&one(&key, &rule, 1), Step::Ask, None);
+        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
         assert!(
             matches!(answer.decisions[0].outcome, Outcome::Deny { .. }),
             "{algorithm}: in debt"
@@ -218,20 +218,20 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
     let client = server.client();
     let rule = sorted_set(3, Duration::from_millis(30));
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    let answers = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
+    let answers = [(); 4].map(|()| client.step(&one("tick", &rule, 1), ScriptStep::Ask, at));
     assert_eq!(answers.map(|answer| answer.allowed), [true, true, true, false]);
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
     let hour = sorted_set(90, Duration::from_secs(3_600));
     for unit in 0..90 {
-        let answer = client.step(&one("hour", &hour, 1), Step::Ask, None);
+        let answer = client.step(&one("hour", &hour, 1), ScriptStep::Ask, None);
         let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
         let expires_ms = client.int(&["PEXPIRETIME", "hour"]);
         assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "unit {unit}");
     }
-    client.step(&one("hour", &hour, 90), Step::Settle, None);
+    client.step(&one("hour", &hour, 90), ScriptStep::Settle, None);
     assert_eq!(client.int(&["EXISTS", "hour"]), 0, "all was given back");
-    assert!(client.step(&one("short", &rule, 1), Step::Ask, None).allowed);
+    assert!(client.step(&one("short", &rule, 1), ScriptStep::Ask, None).allowed);
     assert!((0..1_000_000).any(|_| client.int(&["EXISTS", "short"]) == 0));
 }
 
@@ -245,9 +245,9 @@ fn a_sorted_set_of_others_is_reported_and_left_alone() {
         spec.layout = Some(layout);
         let rule = Rule::new(spec).unwrap();
         let limiters = one("foreign", &rule, 1);
-        let call = Call::new(&limiters, Step::Ask, None);
+        let call = Call::new(&limiters, ScriptStep::Ask, None);
         let reply = client.eval(&call.script, &call.keys, &call.args);
-        assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+        assert_eq!(call.answer(&limiters, &reply), Ok(CallResult::Changed));
         let call = call.amending();
         let reply = client.eval(&call.script, &call.keys, &call.args);
         assert!(call.answer(&limiters, &reply).is_err());
@@ -273,12 +273,12 @@ fn layouts_measured() {
             let pause_us = Micros::from(window).as_micros() / limit + 1;
             let at = |unit: u64| Timestamp::from_micros(1_763_700_000_000_000 + unit * pause_us);
             for unit in 0..limit {
-                client.step(&one(&key, &rule, 1), Step::Ask, Some(at(unit)));
+                client.step(&one(&key, &rule, 1), ScriptStep::Ask, Some(at(unit)));
             }
             let turns = if crate::server::long() { 20_000 } else { 200 };
             client.run(&[b"CONFIG", b"RESETSTAT"]).unwrap();
             for unit in limit..limit + turns {
-                assert!(client.step(&one(&key, &rule, 1), Step::Ask, Some(at(unit))).allowed);
+                assert!(client.step(&one(&key, &rule, 1), ScriptStep::Ask, Some(at(unit))).allowed);
             }
             let stats = client.run(&[b"INFO", b"commandstats"]).unwrap();
             let stats: String = redis::from_redis_value(stats).unwrap();
@@ -301,7 +301,7 @@ fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
     let client = server.client();
     let rule = rule(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(3_600));
     for _ in 0..1_000 {
-        let answer = client.step(&one("log", &rule, 1), Step::Ask, None);
+        let answer = client.step(&one("log", &rule, 1), ScriptStep::Ask, None);
         let member = format!("{}:0", answer.at.as_micros());
         let score = answer.at.as_micros().to_string();
         client.run(&[b"ZADD", b"sorted", score.as_bytes(), member.as_bytes()]).unwrap();
@@ -316,8 +316,11 @@ fn a_reset_forgets() {
     let server = Server::start();
     let client = server.client();
     let rule = rule(AlgorithmKind::TokenBucket, 5, Duration::from_secs(60));
-    client.step(&one("reset", &rule, 5), Step::Ask, None);
+    client.step(&one("reset", &rule, 5), ScriptStep::Ask, None);
     let call = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()], Vec::new(), None);
-    assert_eq!(client.eval(&call.script, &call.keys, &call.args), Reply::Int(1));
-    assert_eq!(client.step(&one("reset", &rule, 0), Step::Ask, None).decisions[0].remaining, 5);
+    assert_eq!(client.eval(&call.script, &call.keys, &call.args), RedisReply::Int(1));
+    assert_eq!(
+        client.step(&one("reset", &rule, 0), ScriptStep::Ask, None).decisions[0].remaining,
+        5
+    );
 }

@@ -8,7 +8,7 @@ use crate::server::{Server, held, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Limiter, Step};
+use tidegate::script::{ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Decision, Rule, Spec, Timestamp};
 use tidegate_core::look_at_all;
 
@@ -39,8 +39,8 @@ fn reported(parts: &mut [Part], at: Timestamp) -> (bool, Vec<Decision>) {
     for part in parts {
         let (admits, decision) = match (part.looks, part.cost) {
             (true, _) => part.core.look(at),
-            (false, 0) => part.core.step(Step::Ask, at, 0, 0),
-            (false, cost) => part.core.step(Step::Report, at, cost, 0),
+            (false, 0) => part.core.step(ScriptStep::Ask, at, 0, 0),
+            (false, cost) => part.core.step(ScriptStep::Report, at, cost, 0),
         };
         allowed &= admits || !part.enforced;
         decisions.push(decision);
@@ -49,8 +49,8 @@ fn reported(parts: &mut [Part], at: Timestamp) -> (bool, Vec<Decision>) {
 }
 
 /// The core's answer, including each limiter's decision.
-fn by_the_core(parts: &mut [Part], step: Step, at: Timestamp) -> (bool, Vec<Decision>) {
-    if step == Step::Report {
+fn by_the_core(parts: &mut [Part], step: ScriptStep, at: Timestamp) -> (bool, Vec<Decision>) {
+    if step == ScriptStep::Report {
         return reported(parts, at);
     }
     let (goes_on, decisions, took) = {
@@ -61,7 +61,8 @@ fn by_the_core(parts: &mut [Part], step: Step, at: Timestamp) -> (bool, Vec<Deci
         let mut held: Vec<_> = held.collect();
         let goes_on = look_at_all(&mut held, at);
         let admits = held.iter().map(|one| goes_on && one.verdict().is_allowed());
-        let took = admits.zip(looks).map(|(admits, looks)| step == Step::Ask && admits && !looks);
+        let took =
+            admits.zip(looks).map(|(admits, looks)| step == ScriptStep::Ask && admits && !looks);
         let took: Vec<_> = took.collect();
         held.iter_mut().zip(&took).filter(|(_, took)| **took).for_each(|(one, _)| one.take());
         (goes_on, held.iter().map(|one| one.report()).collect(), took)
@@ -108,7 +109,13 @@ fn a_step_over_several_is_that_of_the_core() {
                 part.cost = rng.pick([0, 1, 1, 1, 2, 5]);
                 part.looks = part.cost == 0 && rng.chance(50);
             }
-            let step = rng.pick([Step::Ask, Step::Ask, Step::Ask, Step::Peek, Step::Report]);
+            let step = rng.pick([
+                ScriptStep::Ask,
+                ScriptStep::Ask,
+                ScriptStep::Ask,
+                ScriptStep::Peek,
+                ScriptStep::Report,
+            ]);
             let answer = {
                 let limiters: Vec<_> = parts.iter().map(limiter_of).collect();
                 client.step(&limiters, step, Some(at))
@@ -122,8 +129,8 @@ fn a_step_over_several_is_that_of_the_core() {
     assert!(admitted > 100 && refused > 100, "{admitted} admitted, {refused} refused");
 }
 
-fn limiter_of(part: &Part) -> Limiter<'_> {
-    let limiter = Limiter::new(part.key.as_bytes(), &part.rule, part.cost).unwrap();
+fn limiter_of(part: &Part) -> ScriptLimiter<'_> {
+    let limiter = ScriptLimiter::new(part.key.as_bytes(), &part.rule, part.cost).unwrap();
     let limiter = if part.looks { limiter.looking() } else { limiter };
     if part.enforced { limiter } else { limiter.shadow() }
 }
@@ -136,8 +143,9 @@ fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_ste
         |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Duration::from_secs(60))).unwrap();
     let (wide, narrow) = (rule(AlgorithmKind::SlidingLog, 10), rule(AlgorithmKind::TokenBucket, 2));
     let ask = |wide: &Rule, cost| {
-        let both = [Limiter::new(b"wide", wide, cost), Limiter::new(b"narrow", &narrow, cost)];
-        client.step(&both.map(Option::unwrap), Step::Ask, None)
+        let both =
+            [ScriptLimiter::new(b"wide", wide, cost), ScriptLimiter::new(b"narrow", &narrow, cost)];
+        client.step(&both.map(Option::unwrap), ScriptStep::Ask, None)
     };
     assert!(ask(&wide, 2).allowed);
     let refused = ask(&wide, 1);

@@ -6,26 +6,26 @@ use crate::server::{Client, Server, held, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Decided, Limiter, Step};
+use tidegate::script::{Call, CallResult, DecidedStep, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
 
-fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> Decided {
+fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> DecidedStep {
     let token = Token::from_micros(times[0]);
-    let limiters = [Limiter::new(key.as_bytes(), rule, cost).unwrap().of_permit(token)];
+    let limiters = [ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap().of_permit(token)];
     let [since, at] = times.map(Timestamp::from_micros);
     let call = Call::undo(&limiters, &[since], Some(at));
     match call.answer(&limiters, &client.eval(&call.script, &call.keys, &call.args)) {
-        Ok(Answer::Decided(answer)) => answer,
+        Ok(CallResult::Decided(answer)) => answer,
         other => panic!("{other:?}"),
     }
 }
 
-fn ask(client: &Client, key: &str, rule: &Rule, cost: u64, at_us: u64) -> Decided {
-    let limiter = Limiter::new(key.as_bytes(), rule, cost).unwrap();
-    client.step(&[limiter], Step::Ask, Some(Timestamp::from_micros(at_us)))
+fn ask(client: &Client, key: &str, rule: &Rule, cost: u64, at_us: u64) -> DecidedStep {
+    let limiter = ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+    client.step(&[limiter], ScriptStep::Ask, Some(Timestamp::from_micros(at_us)))
 }
 
 /// A rule of few units, so that it is full now and then.
@@ -66,10 +66,10 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                 undo(client, &key, &rule, cost, [since_us, at_us]);
             } else {
                 let at = Timestamp::from_micros(at_us);
-                let would = without.step(Step::Peek, at, cost, 0).0;
+                let would = without.step(ScriptStep::Peek, at, cost, 0).0;
                 if ask(client, &key, &rule, cost, at_us).allowed {
                     assert!(would, "{key} turn {turn}: {cost} at {at_us}, {:?}", rule.spec());
-                    let _ = without.step(Step::Ask, at, cost, 0);
+                    let _ = without.step(ScriptStep::Ask, at, cost, 0);
                     admitted += 1;
                 } else if would {
                     early += 1;
@@ -126,9 +126,9 @@ fn a_rule_that_changed_meanwhile_gives_nothing_back() {
     };
     assert!(ask(&client, "changed", &rule(10), 4, TODAY_US).allowed);
     let (changed, since) = (rule(20), Timestamp::from_micros(TODAY_US));
-    let limiters = [Limiter::new(b"changed", &changed, 4).unwrap()];
+    let limiters = [ScriptLimiter::new(b"changed", &changed, 4).unwrap()];
     let call = Call::undo(&limiters, &[since], Some(since));
     let reply = client.eval(&call.script, &call.keys, &call.args);
-    assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+    assert_eq!(call.answer(&limiters, &reply), Ok(CallResult::Changed));
     assert_eq!(ask(&client, "changed", &rule(10), 0, TODAY_US).decisions[0].remaining, 6);
 }

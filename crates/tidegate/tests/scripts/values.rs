@@ -12,7 +12,7 @@ use crate::server::{Client, Server, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Answer, Call, Limiter, Step, Surplus};
+use tidegate::script::{Call, CallResult, ScriptLimiter, ScriptStep, Surplus};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Mode, Policy, Request, RequestLimit,
     Rule, RuleSpec, Setup, Spec, Timestamp, Usage,
@@ -114,7 +114,7 @@ impl<'c> Walk<'c> {
 
     /// Returns whether each limiter is in use: an idle limiter may be gone, or be seen by a clock gone back.
     fn is_used(&self, rng: &mut Rng) -> bool {
-        let (one, other, context) = self.step(rng, Step::Peek, None, 0);
+        let (one, other, context) = self.step(rng, ScriptStep::Peek, None, 0);
         assert_eq!(one, other, "{context}");
         one.1.iter().filter(|one| one.reset_after() > Duration::ZERO).count() == 3
     }
@@ -130,7 +130,7 @@ impl<'c> Walk<'c> {
     fn step(
         &self,
         rng: &mut Rng,
-        step: Step,
+        step: ScriptStep,
         from_request: Option<&RequestLimit>,
         cost: u64,
     ) -> (Answered, Answered, String) {
@@ -148,14 +148,14 @@ impl<'c> Walk<'c> {
         }
         let reports = cost > 0 && self.reports();
         let script_step = match step {
-            Step::Ask | Step::Decide if reports => Step::Report,
+            ScriptStep::Ask | ScriptStep::Decide if reports => ScriptStep::Report,
             step => step,
         };
         let limited = (0..3).filter_map(|number| {
             let looks = cost == 0 && self.usages[number] == Usage::Reported;
-            let asks = if step == Step::Peek && (looks || reports) { 1 } else { cost };
-            let one = Limiter::new(&keys[number], rules[number], asks)?.turned_out(actual);
-            let takes = matches!(step, Step::Ask | Step::Decide);
+            let asks = if step == ScriptStep::Peek && (looks || reports) { 1 } else { cost };
+            let one = ScriptLimiter::new(&keys[number], rules[number], asks)?.turned_out(actual);
+            let takes = matches!(step, ScriptStep::Ask | ScriptStep::Decide);
             let one = if looks && takes { one.looking() } else { one };
             let one = if self.modes[number] == Mode::Enforce { one } else { one.shadow() };
             Some(match (number, from_request) {
@@ -171,15 +171,15 @@ impl<'c> Walk<'c> {
         let gate = &self.gate;
         let at = self.clock.now();
         let other = match step {
-            Step::Ask => gate.check(&request),
-            Step::Peek => gate.peek(&request),
-            Step::Decide => {
+            ScriptStep::Ask => gate.check(&request),
+            ScriptStep::Peek => gate.peek(&request),
+            ScriptStep::Decide => {
                 let answer = self.client.step(&limited, script_step, Some(at)).allowed;
                 return ((answer, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
             }
             _ => gate.settle(&request, None, &[actual]),
         };
-        if step == Step::Settle && limited.len() < 3 && actual < cost {
+        if step == ScriptStep::Settle && limited.len() < 3 && actual < cost {
             let unlimited = (0..3).filter(|number| rules[*number].is_unlimited());
             let surplus =
                 |n: usize| Surplus { key: &keys[n], units: cost - actual, ..Surplus::default() };
@@ -193,11 +193,11 @@ impl<'c> Walk<'c> {
             other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
                 // A step that gives back decides nothing in a store.
                 let other = *matched.decision();
-                let outcome = if step == Step::Settle { one.outcome } else { other.outcome };
+                let outcome = if step == ScriptStep::Settle { one.outcome } else { other.outcome };
                 Decision { outcome, ..other }
             });
         let other_reported = other_reported.collect();
-        let allowed = if step == Step::Settle { one.allowed } else { other.is_allowed() };
+        let allowed = if step == ScriptStep::Settle { one.allowed } else { other.is_allowed() };
         let context = format!("{step:?} {cost} ({actual}) at {at:?}; {:?}", rules.map(Rule::spec));
         ((one.allowed, one.decisions), (allowed, other_reported), context)
     }
@@ -205,8 +205,15 @@ impl<'c> Walk<'c> {
 
 type Answered = (bool, Vec<Decision>);
 
-const STEPS: [Step; 7] =
-    [Step::Ask, Step::Ask, Step::Ask, Step::Ask, Step::Decide, Step::Peek, Step::Settle];
+const STEPS: [ScriptStep; 7] = [
+    ScriptStep::Ask,
+    ScriptStep::Ask,
+    ScriptStep::Ask,
+    ScriptStep::Ask,
+    ScriptStep::Decide,
+    ScriptStep::Peek,
+    ScriptStep::Settle,
+];
 
 fn any(rng: &mut Rng, pool: &[Rule]) -> Rule {
     pool[rng.below(pool.len() as u64) as usize].clone()
@@ -237,7 +244,7 @@ fn values_of_plans_and_requests_are_reported_as_in_memory() {
             latest = latest.max(walk.clock.now());
             let is_behind = walk.clock.now() < latest;
             let step = rng.pick(STEPS);
-            let step = if is_behind && step == Step::Settle { Step::Ask } else { step };
+            let step = if is_behind && step == ScriptStep::Settle { ScriptStep::Ask } else { step };
             let (one, other, context) = walk.step(rng, step, from_request.as_ref(), cost);
             assert_eq!(
                 one,
@@ -266,18 +273,18 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
         |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
     let (window, other) =
         (minute(AlgorithmKind::SlidingLog, 5, None), minute(AlgorithmKind::SlidingWindow, 3, None));
-    let five = Limiter::new(b"shadow", &window, 5).unwrap();
-    assert!(client.step(&[five], Step::Ask, at(0)).allowed);
-    let shadow = || Limiter::new(b"shadow", &other, 1).unwrap().from_request().shadow();
-    let both = [shadow(), Limiter::new(b"enforced", &window, 1).unwrap()];
+    let five = ScriptLimiter::new(b"shadow", &window, 5).unwrap();
+    assert!(client.step(&[five], ScriptStep::Ask, at(0)).allowed);
+    let shadow = || ScriptLimiter::new(b"shadow", &other, 1).unwrap().from_request().shadow();
+    let both = [shadow(), ScriptLimiter::new(b"enforced", &window, 1).unwrap()];
     let ask = |seconds| {
-        let call = Call::new(&both, Step::Ask, at(seconds));
+        let call = Call::new(&both, ScriptStep::Ask, at(seconds));
         let mut call = call.remembering(b"answer".to_vec(), Duration::from_secs(60).into());
         for _ in 0..2 {
             let reply = client.eval(&call.script, &call.keys, &call.args);
             match call.answer(&both, &reply).unwrap() {
-                Answer::Decided(answer) => return answer,
-                Answer::Changed => call = call.amending(),
+                CallResult::Decided(answer) => return answer,
+                CallResult::Changed => call = call.amending(),
                 other => panic!("{other:?}"),
             }
         }
@@ -297,8 +304,8 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
     let rule = minute(AlgorithmKind::SlidingLog, 10, None);
     let (known, unknown) = (b"known".as_slice(), b"unknown".as_slice());
-    let seven = Limiter::new(known, &rule, 7).unwrap();
-    assert!(client.step(&[seven], Step::Ask, at).allowed);
+    let seven = ScriptLimiter::new(known, &rule, 7).unwrap();
+    assert!(client.step(&[seven], ScriptStep::Ask, at).allowed);
     let stored = || client.run(&[b"DUMP", known]).unwrap();
     let before = stored();
     let give_back = || {
@@ -317,12 +324,12 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     }
     client.run(&[b"DEL", unknown]).unwrap();
     give_back().unwrap();
-    let look = Limiter::new(known, &rule, 1).unwrap();
-    assert_eq!(client.step(&[look], Step::Peek, at).decisions[0].remaining, 8);
+    let look = ScriptLimiter::new(known, &rule, 1).unwrap();
+    assert_eq!(client.step(&[look], ScriptStep::Peek, at).decisions[0].remaining, 8);
 }
 
 /// The version that what is stored now begins with.
 fn version_now(rule: &Rule) -> u8 {
-    let call = Call::new(&[Limiter::new(b"any", rule, 1).unwrap()], Step::Ask, None);
+    let call = Call::new(&[ScriptLimiter::new(b"any", rule, 1).unwrap()], ScriptStep::Ask, None);
     call.args[0][0]
 }

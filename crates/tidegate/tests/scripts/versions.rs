@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidegate::script::{Call, Limiter, Step};
+use tidegate::script::{Call, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec};
 
 use crate::server::Server;
@@ -14,15 +14,16 @@ fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
     let client = server.client();
     for algorithm in AlgorithmKind::ALL {
         let rule = Rule::new(Spec::new(*algorithm, 20, Duration::from_secs(86_400))).unwrap();
-        let limiters = [Limiter::new(b"key", &rule, 1).unwrap()];
-        assert!(client.step(&limiters, Step::Decide, None).allowed, "{algorithm}");
+        let limiters = [ScriptLimiter::new(b"key", &rule, 1).unwrap()];
+        assert!(client.step(&limiters, ScriptStep::Decide, None).allowed, "{algorithm}");
         let Value::BulkString(mut stored) = client.run(&[b"GET", b"key"]).unwrap() else {
             panic!("{algorithm}: nothing is stored");
         };
         for version in [2, 31] {
             stored[0] = version;
             client.run(&[b"SET", b"key", &stored]).unwrap();
-            for step in [Step::Decide, Step::Ask, Step::Peek, Step::Settle] {
+            for step in [ScriptStep::Decide, ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle]
+            {
                 let call = Call::new(&limiters, step, None).amending();
                 let reply = client.eval(&call.script, &call.keys, &call.args);
                 let message = call.answer(&limiters, &reply).unwrap_err();

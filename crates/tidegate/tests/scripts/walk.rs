@@ -8,7 +8,7 @@ use crate::server::{Client, Server, held, long};
 use std::time::Duration;
 use testkit::model::{self, Policy};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Limiter, Step};
+use tidegate::script::{ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 const SEED: u64 = 20_261_121;
@@ -74,13 +74,13 @@ fn laid_out(rng: &mut Rng, rule: Rule, amends: bool) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-fn step_of(rng: &mut Rng) -> Step {
+fn step_of(rng: &mut Rng) -> ScriptStep {
     match rng.below(100) {
-        0..50 => Step::Ask,
-        50..70 => Step::Decide,
-        70..80 => Step::Peek,
-        80..90 => Step::Report,
-        _ => Step::Settle,
+        0..50 => ScriptStep::Ask,
+        50..70 => ScriptStep::Decide,
+        70..80 => ScriptStep::Peek,
+        80..90 => ScriptStep::Report,
+        _ => ScriptStep::Settle,
     }
 }
 
@@ -131,20 +131,23 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             // Limits and costs reach thousands of millions; a settlement is modest.
             let cost = cost.min(1 << 40);
             let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
-            if matches!(step, Step::Settle | Step::Report) && core.reset_after(at) >= END {
+            if matches!(step, ScriptStep::Settle | ScriptStep::Report)
+                && core.reset_after(at) >= END
+            {
                 // Usage has become an enormous debt: the script's debt stops at 2^53 us, and units given back are
                 // subtracted from that.
-                let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();
-                let answer = client.step(&[limiter], Step::Peek, Some(at));
+                let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 0).unwrap();
+                let answer = client.step(&[limiter], ScriptStep::Peek, Some(at));
                 assert!(
                     answer.decisions.iter().all(|decided| decided.reset_after() >= MUCH),
                     "{answer:?}"
                 );
                 break;
             }
-            let cost = if step == Step::Report { actual.max(1) } else { cost };
-            let looks = step == Step::Ask && rng.chance(20);
-            let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+            let cost = if step == ScriptStep::Report { actual.max(1) } else { cost };
+            let looks = step == ScriptStep::Ask && rng.chance(20);
+            let limiter =
+                ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
             let limiter = if looks { limiter.looking() } else { limiter };
             let answer = client.step(&[limiter], step, Some(at));
             let (allowed, decision) =
@@ -166,7 +169,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             };
             assert_eq!(answer.allowed, allowed, "{}", context());
             match step {
-                Step::Decide => assert!(answer.decisions.is_empty()),
+                ScriptStep::Decide => assert!(answer.decisions.is_empty()),
                 _ => assert_eq!(answer.decisions, [decision], "{}", context()),
             }
         }

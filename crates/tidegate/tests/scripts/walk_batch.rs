@@ -8,19 +8,21 @@ use redis::Value;
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Batch, Call, Each, Limiter, Reply, Revision, Script, Step};
+use tidegate::script::{
+    Call, CallBatch, Each, JoinedScript, RedisReply, Revision, ScriptLimiter, ScriptStep,
+};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::policies::checked;
 use crate::server::{Client, Server, long, reply};
 
 /// A reply, or the error in its place.
-pub(super) type Answered = Result<Reply, String>;
+pub(super) type Answered = Result<RedisReply, String>;
 
 /// Runs a script, and passes on what is wrong.
 pub(super) fn run(
     client: &Client,
-    script: &Script,
+    script: &JoinedScript,
     keys: &[Vec<u8>],
     args: &[Vec<u8>],
 ) -> Answered {
@@ -39,7 +41,7 @@ pub(super) fn run(
 
 /// The replies of a batch, each as often as it was given.
 pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Answered>> {
-    let batch = Batch::of(calls);
+    let batch = CallBatch::of(calls);
     let answer = run(client, &batch.script, &batch.keys, &batch.args);
     let answer = answer.unwrap_or_else(|why| panic!("{why}\n{}", batch.script.text));
     let each = batch.replies(answer).unwrap().into_iter().map(|replies| {
@@ -72,8 +74,8 @@ struct Part {
 
 /// Returns whether a limiter was found under other values: a text for each, and an empty text after them.
 pub(super) fn is_of_others(answer: &Answered) -> bool {
-    let empty = Reply::Bytes(Vec::new());
-    matches!(answer, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))
+    let empty = RedisReply::Bytes(Vec::new());
+    matches!(answer, Ok(RedisReply::Array(parts)) if parts.last() == Some(&empty))
 }
 
 /// A request, and the number of its id.
@@ -88,12 +90,12 @@ impl Asked {
     fn call(&self, side: &str, at: Timestamp) -> Call {
         let keys: Vec<_> = self.parts.iter().map(|part| key(side, part.key)).collect();
         let limiters = self.parts.iter().zip(&keys).map(|(part, key)| {
-            let limiter = Limiter::new(key, &part.rule, part.cost).unwrap();
+            let limiter = ScriptLimiter::new(key, &part.rule, part.cost).unwrap();
             let limiter = if part.looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(part.revision);
             if part.enforced { limiter } else { limiter.shadow() }
         });
-        let call = Call::new(&limiters.collect::<Vec<_>>(), Step::Ask, Some(at));
+        let call = Call::new(&limiters.collect::<Vec<_>>(), ScriptStep::Ask, Some(at));
         let Some(id) = self.id else { return call };
         call.remembering(format!("{side}:id:{id}").into_bytes(), Duration::from_secs(30).into())
     }
@@ -257,12 +259,12 @@ impl Seen {
         let count = match answer {
             Err(_) => &mut self.wrong,
             answer if is_of_others(answer) => &mut self.changed,
-            Ok(Reply::Array(parts)) if several => match parts[0] {
-                Reply::Int(0) => &mut self.refused,
-                Reply::Int(1) => &mut self.taken,
+            Ok(RedisReply::Array(parts)) if several => match parts[0] {
+                RedisReply::Int(0) => &mut self.refused,
+                RedisReply::Int(1) => &mut self.taken,
                 _ => &mut self.repeated,
             },
-            Ok(Reply::Array(_)) => &mut self.refused,
+            Ok(RedisReply::Array(_)) => &mut self.refused,
             Ok(_) => &mut self.taken,
         };
         *count += 1;

@@ -5,7 +5,7 @@
 use crate::server::{Client, Server, held, long};
 use std::time::Duration;
 use testkit::traffic::Rng;
-use tidegate::script::{Limiter, Step};
+use tidegate::script::{ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 /// A time of our days.
@@ -63,18 +63,18 @@ fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
         }
         let cost = rng.pick([1, 1, 1, 1, 1, 1, 2, 3, 17, shape.limit / 10]);
         let (step, actual) = match rng.below(100) {
-            0..50 => (Step::Ask, cost),
-            50..80 => (Step::Decide, cost),
-            80..90 => (Step::Peek, cost),
-            90..98 => (Step::Settle, rng.below(cost)),
-            _ => (Step::Settle, cost + rng.below(30)),
+            0..50 => (ScriptStep::Ask, cost),
+            50..80 => (ScriptStep::Decide, cost),
+            80..90 => (ScriptStep::Peek, cost),
+            90..98 => (ScriptStep::Settle, rng.below(cost)),
+            _ => (ScriptStep::Settle, cost + rng.below(30)),
         };
-        let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+        let limiter = ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
         let answer = client.step(&[limiter], step, Some(at));
         let (allowed, decision) = core.step(step, at, cost, actual);
         let context = || format!("{key} turn {turn}: {step:?} {cost} ({actual}) at {at_us}");
         assert_eq!(answer.allowed, allowed, "{}", context());
-        if step != Step::Decide {
+        if step != ScriptStep::Decide {
             assert_eq!(answer.decisions, [decision], "{}", context());
         }
         if turn % 64 == 0 {

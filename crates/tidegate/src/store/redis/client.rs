@@ -15,7 +15,7 @@ use super::dispatch::run;
 use super::error::Symptom;
 use super::link::Access;
 use super::question::{Asked, NoReply, Question, Replied};
-use super::script::{Call, Reply, Script};
+use super::script::{Call, JoinedScript, RedisReply};
 use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
 use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
@@ -168,11 +168,11 @@ impl Client {
     /// The store did not reply by `deadline`, or was not asked.
     pub(crate) async fn run(
         &self,
-        script: &Script,
+        script: &JoinedScript,
         keys: &[Vec<u8>],
         args: &[Vec<u8>],
         deadline: Instant,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<RedisReply, StoreError> {
         let (script, keys, args) = (Arc::new(script.clone()), keys.to_vec(), args.to_vec());
         let replied = self.push(Asked::Script { script, keys, args }, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)

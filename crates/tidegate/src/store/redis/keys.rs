@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::request::{Descriptor, RequestIdentity};
 use crate::rules::PolicyRule;
-use crate::store::redis::script::Limiter;
+use crate::store::redis::script::ScriptLimiter;
 
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
@@ -70,7 +70,7 @@ pub(crate) fn key_of_rule(rule: &PolicyRule, what: &str) -> String {
 pub(crate) fn answer_key(
     prefix: &str,
     id: RequestIdentity<'_>,
-    limiters: &[Limiter<'_>],
+    limiters: &[ScriptLimiter<'_>],
 ) -> Vec<u8> {
     let mut limiters = limiters.to_vec();
     limiters.sort_by_key(|one| one.identity().0);
@@ -106,7 +106,7 @@ pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
 }
 
 /// The digest of the identity of a request: its id and verb, and each limiter's key, cost and values.
-fn request_digest(id: RequestIdentity<'_>, limiters: &[Limiter<'_>]) -> u128 {
+fn request_digest(id: RequestIdentity<'_>, limiters: &[ScriptLimiter<'_>]) -> u128 {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
         digest.update((part.len() as u64).to_le_bytes());
@@ -114,7 +114,7 @@ fn request_digest(id: RequestIdentity<'_>, limiters: &[Limiter<'_>]) -> u128 {
     };
     add(id.id.as_bytes());
     add(&[id.reserves.into()]);
-    for (key, cost, head) in limiters.iter().map(Limiter::identity) {
+    for (key, cost, head) in limiters.iter().map(ScriptLimiter::identity) {
         add(key);
         add(&cost.to_le_bytes());
         add(&head.unwrap_or_default());
@@ -242,7 +242,7 @@ mod tests {
         let rule = |limit| tidegate_core::Rule::new(of(limit)).unwrap();
         let (ten, nine) = (rule(10), rule(9));
         let key_of = |id: RequestIdentity<'_>, key: &[u8], rule, cost| {
-            let limiters: Vec<_> = Limiter::new(key, rule, cost).into_iter().collect();
+            let limiters: Vec<_> = ScriptLimiter::new(key, rule, cost).into_iter().collect();
             String::from_utf8(answer_key("t:", id, &limiters)).unwrap()
         };
         let check = |id| RequestIdentity { id, reserves: false };
@@ -262,7 +262,7 @@ mod tests {
         assert!(!others.contains(&plain));
         assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));
         let of_two = |keys: [&[u8]; 2]| {
-            let limiters = keys.into_iter().filter_map(|key| Limiter::new(key, &ten, 1));
+            let limiters = keys.into_iter().filter_map(|key| ScriptLimiter::new(key, &ten, 1));
             String::from_utf8(answer_key("t:", check("a"), &limiters.collect::<Vec<_>>())).unwrap()
         };
         let two = of_two([b"t:d:r:bob", b"t:d:r:ada"]);

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Ends};
-use super::script::{Reply, Script};
+use super::script::{JoinedScript, RedisReply};
 use crate::store::StoreError;
 
 /// The pauses between two beats of a node, and after one that failed.
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 /// Lists a node, or removes it if its time to live is 0. Returns the number of nodes, the number of nodes before this
 /// node in a stable order, and whether it was newly added.
-static BEAT: LazyLock<Script> = LazyLock::new(|| {
+static BEAT: LazyLock<JoinedScript> = LazyLock::new(|| {
     let text = "\
 local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
 if life == 0 then
@@ -44,7 +44,7 @@ call('PEXPIREAT', key, expires)
 local before, nodes = 0, call('ZRANGE', key, '0', '-1')
 for _, other in ipairs(nodes) do if other < node then before = before + 1 end end
 return {#nodes, before, added}";
-    Script::new(text.to_owned())
+    JoinedScript::new(text.to_owned())
 });
 
 /// A node in the list.
@@ -110,7 +110,7 @@ impl Listed {
         client: &Client,
         life_ms: u64,
         deadline: Instant,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<RedisReply, StoreError> {
         let args = [self.node.clone(), life_ms.to_string().into_bytes()];
         client.run(&BEAT, &self.key, &args, deadline).await
     }
@@ -155,13 +155,13 @@ fn next(last: Option<Seen>, seen: Seen, added: bool) -> Seen {
     last.filter(|last| added && last.nodes >= seen.nodes).unwrap_or(seen)
 }
 
-fn seen(reply: &Reply) -> Result<(Seen, bool), StoreError> {
-    let number = |reply: &Reply| match reply {
-        Reply::Int(number) => u64::try_from(*number).ok(),
+fn seen(reply: &RedisReply) -> Result<(Seen, bool), StoreError> {
+    let number = |reply: &RedisReply| match reply {
+        RedisReply::Int(number) => u64::try_from(*number).ok(),
         _ => None,
     };
     let seen = match reply {
-        Reply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
+        RedisReply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
         _ => None,
     };
     match seen.as_deref() {
@@ -185,9 +185,10 @@ mod tests {
 
     #[test]
     fn what_no_beat_answers_is_an_error() {
-        let ints = |all: &[i64]| Reply::Array(all.iter().map(|one| Reply::Int(*one)).collect());
+        let ints =
+            |all: &[i64]| RedisReply::Array(all.iter().map(|one| RedisReply::Int(*one)).collect());
         assert_eq!(seen(&ints(&[3, 1, 0])), Ok((Seen { nodes: 3, rank: 1 }, false)));
-        for odd in [Reply::Nil, Reply::Int(3), ints(&[3, 1]), ints(&[3, -1, 0])] {
+        for odd in [RedisReply::Nil, RedisReply::Int(3), ints(&[3, 1]), ints(&[3, -1, 0])] {
             assert!(matches!(seen(&odd), Err(StoreError::Answer(_))), "{odd:?}");
         }
     }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::route::Delivered;
-use super::script::{Call, Script};
+use super::script::{Call, JoinedScript};
 use crate::store::StoreError;
 
 /// A script and its arguments.
@@ -15,11 +15,11 @@ pub(super) enum Asked {
     /// A step over limiters, which can be merged with others.
     Step(Arc<Call>),
     /// Any other script.
-    Script { script: Arc<Script>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
+    Script { script: Arc<JoinedScript>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
 }
 
 impl Asked {
-    pub(super) fn script(&self) -> &Arc<Script> {
+    pub(super) fn script(&self) -> &Arc<JoinedScript> {
         match self {
             Self::Step(call) => &call.script,
             Self::Script { script, .. } => script,

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::link::{command, with_part};
-use super::script::{Call, Reply};
+use super::script::{Call, RedisReply};
 use crate::store::StoreError;
 
 /// The maximum number of calls of routes that are under way on one connection, so that they do not hold up requests.
@@ -53,7 +53,7 @@ impl Route {
     ///
     /// # Errors
     /// The connection is gone, the server did not run the call, or it did not reply for long.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Reply, StoreError> {
+    pub(crate) async fn run(&self, call: &Call) -> Result<RedisReply, StoreError> {
         let turn = self.line.turns.acquire().await;
         let _turn = turn.map_err(|error| StoreError::Unreachable(error.to_string()))?;
         let value = match self.send("EVALSHA", &call.script.sha1, call).await? {
@@ -77,18 +77,18 @@ impl Route {
 /// A reply, and the connection that brought it.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
-    pub(crate) reply: Reply,
+    pub(crate) reply: RedisReply,
     pub(crate) route: Route,
 }
 
 /// Returns a script's reply, as one of the few kinds that scripts return.
-pub(super) fn reply_of(value: Value) -> Result<Reply, StoreError> {
+pub(super) fn reply_of(value: Value) -> Result<RedisReply, StoreError> {
     match value {
-        Value::Nil => Ok(Reply::Nil),
-        Value::Int(number) => Ok(Reply::Int(number)),
-        Value::BulkString(bytes) => Ok(Reply::Bytes(bytes)),
+        Value::Nil => Ok(RedisReply::Nil),
+        Value::Int(number) => Ok(RedisReply::Int(number)),
+        Value::BulkString(bytes) => Ok(RedisReply::Bytes(bytes)),
         Value::Array(parts) => {
-            Ok(Reply::Array(parts.into_iter().map(reply_of).collect::<Result<_, _>>()?))
+            Ok(RedisReply::Array(parts.into_iter().map(reply_of).collect::<Result<_, _>>()?))
         }
         other => Err(StoreError::Answer(format!("{other:?}"))),
     }

@@ -7,25 +7,25 @@
 //! `each.lua` for several requests in one call; `amend.lua` and `space.lua` stand between them where they are needed.
 //!
 //! ```
-//! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+//! use tidegate::script::{Call, CallResult, RedisReply, ScriptLimiter, ScriptStep};
 //! use std::time::Duration;
 //! use tidegate::{AlgorithmKind, Rule, Spec};
 //!
 //! let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
-//! let limiters: Vec<_> = Limiter::new(b"tg:api:ada", &rule, 1).into_iter().collect();
-//! let call = Call::new(&limiters, Step::Ask, None);
+//! let limiters: Vec<_> = ScriptLimiter::new(b"tg:api:ada", &rule, 1).into_iter().collect();
+//! let call = Call::new(&limiters, ScriptStep::Ask, None);
 //! // A client sends `EVALSHA call.script.sha1 1 KEYS.. ARGV..`, and hands the reply back:
-//! let reply = Reply::Nil;
+//! let reply = RedisReply::Nil;
 //! // It was written under another rule: the same is asked again, and the state amended, in one step.
-//! assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+//! assert_eq!(call.answer(&limiters, &reply), Ok(CallResult::Changed));
 //! let call = call.amending();
 //! # Ok::<(), tidegate::RuleErrors>(())
 //! ```
 
-mod answer;
 mod batch;
 mod call;
-mod count;
+mod call_result;
+mod counted_key;
 mod each;
 mod id;
 mod known;
@@ -40,19 +40,19 @@ mod text;
 
 pub use crate::lease::GivenBack;
 pub use crate::step::Values;
-pub(crate) use answer::Seen;
-pub use answer::{Answer, Decided, Lacks};
-pub use batch::{Batch, Replies};
+pub use batch::{CallBatch, Replies};
 pub use call::Call;
+pub(crate) use call_result::SeenLimiter;
+pub use call_result::{CallResult, DecidedStep, Lacks};
 pub use each::Each;
-pub use known::Script;
-pub use limiter::{Among, Limiter};
+pub use known::JoinedScript;
+pub use limiter::{Among, ScriptLimiter};
 pub use newer_values::NewerValues;
 pub use record::LeaseRecord;
-pub use reply::{NotAnAnswer, Reply};
+pub use reply::{NotAnAnswer, RedisReply};
 pub use revision::Revision;
-pub use settled::{Settled, Surplus};
-pub use step::Step;
+pub use settled::{SettledUnits, Surplus};
+pub use step::ScriptStep;
 
 /// The version of stored states: the first byte of every state, below 32. A state of another version is neither read
 /// nor overwritten.

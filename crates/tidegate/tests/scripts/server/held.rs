@@ -4,14 +4,15 @@
 use std::any::Any;
 use std::time::Duration;
 
-use tidegate::script::Step;
+use tidegate::script::ScriptStep;
 use tidegate::{Decision, Micros, Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, Past, Settlement, Verbs, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
     /// One step; its decision, and whether the request goes on.
-    fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision);
+    fn step(&mut self, step: ScriptStep, at: Timestamp, cost: u64, actual: u64)
+    -> (bool, Decision);
     /// A look at a limiter whose usage is reported: one unit is decided about, and none taken.
     fn look(&mut self, at: Timestamp) -> (bool, Decision);
     /// The time until nothing is used, if no request comes; the limiter is left as it is.
@@ -131,17 +132,23 @@ impl<R: Algorithm> Of<R> {
 }
 
 impl<R: Algorithm> Limiter for Of<R> {
-    fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision) {
+    fn step(
+        &mut self,
+        step: ScriptStep,
+        at: Timestamp,
+        cost: u64,
+        actual: u64,
+    ) -> (bool, Decision) {
         let begins = self.slot.is_none();
         let moves = self.moves(at) || self.amended;
         let mut held = Held::new(&self.algorithm, &mut self.slot, cost);
         let (decision, wrote) = match step {
-            Step::Ask | Step::Decide => {
+            ScriptStep::Ask | ScriptStep::Decide => {
                 let takes = held.ask(at).is_allowed() && cost > 0;
                 (held.report(), takes || moves || begins)
             }
-            Step::Peek => (held.peek(at), moves),
-            Step::Report | Step::ReportWithin => {
+            ScriptStep::Peek => (held.peek(at), moves),
+            ScriptStep::Report | ScriptStep::ReportWithin => {
                 held.take_reported(at);
                 held.advance(at);
                 let _ = held.decide();
@@ -151,10 +158,10 @@ impl<R: Algorithm> Limiter for Of<R> {
                 }
                 (decision, moves || cost > 0)
             }
-            Step::Undo | Step::Lease | Step::Renew => {
+            ScriptStep::Undo | ScriptStep::Lease | ScriptStep::Renew => {
                 panic!("leases and permits have verbs and tokens of their own")
             }
-            Step::Settle => {
+            ScriptStep::Settle => {
                 let settled =
                     held.settle(at, Settlement { reserved: cost, actual, ..Settlement::default() });
                 // Units that are cut off are not taken.

@@ -11,7 +11,9 @@ use std::cell::{Cell, RefCell};
 use redis::{Connection, RedisError, Value};
 use testkit::store;
 use tidegate::Timestamp;
-use tidegate::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Script, Step};
+use tidegate::script::{
+    Call, CallResult, DecidedStep, JoinedScript, NewerValues, RedisReply, ScriptLimiter, ScriptStep,
+};
 
 /// A server that ends with the test.
 pub struct Server(store::Server);
@@ -64,7 +66,7 @@ impl Client {
     }
 
     /// Runs a script by its name; by its text where the server does not know it.
-    pub fn eval(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Reply {
+    pub fn eval(&self, script: &JoinedScript, keys: &[Vec<u8>], args: &[Vec<u8>]) -> RedisReply {
         let count = keys.len().to_string();
         let words = |verb: &'static [u8], text: &str| {
             let mut words =
@@ -86,13 +88,18 @@ impl Client {
         };
         match answer {
             // It was kept in another layout, and nothing was done.
-            Err(error) if error.to_string().contains("WRONGTYPE") => Reply::Nil,
+            Err(error) if error.to_string().contains("WRONGTYPE") => RedisReply::Nil,
             reported => reply(reported.unwrap_or_else(|error| panic!("{error}"))),
         }
     }
 
     /// One step, amending where that is needed.
-    pub fn step(&self, limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Decided {
+    pub fn step(
+        &self,
+        limiters: &[ScriptLimiter<'_>],
+        step: ScriptStep,
+        at: Option<Timestamp>,
+    ) -> DecidedStep {
         let (mut by, mut amends) = (NewerValues::default(), false);
         for _ in 0..4 {
             let limiters = by.limiters(limiters);
@@ -100,32 +107,32 @@ impl Client {
             let call = if amends { call.amending() } else { call };
             let reply = self.eval(&call.script, &call.keys, &call.args);
             let answer = call.answer(&limiters, &reply).unwrap_or_else(|error| panic!("{error}"));
-            amends = answer == Answer::Changed;
+            amends = answer == CallResult::Changed;
             match answer {
-                Answer::Decided(decided) => return decided,
-                Answer::Changed => self.changed.set(self.changed.get() + 1),
-                Answer::Superseded(newer) => {
+                CallResult::Decided(decided) => return decided,
+                CallResult::Changed => self.changed.set(self.changed.get() + 1),
+                CallResult::Superseded(newer) => {
                     self.superseded.set(self.superseded.get() + 1);
                     by = by.and(newer);
                 }
-                Answer::NoSpace(lacks) => panic!("{lacks:?}"),
+                CallResult::NoSpace(lacks) => panic!("{lacks:?}"),
             }
         }
         panic!("not amended");
     }
 }
 
-fn failed(script: &Script, error: RedisError) -> ! {
+fn failed(script: &JoinedScript, error: RedisError) -> ! {
     panic!("{error}\n{}", script.text);
 }
 
 /// A reply in the terms of the scripts.
-pub fn reply(value: Value) -> Reply {
+pub fn reply(value: Value) -> RedisReply {
     match value {
-        Value::Nil => Reply::Nil,
-        Value::Int(number) => Reply::Int(number),
-        Value::BulkString(bytes) => Reply::Bytes(bytes),
-        Value::Array(values) => Reply::Array(values.into_iter().map(reply).collect()),
+        Value::Nil => RedisReply::Nil,
+        Value::Int(number) => RedisReply::Int(number),
+        Value::BulkString(bytes) => RedisReply::Bytes(bytes),
+        Value::Array(values) => RedisReply::Array(values.into_iter().map(reply).collect()),
         other => panic!("no script answers {other:?}"),
     }
 }

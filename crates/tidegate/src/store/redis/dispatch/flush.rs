@@ -15,7 +15,7 @@ use crate::store::redis::keys::slot_of;
 use crate::store::redis::link::with_part;
 use crate::store::redis::question::Asked;
 use crate::store::redis::route::{Delivered, Route, reply_of};
-use crate::store::redis::script::{Batch, Call, Each, Replies};
+use crate::store::redis::script::{Call, CallBatch, Each, Replies};
 
 /// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;
@@ -29,7 +29,7 @@ pub(super) enum Sent {
     /// One request.
     One(Rc<Pending>),
     /// Requests that are decided in turn, each with its repeats.
-    Merged(Batch, Vec<Vec<Rc<Pending>>>),
+    Merged(CallBatch, Vec<Vec<Rc<Pending>>>),
     /// Requests of one limiter each.
     Each(Each, Vec<Rc<Pending>>),
 }
@@ -52,7 +52,7 @@ impl Space {
     pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
         let known = self.0.len();
         self.0.extend(keys.iter().filter(|key| !self.0.contains(key)).copied().collect::<Vec<_>>());
-        let fits = known == 0 || self.0.len() <= Batch::MOST_KEYS;
+        let fits = known == 0 || self.0.len() <= CallBatch::MOST_KEYS;
         if !fits {
             self.0.truncate(known);
         }
@@ -87,7 +87,7 @@ fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
     }
     let groups = groups_of(row);
     let asked: Vec<_> = groups.iter().map(|(call, all)| (&**call, all.len())).collect();
-    let batch = Batch::of(&asked);
+    let batch = CallBatch::of(&asked);
     Some(Sent::Merged(batch, groups.into_iter().map(|(_, all)| all).collect()))
 }
 

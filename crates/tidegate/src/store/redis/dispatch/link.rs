@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::store::redis::link::command;
 use crate::store::redis::route::Route;
-use crate::store::redis::script::Script;
+use crate::store::redis::script::JoinedScript;
 
 /// A connection that many calls share.
 #[derive(Debug)]
@@ -39,7 +39,12 @@ impl Link {
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.
-    pub(super) fn command(&mut self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    pub(super) fn command(
+        &mut self,
+        script: &JoinedScript,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Cmd {
         if self.known.contains(&script.sha1) {
             return command("EVALSHA", &script.sha1, keys, args);
         }

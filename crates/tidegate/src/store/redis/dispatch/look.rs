@@ -18,7 +18,7 @@ use super::slots::{slots_in, tags_in};
 use crate::settings::StoreForm;
 use crate::store::redis::audit;
 use crate::store::redis::link::{Node, command, connect, connect_to, send};
-use crate::store::redis::script::Script;
+use crate::store::redis::script::JoinedScript;
 use crate::store::redis::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
 
@@ -35,7 +35,7 @@ const MOST_SLOTS: usize = 4;
 /// All operations of scripts, with one key that lives a second or two; it runs without memory too,
 /// because the part after the first write needs none. A user who may not do all of it is reported
 /// here, and not at the first decision that needs it.
-static ALL_THAT_SCRIPTS_DO: LazyLock<Script> = LazyLock::new(|| {
+static ALL_THAT_SCRIPTS_DO: LazyLock<JoinedScript> = LazyLock::new(|| {
     let text = "\
 local call, key = redis.call, KEYS[1]
 local expires = string.format('%d', call('TIME')[1] * 1000 + 2000)
@@ -56,7 +56,7 @@ call('ZCOUNT', key, '-inf', '0')
 call('ZREMRANGEBYRANK', key, '0', '0')
 call('UNLINK', key)
 return 1";
-    Script::new(text.to_owned())
+    JoinedScript::new(text.to_owned())
 });
 
 /// Looks after a shard until it is fit, or holds no slot; `lost` is the reason, `None` at the
@@ -219,7 +219,7 @@ fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
 /// and was not redirected to another node.
 async fn by_text_and_digest(
     connection: &mut MultiplexedConnection,
-    script: &Script,
+    script: &JoinedScript,
     keys: &[Vec<u8>],
     node: &Option<Node>,
 ) -> Result<bool, StoreError> {

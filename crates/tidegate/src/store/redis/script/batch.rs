@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{Call, decimal};
-use super::count::Count;
-use super::id::{Form, Id, Runner};
-use super::known::{Script, script};
-use super::reply::{NotAnAnswer, Reply};
-use super::step::Step;
+use super::counted_key::CountedKey;
+use super::id::{CallForm, Runner, ScriptId};
+use super::known::{JoinedScript, script};
+use super::reply::{NotAnAnswer, RedisReply};
+use super::step::ScriptStep;
 
 /// Several calls in one, decided in their order at one instant: replies and stored states are the same as for calls
 /// sent one after another. A call that fails leaves the others as they are. It costs the server less than the single
 /// calls if they have a key in common, and more if they have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct CallBatch {
     /// The script.
-    pub script: Arc<Script>,
+    pub script: Arc<JoinedScript>,
     /// Its `KEYS`, each once.
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
@@ -27,23 +27,23 @@ pub struct Batch {
     times: Vec<usize>,
 }
 
-/// A reply to a request of a [`Batch`], and how many times in a row it was given.
+/// A reply to a request of a [`CallBatch`], and how many times in a row it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replies {
     /// The reply, for [`Call::answer`]; or the server's error for this request.
-    pub reply: Result<Reply, String>,
+    pub reply: Result<RedisReply, String>,
     /// The number of times: 1 or more.
     pub times: usize,
 }
 
 impl Call {
-    /// Returns whether it may go in a [`Batch`]: a [`Step::Ask`] that amends nothing, over a few limiters.
+    /// Returns whether it may go in a [`CallBatch`]: a [`ScriptStep::Ask`] that amends nothing, over a few limiters.
     #[must_use]
     pub fn can_merge(&self) -> bool {
-        self.step == Step::Ask
-            && matches!(self.form, Form::One | Form::Several)
+        self.step == ScriptStep::Ask
+            && matches!(self.form, CallForm::One | CallForm::Several)
             && !self.has_no_memory
-            && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
+            && (1..=CallBatch::MOST_KEYS).contains(&self.keys.len())
     }
 
     /// Returns whether the other call is identical, and has no id.
@@ -53,7 +53,7 @@ impl Call {
     }
 }
 
-impl Batch {
+impl CallBatch {
     /// The maximum number of keys that the calls of one batch should have: the server's time for a batch depends on its
     /// keys.
     pub const MOST_KEYS: usize = 32;
@@ -63,7 +63,7 @@ impl Batch {
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
         let (mut keys, mut values) = (Distinct::default(), Distinct::default());
-        let (mut plan, mut counts) = (Vec::new(), Vec::<Count>::new());
+        let (mut plan, mut counts) = (Vec::new(), Vec::<CountedKey>::new());
         for (call, times) in calls {
             let limiters = call.enforced.len();
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
@@ -76,13 +76,13 @@ impl Batch {
             for count in &call.counts {
                 let key = call.keys.get(count.key).map_or(0, |key| keys.of(key) - 1);
                 if counts.iter().all(|known| known.key != key) {
-                    counts.push(Count { key, ..count.clone() });
+                    counts.push(CountedKey { key, ..count.clone() });
                 }
             }
         }
         let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
         let has_bounds = !counts.is_empty();
-        let id = Id {
+        let id = ScriptId {
             kinds: u32::MAX,
             amends: false,
             settles: false,
@@ -91,7 +91,7 @@ impl Batch {
         };
         // Time, time of an undo, memory, counted keys and part of the node.
         let mut last = vec![at, Vec::new(), Vec::new()];
-        last.extend(Count::arguments(&counts));
+        last.extend(CountedKey::arguments(&counts));
         last.resize(5, Vec::new());
         let args = [vec![b"batch".to_vec(), plan], values.all, last].concat();
         let times = calls.iter().map(|(_, times)| *times).collect();
@@ -102,10 +102,10 @@ impl Batch {
     ///
     /// # Errors
     /// Returns the reply if it is not the reply of a batch.
-    pub fn replies(&self, reply: Reply) -> Result<Vec<Vec<Replies>>, NotAnAnswer> {
-        let Reply::Array(requests) = reply else { return Err(NotAnAnswer::of(reply)) };
+    pub fn replies(&self, reply: RedisReply) -> Result<Vec<Vec<Replies>>, NotAnAnswer> {
+        let RedisReply::Array(requests) = reply else { return Err(NotAnAnswer::of(reply)) };
         if requests.len() != self.times.len() {
-            return Err(NotAnAnswer::of(Reply::Array(requests)));
+            return Err(NotAnAnswer::of(RedisReply::Array(requests)));
         }
         let each = requests.into_iter().zip(&self.times);
         each.map(|(replies, times)| replies_of(replies, *times)).collect()
@@ -113,13 +113,13 @@ impl Batch {
 }
 
 /// The replies to a request that was asked `times` times.
-fn replies_of(reply: Reply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
-    let Reply::Array(parts) = reply else { return Err(NotAnAnswer::of(reply)) };
+fn replies_of(reply: RedisReply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
+    let RedisReply::Array(parts) = reply else { return Err(NotAnAnswer::of(reply)) };
     let (mut all, mut given) = (Vec::with_capacity(parts.len() / 2), 0_usize);
     let mut parts = parts.into_iter();
     while let (Some(count), Some(reply)) = (parts.next(), parts.next()) {
         let times = match count {
-            Reply::Int(count) => usize::try_from(count).unwrap_or_default(),
+            RedisReply::Int(count) => usize::try_from(count).unwrap_or_default(),
             _ => 0,
         };
         given = given.saturating_add(times);
@@ -127,16 +127,16 @@ fn replies_of(reply: Reply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
     }
     match given == times && all.iter().all(|one| one.times > 0) {
         true => Ok(all),
-        false => Err(NotAnAnswer::of(Reply::Int(i64::try_from(given).unwrap_or(i64::MAX)))),
+        false => Err(NotAnAnswer::of(RedisReply::Int(i64::try_from(given).unwrap_or(i64::MAX)))),
     }
 }
 
 /// An error stands alone in an array.
-pub(super) fn without_error(reply: Reply) -> Result<Reply, String> {
+pub(super) fn without_error(reply: RedisReply) -> Result<RedisReply, String> {
     match reply {
-        Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Bytes(error)] => Err(String::from_utf8_lossy(error).into_owned()),
-            _ => Ok(Reply::Array(parts)),
+        RedisReply::Array(parts) => match parts.as_slice() {
+            [RedisReply::Bytes(error)] => Err(String::from_utf8_lossy(error).into_owned()),
+            _ => Ok(RedisReply::Array(parts)),
         },
         reply => Ok(reply),
     }

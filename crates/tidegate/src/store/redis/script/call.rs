@@ -5,13 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
-use super::count::Count;
-use super::id::{Form, Id, Runner};
-use super::known::{Script, script};
-use super::limiter::{LOOKS, Limiter};
+use super::counted_key::CountedKey;
+use super::id::{CallForm, Runner, ScriptId};
+use super::known::{JoinedScript, script};
+use super::limiter::{LOOKS, ScriptLimiter};
 use super::record::LeaseRecord;
 use super::settled::Surplus;
-use super::step::Step;
+use super::step::ScriptStep;
 use super::text;
 
 pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
@@ -29,13 +29,13 @@ type Flags = SmallVec<[u8; 8]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The script.
-    pub script: Arc<Script>,
+    pub script: Arc<JoinedScript>,
     /// Its `KEYS`.
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
-    pub(super) form: Form,
-    pub(super) step: Step,
+    pub(super) form: CallForm,
+    pub(super) step: ScriptStep,
     /// A bit for each kind of algorithm.
     pub(super) kinds: u32,
     /// A flag for each limiter of a call that amends nothing.
@@ -51,7 +51,7 @@ pub struct Call {
     /// The time that the answer is remembered, if it is.
     pub(super) dedupe: Option<Micros>,
     /// The keys that are counted.
-    pub(super) counts: Vec<Count>,
+    pub(super) counts: Vec<CountedKey>,
     /// True if the server has no memory for new limiters.
     pub(super) has_no_memory: bool,
 }
@@ -62,48 +62,52 @@ impl Call {
     ///
     /// The time is the server's; or `at`, for a replay, in which nothing expires.
     #[must_use]
-    pub fn new(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
+    pub fn new(limiters: &[ScriptLimiter<'_>], step: ScriptStep, at: Option<Timestamp>) -> Self {
         Self::made(limiters, step, at)
     }
 
-    /// [`Step::Undo`] of a step that took the cost of each of these limiters at its time in `since`.
+    /// [`ScriptStep::Undo`] of a step that took the cost of each of these limiters at its time in `since`.
     #[must_use]
-    pub fn undo(limiters: &[Limiter<'_>], since: &[Timestamp], at: Option<Timestamp>) -> Self {
+    pub fn undo(
+        limiters: &[ScriptLimiter<'_>],
+        since: &[Timestamp],
+        at: Option<Timestamp>,
+    ) -> Self {
         let dated = limiters.iter().zip(since);
         let limiters: Vec<_> =
             dated.map(|(one, since)| one.clone().taken_at(Some(*since))).collect();
-        Self::made(&limiters, Step::Undo, at)
+        Self::made(&limiters, ScriptStep::Undo, at)
     }
 
-    /// [`Step::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`, and notes it in the
+    /// [`ScriptStep::Lease`]: takes the cost of a limiter ahead, to be spent elsewhere within `life`, and notes it in the
     /// record. Leases of the same node with tickets below `oldest` are dropped from the record. Unspent units are given
-    /// back with [`Call::give_back_lease`]. A reply other than [`Answer::Decided`](super::Answer::Decided) did nothing.
+    /// back with [`Call::give_back_lease`]. A reply other than [`CallResult::Decided`](super::CallResult::Decided) did nothing.
     #[must_use]
     pub fn lease(
-        limiter: &Limiter<'_>,
+        limiter: &ScriptLimiter<'_>,
         life: Micros,
         (record, oldest): (&LeaseRecord, u64),
         at: Option<Timestamp>,
     ) -> Self {
-        let call = Self::made(std::slice::from_ref(limiter), Step::Lease, at);
+        let call = Self::made(std::slice::from_ref(limiter), ScriptStep::Lease, at);
         call.changed(|call| {
             call.life = Some(life);
             call.note(record, record.to_take(oldest));
         })
     }
 
-    /// [`Step::Undo`] of a lease: gives its cost back, as taken `earlier` than the lease was, so that `kept` units of the
+    /// [`ScriptStep::Undo`] of a lease: gives its cost back, as taken `earlier` than the lease was, so that `kept` units of the
     /// lease stay taken. It is safe to send it again: units do not come back twice.
     #[must_use]
     pub fn give_back_lease(
-        limiter: &Limiter<'_>,
+        limiter: &ScriptLimiter<'_>,
         record: &LeaseRecord,
         (kept, earlier): (u64, Micros),
         at: Option<Timestamp>,
     ) -> Self {
-        let call = Self::made(std::slice::from_ref(limiter), Step::Undo, at);
+        let call = Self::made(std::slice::from_ref(limiter), ScriptStep::Undo, at);
         call.changed(|call| {
-            call.form = Form::One;
+            call.form = CallForm::One;
             call.note(record, record.to_give_back(kept, earlier));
         })
     }
@@ -113,9 +117,9 @@ impl Call {
         self.lease = Some(argument);
     }
 
-    fn made(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
+    fn made(limiters: &[ScriptLimiter<'_>], step: ScriptStep, at: Option<Timestamp>) -> Self {
         let mut kinds = 0;
-        let argument = |one: &Limiter<'_>| {
+        let argument = |one: &ScriptLimiter<'_>| {
             let input = one.script_input(step);
             kinds |= input.as_ref().map_or(0, |input| 1 << input.script.kind);
             input.map(|input| one.argument(step, &input)).unwrap_or_default()
@@ -125,22 +129,22 @@ impl Call {
         let enforced = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);
         let is_one = limiters.len() == 1 && !looks && !step.needs_bounds();
-        let form = if is_one { Form::One } else { Form::Several };
+        let form = if is_one { CallForm::One } else { CallForm::Several };
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        let counts = if at.is_some() { Vec::new() } else { Count::of(limiters, step) };
+        let counts = if at.is_some() { Vec::new() } else { CountedKey::of(limiters, step) };
         let plain = Self::plain(form, step, kinds, keys, at);
         Self { enforced, flags, counts, ..plain }.composed(arguments)
     }
 
     /// A call that has yet to be composed.
     fn plain(
-        form: Form,
-        step: Step,
+        form: CallForm,
+        step: ScriptStep,
         kinds: u32,
         keys: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
-        let id = Id {
+        let id = ScriptId {
             kinds,
             amends: false,
             settles: false,
@@ -168,28 +172,31 @@ impl Call {
     /// The call with its script, and with an argument for each limiter among its arguments, in the order in which
     /// `prelude.lua` lists them.
     fn composed(mut self, arguments: Vec<Vec<u8>>) -> Self {
-        let amends = matches!(self.form, Form::Amending | Form::GivingBack | Form::Resetting);
+        let amends =
+            matches!(self.form, CallForm::Amending | CallForm::GivingBack | CallForm::Resetting);
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
         let runner = if self.lease.is_some() { Runner::Lease } else { Runner::Dispatch };
-        let settles = self.step.needs_bounds() && self.form != Form::Resetting;
-        self.script = script(Id { kinds, amends, settles, has_bounds, runner });
+        let settles = self.step.needs_bounds() && self.form != CallForm::Resetting;
+        self.script = script(ScriptId { kinds, amends, settles, has_bounds, runner });
         let verb = match (self.form, self.step) {
-            (Form::GivingBack, _) => "give_back",
-            (Form::Resetting, _) => "reset",
+            (CallForm::GivingBack, _) => "give_back",
+            (CallForm::Resetting, _) => "reset",
             (_, step) => step.verb(),
         };
         let last = self.last();
         self.args = if self.is_short() {
-            let verb = (self.step != Step::Ask).then(|| verb.as_bytes().to_vec());
+            let verb = (self.step != ScriptStep::Ask).then(|| verb.as_bytes().to_vec());
             let mut args = arguments;
             args.extend(verb);
             args
         } else {
             let flags = match self.form {
-                Form::One => Vec::new(),
-                Form::Amending => self.flags.to_vec(),
-                Form::Several | Form::GivingBack | Form::Resetting => self.enforced.to_vec(),
+                CallForm::One => Vec::new(),
+                CallForm::Amending => self.flags.to_vec(),
+                CallForm::Several | CallForm::GivingBack | CallForm::Resetting => {
+                    self.enforced.to_vec()
+                }
             };
             let other = self.dedupe.map(digits).or_else(|| self.lease.clone());
             let arguments = arguments.into_iter().chain(other);
@@ -213,7 +220,7 @@ impl Call {
 
     /// Returns whether it has only the arguments of its limiter, and perhaps a verb.
     fn is_short(&self) -> bool {
-        self.form == Form::One && !self.has_last()
+        self.form == CallForm::One && !self.has_last()
     }
 
     fn has_last(&self) -> bool {
@@ -234,7 +241,7 @@ impl Call {
             self.life.map(digits).unwrap_or_default(),
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
         ];
-        last.extend(Count::arguments(&self.counts));
+        last.extend(CountedKey::arguments(&self.counts));
         if self.counts.is_empty() {
             last.truncate(last.iter().rposition(|one| !one.is_empty()).map_or(0, |end| end + 1));
         }
@@ -247,7 +254,7 @@ impl Call {
     pub fn giving_back(all: &[Surplus<'_>], at: Option<Timestamp>) -> Self {
         let keys = all.iter().map(|one| one.key.to_vec()).collect();
         let arguments = all.iter().map(Surplus::argument).collect();
-        Self::of_keys(Form::GivingBack, (keys, all.len()), arguments, at)
+        Self::of_keys(CallForm::GivingBack, (keys, all.len()), arguments, at)
     }
 
     /// Forgets limiters: nothing counts as used, and units taken before are not given back. A bucket that begins with
@@ -258,23 +265,23 @@ impl Call {
         let limiters = keys.len();
         let keys: Vec<_> = keys.into_iter().chain(records).collect();
         let arguments = vec![Vec::new(); keys.len()];
-        Self::of_keys(Form::Resetting, (keys, limiters), arguments, at)
+        Self::of_keys(CallForm::Resetting, (keys, limiters), arguments, at)
     }
 
     /// A call for limiters that were written under any rule: the first `limiters` keys.
     fn of_keys(
-        form: Form,
+        form: CallForm,
         (keys, limiters): (Vec<Vec<u8>>, usize),
         arguments: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
         let enforced = Flags::from_elem(b'1', limiters);
-        let plain = Self::plain(form, Step::Settle, u32::MAX, keys, at);
+        let plain = Self::plain(form, ScriptStep::Settle, u32::MAX, keys, at);
         Self { enforced, ..plain }.composed(arguments)
     }
 
     /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
-    /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::Decided::repeated). A look returns the
+    /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::DecidedStep::repeated). A look returns the
     /// remembered answer; a refusal is not remembered.
     ///
     /// The key stands for everything that makes the request the same: its limiters, rules and
@@ -283,25 +290,25 @@ impl Call {
     pub fn remembering(self, key: Vec<u8>, time: Micros) -> Self {
         self.changed(|call| {
             call.keys.push(key);
-            call.form = if call.form == Form::One { Form::Several } else { call.form };
+            call.form = if call.form == CallForm::One { CallForm::Several } else { call.form };
             call.dedupe = Some(time);
         })
     }
 
     /// Returns whether no caller waits for it.
     pub(crate) const fn is_background(&self) -> bool {
-        matches!(self.step, Step::Lease | Step::Undo)
+        matches!(self.step, ScriptStep::Lease | ScriptStep::Undo)
     }
 
     /// Makes the step first amend limiters that were written under another rule; usage carries over. It takes longer,
-    /// so it is sent only after [`Answer::Changed`](super::Answer::Changed).
+    /// so it is sent only after [`CallResult::Changed`](super::CallResult::Changed).
     #[must_use]
     pub fn amending(self) -> Self {
-        self.changed(|call| call.form = Form::Amending)
+        self.changed(|call| call.form = CallForm::Amending)
     }
 
     /// Makes the step fit a server that has no memory: existing limiters go on, and a new limiter gets
-    /// [`Answer::NoSpace`](super::Answer::NoSpace).
+    /// [`CallResult::NoSpace`](super::CallResult::NoSpace).
     #[must_use]
     pub fn without_memory(self) -> Self {
         self.changed(|call| call.has_no_memory = true)
@@ -320,12 +327,15 @@ impl Call {
 
     /// Returns whether it only asks whether a request goes on, and neither gives back nor reports usage.
     pub(crate) const fn only_asks(&self) -> bool {
-        matches!(self.step, Step::Decide | Step::Ask | Step::Peek | Step::Lease)
+        matches!(
+            self.step,
+            ScriptStep::Decide | ScriptStep::Ask | ScriptStep::Peek | ScriptStep::Lease
+        )
     }
 
     /// Removes limiters and all data about them. The reply is the number of limiters that existed.
     #[must_use]
-    pub fn remove(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
-        (Script::new(text::REMOVE.to_owned()), keys)
+    pub fn remove(keys: Vec<Vec<u8>>) -> (JoinedScript, Vec<Vec<u8>>) {
+        (JoinedScript::new(text::REMOVE.to_owned()), keys)
     }
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::batch::without_error;
 use super::call::{Call, decimal};
-use super::id::{Form, Id, Runner};
-use super::known::{Script, script};
-use super::reply::{NotAnAnswer, Reply};
-use super::step::Step;
+use super::id::{CallForm, Runner, ScriptId};
+use super::known::{JoinedScript, script};
+use super::reply::{NotAnAnswer, RedisReply};
+use super::step::ScriptStep;
 
 /// Calls of one limiter each in one call. It costs the server less than the single calls if they are a few or
-/// more; for calls that have a key in common a [`Batch`](super::Batch) costs less.
+/// more; for calls that have a key in common a [`CallBatch`](super::CallBatch) costs less.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Each {
     /// The script.
-    pub script: Arc<Script>,
+    pub script: Arc<JoinedScript>,
     /// Its `KEYS`, one for each request.
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
@@ -22,11 +22,11 @@ pub struct Each {
 }
 
 impl Call {
-    /// Returns whether it may go in an [`Each`]: a [`Step::Ask`] of one limiter, without an id and a bound of keys.
+    /// Returns whether it may go in an [`Each`]: a [`ScriptStep::Ask`] of one limiter, without an id and a bound of keys.
     #[must_use]
     pub fn can_go_with_others(&self) -> bool {
-        self.form == Form::One
-            && self.step == Step::Ask
+        self.form == CallForm::One
+            && self.step == ScriptStep::Ask
             && self.counts.is_empty()
             && !self.has_no_memory
     }
@@ -58,8 +58,13 @@ impl Each {
             args.resize(2 + calls.len(), Vec::new());
             args.push(decimal(at));
         }
-        let id =
-            Id { kinds, amends: false, settles: false, has_bounds: false, runner: Runner::Each };
+        let id = ScriptId {
+            kinds,
+            amends: false,
+            settles: false,
+            has_bounds: false,
+            runner: Runner::Each,
+        };
         let keys = calls.iter().flat_map(|call| &call.keys).cloned().collect();
         Self { script: script(id), keys, args }
     }
@@ -68,9 +73,12 @@ impl Each {
     ///
     /// # Errors
     /// Returns the reply if it is not the reply of such a call.
-    pub fn replies(&self, reply: Reply) -> Result<Vec<Result<Reply, String>>, NotAnAnswer> {
+    pub fn replies(
+        &self,
+        reply: RedisReply,
+    ) -> Result<Vec<Result<RedisReply, String>>, NotAnAnswer> {
         match reply {
-            Reply::Array(replies) if replies.len() == self.keys.len() => {
+            RedisReply::Array(replies) if replies.len() == self.keys.len() => {
                 Ok(replies.into_iter().map(without_error).collect())
             }
             other => Err(NotAnAnswer::of(other)),

@@ -2,7 +2,7 @@
 
 /// The files of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Id {
+pub(super) struct ScriptId {
     /// A bit for each kind of algorithm in the call.
     pub(super) kinds: u32,
     /// True if limiters may have been written under another rule.
@@ -30,7 +30,7 @@ pub(super) enum Runner {
 
 /// The form of a call, and so of its reply: its verb, and one limiter or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(super) enum CallForm {
     One,
     Several,
     /// One limiter or several, and some may have been written under another rule.

@@ -5,19 +5,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sha1_smol::Sha1;
 
-use super::id::Id;
+use super::id::ScriptId;
 use super::text;
 
 /// A script with its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Script {
+pub struct JoinedScript {
     /// The text, for `EVAL` or `SCRIPT LOAD`.
     pub text: String,
     /// The hexadecimal SHA-1 of the text, for `EVALSHA`.
     pub sha1: String,
 }
 
-impl Script {
+impl JoinedScript {
     pub(crate) fn new(text: String) -> Self {
         let sha1 = Sha1::from(&text).digest().to_string();
         Self { text, sha1 }
@@ -30,12 +30,12 @@ impl Script {
 }
 
 /// At most one for each set of algorithms that a request combines.
-static KNOWN: RwLock<BTreeMap<Id, Arc<Script>>> = RwLock::new(BTreeMap::new());
+static KNOWN: RwLock<BTreeMap<ScriptId, Arc<JoinedScript>>> = RwLock::new(BTreeMap::new());
 
-pub(super) fn script(id: Id) -> Arc<Script> {
+pub(super) fn script(id: ScriptId) -> Arc<JoinedScript> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     known.unwrap_or_else(|| {
         let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(id).or_insert_with(|| Arc::new(Script::new(text::of(id)))))
+        Arc::clone(all.entry(id).or_insert_with(|| Arc::new(JoinedScript::new(text::of(id)))))
     })
 }

@@ -3,7 +3,7 @@
 use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 
 use super::revision::{Revision, Written};
-use super::step::Step;
+use super::step::ScriptStep;
 use super::{HEAD, VERSION};
 use crate::step::{BUCKET, Values};
 
@@ -20,7 +20,7 @@ pub struct Among<'a> {
 
 /// One limiter of a step: its key, its rule, and the cost of the request.
 #[derive(Clone, Debug)]
-pub struct Limiter<'a> {
+pub struct ScriptLimiter<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) rule: &'a Rule,
     pub(super) cost: u64,
@@ -37,13 +37,13 @@ pub struct Limiter<'a> {
     /// True if it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
     pub(super) revision: Revision,
-    source: Source,
+    source: ValuesOrigin,
     pub(super) among: Option<Among<'a>>,
 }
 
 /// The origin of a limiter's values, which may differ from the values that it was written under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum ValuesOrigin {
     /// The rule itself.
     Own,
     /// A plan.
@@ -62,12 +62,12 @@ pub(super) enum Purpose {
     OfOtherRule = 3,
 }
 
-impl<'a> Limiter<'a> {
+impl<'a> ScriptLimiter<'a> {
     /// The limiter of `key`, asked for `cost` units; `None` when the rule is unlimited and nothing
     /// has to be asked.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let (enforced, looks, revision, source) = (true, false, Revision::NONE, Source::Own);
+        let (enforced, looks, revision, source) = (true, false, Revision::NONE, ValuesOrigin::Own);
         let (actual, token, since, purpose, among) = (0, None, None, Purpose::Use, None);
         let limited = Self {
             key,
@@ -95,7 +95,7 @@ impl<'a> Limiter<'a> {
     }
 
     /// Asks for one unit and takes nothing. A request without cost asks a limiter in this way if its usage is
-    /// [reported](Step::Report).
+    /// [reported](ScriptStep::Report).
     #[must_use]
     pub const fn looking(mut self) -> Self {
         (self.cost, self.looks) = (0, true);
@@ -106,7 +106,7 @@ impl<'a> Limiter<'a> {
     /// amended with this step, even when it denies; but not with a look, nor at a cost of 0.
     #[must_use]
     pub const fn looked_up(mut self) -> Self {
-        self.source = Source::LookedUp;
+        self.source = ValuesOrigin::LookedUp;
         self
     }
 
@@ -116,14 +116,14 @@ impl<'a> Limiter<'a> {
     /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn from_request(mut self) -> Self {
-        self.source = Source::FromRequest;
+        self.source = ValuesOrigin::FromRequest;
         self
     }
 
     /// Gives the rule a revision. If the limiter was written under other values, the values of the newer revision
     /// decide. Newer values of this rule come in force when units are taken under them; a refusal and a look
     /// leave the limiter unchanged. Values that are not newer are answered
-    /// [`Answer::Superseded`](super::Answer::Superseded). Without a revision, other values come in force
+    /// [`CallResult::Superseded`](super::CallResult::Superseded). Without a revision, other values come in force
     /// immediately.
     #[must_use]
     pub const fn of_revision(mut self, revision: Revision) -> Self {
@@ -132,7 +132,7 @@ impl<'a> Limiter<'a> {
     }
 
     /// Bounds the number of keys: a new key without room is answered
-    /// [`Answer::NoSpace`](super::Answer::NoSpace). The count expires with the keys.
+    /// [`CallResult::NoSpace`](super::CallResult::NoSpace). The count expires with the keys.
     #[must_use]
     pub const fn among(mut self, among: Among<'a>) -> Self {
         self.among = Some(among);
@@ -146,29 +146,29 @@ impl<'a> Limiter<'a> {
     }
 
     /// The limiter under the values that it was written under.
-    pub(crate) fn under<'b>(&self, written: &'b Written) -> Limiter<'b>
+    pub(crate) fn under<'b>(&self, written: &'b Written) -> ScriptLimiter<'b>
     where
         'a: 'b,
     {
         let revision = written.revision;
-        Limiter { rule: &written.rule, revision, source: Source::Own, ..self.clone() }
+        ScriptLimiter { rule: &written.rule, revision, source: ValuesOrigin::Own, ..self.clone() }
     }
 
-    /// Sets the actual cost of the request, for [`Step::Settle`]; 0 by default.
+    /// Sets the actual cost of the request, for [`ScriptStep::Settle`]; 0 by default.
     #[must_use]
     pub const fn turned_out(mut self, actual: u64) -> Self {
         self.actual = actual;
         self
     }
 
-    /// Names the permit that [`Step::Settle`], [`Step::Undo`] or [`Step::Renew`] is about.
+    /// Names the permit that [`ScriptStep::Settle`], [`ScriptStep::Undo`] or [`ScriptStep::Renew`] is about.
     #[must_use]
     pub const fn of_permit(mut self, token: Option<Token>) -> Self {
         self.token = token;
         self
     }
 
-    /// Says when the units were taken that [`Step::Settle`] or [`Step::Undo`] gives back: the time that
+    /// Says when the units were taken that [`ScriptStep::Settle`] or [`ScriptStep::Undo`] gives back: the time that
     /// counted for the limiter then.
     #[must_use]
     pub const fn taken_at(mut self, since: Option<Timestamp>) -> Self {
@@ -224,7 +224,7 @@ impl<'a> Limiter<'a> {
 
     /// The units that were taken at a known time and are to come back; none of a permit, which is free when it has
     /// ended.
-    pub(super) fn surplus(&self, step: Step) -> u64 {
+    pub(super) fn surplus(&self, step: ScriptStep) -> u64 {
         match self.units(step) {
             units @ ..0 if self.since.is_some() && !self.holds_permits() => units.unsigned_abs(),
             _ => 0,
@@ -232,50 +232,51 @@ impl<'a> Limiter<'a> {
     }
 
     /// The units that it is asked for.
-    pub(crate) fn asks(&self, step: Step) -> u64 {
+    pub(crate) fn asks(&self, step: ScriptStep) -> u64 {
         self.units(step).unsigned_abs()
     }
 
     /// Units to take; below zero, units to give back.
-    fn units(&self, step: Step) -> i64 {
+    fn units(&self, step: ScriptStep) -> i64 {
         let limited = |units: u64| units.min(Timestamp::MAX.as_micros()).cast_signed();
         match step {
-            Step::Settle if self.holds_permits() => -limited(self.cost),
-            Step::Renew => 0,
-            Step::Settle => limited(self.actual) - limited(self.cost),
-            Step::Undo => -limited(self.cost),
+            ScriptStep::Settle if self.holds_permits() => -limited(self.cost),
+            ScriptStep::Renew => 0,
+            ScriptStep::Settle => limited(self.actual) - limited(self.cost),
+            ScriptStep::Undo => -limited(self.cost),
             _ if self.looks => 1,
-            Step::Decide
-            | Step::Ask
-            | Step::Peek
-            | Step::Report
-            | Step::ReportWithin
-            | Step::Lease => limited(self.cost),
+            ScriptStep::Decide
+            | ScriptStep::Ask
+            | ScriptStep::Peek
+            | ScriptStep::Report
+            | ScriptStep::ReportWithin
+            | ScriptStep::Lease => limited(self.cost),
         }
     }
 
     /// Flags: it may refuse; it keeps its other values if nothing is taken; it then returns when it would be admitted;
     /// its values have a revision; and it is asked for a unit that it does not take.
-    pub(super) fn flag(&self, step: Step) -> u8 {
+    pub(super) fn flag(&self, step: ScriptStep) -> u8 {
         let decides = match step {
-            Step::Decide | Step::Ask | Step::Peek => true,
-            Step::Report | Step::ReportWithin => self.cost == 0,
-            Step::Settle | Step::Undo | Step::Lease | Step::Renew => false,
+            ScriptStep::Decide | ScriptStep::Ask | ScriptStep::Peek => true,
+            ScriptStep::Report | ScriptStep::ReportWithin => self.cost == 0,
+            ScriptStep::Settle | ScriptStep::Undo | ScriptStep::Lease | ScriptStep::Renew => false,
         };
-        let looks = self.cost == 0 && !self.looks || step == Step::Peek;
+        let looks = self.cost == 0 && !self.looks || step == ScriptStep::Peek;
         let stays = match self.source {
-            Source::Own if decides && self.revision.is_some() => 6,
-            Source::FromRequest if decides => 4,
-            Source::LookedUp if decides && looks => 2,
+            ValuesOrigin::Own if decides && self.revision.is_some() => 6,
+            ValuesOrigin::FromRequest if decides => 4,
+            ValuesOrigin::LookedUp if decides && looks => 2,
             _ => 0,
         };
-        let asks = self.looks && (matches!(step, Step::Decide | Step::Ask) || step.is_report());
+        let asks = self.looks
+            && (matches!(step, ScriptStep::Decide | ScriptStep::Ask) || step.is_report());
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
     /// The end of an argument that settles: the time, the purpose and the limit that the units were taken with, and the
     /// maximum units that may be in use.
-    fn of_take(&self, step: Step) -> Vec<u8> {
+    fn of_take(&self, step: ScriptStep) -> Vec<u8> {
         let since = self.since.map_or(-1.0, |since| since.as_micros() as f64);
         let under = self.taken_under.map_or(-1.0, |values| values.limit as f64);
         let purpose = match self.purpose {
@@ -291,10 +292,10 @@ impl<'a> Limiter<'a> {
     }
 
     /// The maximum number of units that may be in use after more is taken; below zero for any number.
-    fn most(&self, step: Step) -> f64 {
+    fn most(&self, step: ScriptStep) -> f64 {
         let bounds = match step {
-            Step::Settle => true,
-            Step::ReportWithin => self.rule.spec().max_debt.is_some(),
+            ScriptStep::Settle => true,
+            ScriptStep::ReportWithin => self.rule.spec().max_debt.is_some(),
             _ => false,
         };
         let most = self.rule.most_in_use().filter(|most| bounds && *most < 1 << 53);
@@ -307,9 +308,9 @@ impl<'a> Limiter<'a> {
         spec.algorithm.holds_permits() && spec.window.is_some()
     }
 
-    pub(super) fn script_input(&self, step: Step) -> Option<ScriptInput> {
+    pub(super) fn script_input(&self, step: ScriptStep) -> Option<ScriptInput> {
         let mut input = self.rule.script_input(self.units(step).unsigned_abs())?;
-        let names_one = step.settles() || step == Step::Renew;
+        let names_one = step.settles() || step == ScriptStep::Renew;
         // No permit has the last token.
         let no_token = Token::from_micros(LAST_TOKEN).filter(|_| self.is_of_other_rule());
         let token = no_token.or(self.token);
@@ -322,7 +323,7 @@ impl<'a> Limiter<'a> {
     }
 
     /// Its argument to a script, of `input`: the head of its state, the revision, then integers.
-    pub(super) fn argument(&self, step: Step, input: &ScriptInput) -> Vec<u8> {
+    pub(super) fn argument(&self, step: ScriptStep, input: &ScriptInput) -> Vec<u8> {
         let (head, stamp) = (head(input), self.revision.stamp());
         let numbers = [self.units(step), input.parameters[1].cast_signed()];
         let length = head.len() + stamp.len() + 8 * (numbers.len() + input.args.len());
@@ -340,7 +341,7 @@ impl<'a> Limiter<'a> {
         arg.extend(self.looks.then_some(b'?'));
         // Differs from every argument that opens no reservation. Only a bucket keeps a mark of them.
         let opens =
-            self.purpose == Purpose::Reservation && step == Step::Ask && self.units(step) > 0;
+            self.purpose == Purpose::Reservation && step == ScriptStep::Ask && self.units(step) > 0;
         arg.extend((opens && input.script.kind == BUCKET).then_some(b'!'));
         arg
     }

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use super::limiter::Limiter;
+use super::limiter::ScriptLimiter;
 use super::revision::Written;
 use crate::step::Values;
 
@@ -13,7 +13,7 @@ pub struct NewerValues(pub(super) Vec<Option<Written>>);
 impl NewerValues {
     /// Reads the values that begin each state; values that are not older than the limiter's own decide. `None` if there
     /// are none.
-    pub(super) fn newer(limiters: &[Limiter<'_>], state_prefixes: &[&[u8]]) -> Option<Self> {
+    pub(super) fn newer(limiters: &[ScriptLimiter<'_>], state_prefixes: &[&[u8]]) -> Option<Self> {
         let newer = limiters.iter().zip(state_prefixes).map(|(one, prefix)| {
             let written = Written::read(prefix, one.rule)?;
             (one.revision.is_some() && written.revision >= one.revision).then_some(written)
@@ -40,8 +40,8 @@ impl NewerValues {
     }
 
     /// Returns whether under these values units count as under the limiters' own.
-    pub(crate) fn count_as(&self, limiters: &[Limiter<'_>]) -> bool {
-        let counts_as = |newer: &Written, one: &Limiter<'_>| {
+    pub(crate) fn count_as(&self, limiters: &[ScriptLimiter<'_>]) -> bool {
+        let counts_as = |newer: &Written, one: &ScriptLimiter<'_>| {
             let values = Values::of(&newer.rule).zip(Values::of(one.rule));
             values.is_some_and(|(newer, own)| newer.counts_as(&own))
         };
@@ -56,7 +56,7 @@ impl NewerValues {
 
     /// The limiters to ask about in place of the original ones.
     #[must_use]
-    pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
+    pub fn limiters<'a>(&'a self, limiters: &[ScriptLimiter<'a>]) -> Vec<ScriptLimiter<'a>> {
         let newer = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
         let under = limiters.iter().zip(newer);
         under

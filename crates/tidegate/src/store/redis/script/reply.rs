@@ -6,7 +6,7 @@ use super::VERSION;
 
 /// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum RedisReply {
     /// Nothing.
     Nil,
     /// A whole number.
@@ -14,23 +14,23 @@ pub enum Reply {
     /// Bytes.
     Bytes(Vec<u8>),
     /// Several replies.
-    Array(Vec<Reply>),
+    Array(Vec<RedisReply>),
 }
 
 /// A reply that is not a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAnAnswer {
-    reply: Reply,
+    reply: RedisReply,
     other_version: Option<u8>,
 }
 
 impl NotAnAnswer {
-    pub(super) const fn of(reply: Reply) -> Self {
+    pub(super) const fn of(reply: RedisReply) -> Self {
         Self { reply, other_version: None }
     }
 
     /// Such a reply, with the version of a stored state that it names, if any.
-    pub(super) const fn of_version(reply: Reply, other_version: Option<u8>) -> Self {
+    pub(super) const fn of_version(reply: RedisReply, other_version: Option<u8>) -> Self {
         Self { reply, other_version }
     }
 
@@ -51,7 +51,7 @@ impl fmt::Display for NotAnAnswer {
             );
         }
         match &self.reply {
-            Reply::Nil => f.write_str(
+            RedisReply::Nil => f.write_str(
                 "a key holds what no limiter of this version wrote; expected a key prefix of Tidegate's own",
             ),
             reply => write!(f, "the script answered {reply:?}; expected what its version answers"),

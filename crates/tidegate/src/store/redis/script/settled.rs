@@ -3,7 +3,7 @@
 use tidegate_core::{Timestamp, Token};
 
 use super::limiter::Purpose;
-use super::reply::Reply;
+use super::reply::RedisReply;
 
 /// Units for a limiter under whatever rule it was written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ impl Surplus<'_> {
 
 /// The result of a settlement or an undo for one limiter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettledUnits {
     /// Whole units that came back.
     pub returned: u64,
     /// Units that were to come back and did not, where it is known when they were taken: they count no more.
@@ -42,7 +42,7 @@ pub struct Settled {
     pub cut: u64,
 }
 
-impl Settled {
+impl SettledUnits {
     /// The result in the terms of a limiter in memory.
     pub(super) const fn of_core(self) -> tidegate_core::Settled {
         match self {
@@ -55,16 +55,16 @@ impl Settled {
 
 /// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or the
 /// settled units.
-pub(super) fn state_of(reply: &Reply) -> Option<(&[u8], Option<[u64; 2]>)> {
+pub(super) fn state_of(reply: &RedisReply) -> Option<(&[u8], Option<[u64; 2]>)> {
     match reply {
-        Reply::Bytes(state) => Some((state, None)),
-        Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Bytes(state), Reply::Int(first), Reply::Int(second)] => {
+        RedisReply::Bytes(state) => Some((state, None)),
+        RedisReply::Array(parts) => match parts.as_slice() {
+            [RedisReply::Bytes(state), RedisReply::Int(first), RedisReply::Int(second)] => {
                 let [first, second] = [first, second].map(|number| u64::try_from(*number).ok());
                 Some((state, Some([first?, second?])))
             }
             _ => None,
         },
-        Reply::Nil | Reply::Int(_) => None,
+        RedisReply::Nil | RedisReply::Int(_) => None,
     }
 }

@@ -2,7 +2,7 @@
 
 /// The operation of a step on its limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ScriptStep {
     /// Decides and takes; returns no values.
     Decide,
     /// Decides and takes; returns the values of the decision.
@@ -10,14 +10,14 @@ pub enum Step {
     /// Only decides; returns the values of the decision.
     Peek,
     /// Takes the cost of each, even into debt, and returns the resulting standing: if one unit more would be admitted,
-    /// or else when. Nothing is refused. Limiters without a cost are decided as by [`Step::Ask`].
+    /// or else when. Nothing is refused. Limiters without a cost are decided as by [`ScriptStep::Ask`].
     Report,
-    /// As [`Step::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns the units that
+    /// As [`ScriptStep::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns the units that
     /// were cut.
     ReportWithin,
     /// Settles: gives back the surplus of the taken cost over the actual cost, or takes the shortfall, even into debt,
     /// as far as the rule allows; returns the values, and how many units came back and were cut. A limiter says [when
-    /// its cost was taken](super::Limiter::taken_at), and then nothing else is given back instead; or else what would
+    /// its cost was taken](super::ScriptLimiter::taken_at), and then nothing else is given back instead; or else what would
     /// have left first. A refund has an actual cost of 0.
     Settle,
     /// Gives back the cost that an earlier step took, and nothing else instead; returns the values.
@@ -28,7 +28,7 @@ pub enum Step {
     Renew,
 }
 
-impl Step {
+impl ScriptStep {
     /// Its verb in a script.
     pub(super) const fn verb(self) -> &'static str {
         match self {

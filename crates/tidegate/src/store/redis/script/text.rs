@@ -2,7 +2,7 @@
 
 use tidegate_core::{AlgorithmKind, Closed, MULDIV, Script, Scripted};
 
-use super::id::{Id, Runner};
+use super::id::{Runner, ScriptId};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 const AMEND: &str = include_str!("amend.lua");
@@ -19,7 +19,7 @@ pub(super) const REMOVE: &str = include_str!("reset.lua");
 pub(super) const RESERVED: &str = include_str!("reserved.lua");
 
 /// The text of a script.
-pub(super) fn of(id: Id) -> String {
+pub(super) fn of(id: ScriptId) -> String {
     let mut files = vec![PRELUDE];
     if id.amends || id.settles {
         files.extend([MULDIV, BAR]);

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::reply::{OfStep, reply_of};
 use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
-    Answer, Call, Decided, Limiter, NewerValues, Reply, Settled, Values,
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, SettledUnits, Values,
 };
 use crate::store::redis::{Client, Counts, Delivered, LateReply, NoReply, Replied, Route, heard};
 use crate::store::{
@@ -54,7 +54,7 @@ impl Took {
 }
 
 /// The reply of limiters that got units back, after their indices.
-type GivenBack = (Vec<usize>, Decided);
+type GivenBack = (Vec<usize>, DecidedStep);
 
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
@@ -192,7 +192,7 @@ impl RedisStore {
         };
         let limiters = self.limiters(asks, &[], &[], leased);
         let answer = call.answer(&newer.limiters(&limiters), &reply);
-        let Ok(Answer::Decided(done)) = answer else { return };
+        let Ok(CallResult::Decided(done)) = answer else { return };
         let reply = reply_of((done.decided_by(newer.clone()), Some(route)));
         let Some(took) = self.took(asks, &reply, leased, None) else { return };
         if is_kept {
@@ -271,7 +271,7 @@ impl RedisStore {
         let is_queue = |ask: &KeyAsk| {
             ask.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
         };
-        let of = |(place, settled): (&usize, Settled)| {
+        let of = |(place, settled): (&usize, SettledUnits)| {
             let one = asks.get(*place)?;
             Some(if is_queue(one) { settled.returned.min(one.cost) } else { one.cost })
         };
@@ -287,14 +287,14 @@ impl RedisStore {
         let mut limiters = took.newer.limiters(&own);
         limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
         match self.undone(&limiters, &took.since, took).await {
-            Some(Answer::Decided(done)) => return vec![(took.places.clone(), done)],
+            Some(CallResult::Decided(done)) => return vec![(took.places.clone(), done)],
             Some(_) if limiters.len() > 1 => {}
             _ => return Vec::new(),
         }
         let mut all = Vec::new();
         for ((place, since), one) in took.places.iter().zip(&took.since).zip(&limiters) {
             let undone = self.undone(from_ref(one), from_ref(since), took).await;
-            if let Some(Answer::Decided(done)) = undone {
+            if let Some(CallResult::Decided(done)) = undone {
                 all.push((vec![*place], done));
             }
         }
@@ -305,10 +305,10 @@ impl RedisStore {
     /// for a while: a changed limit alone is no reason to lose units.
     async fn undone(
         &self,
-        limiters: &[Limiter<'_>],
+        limiters: &[ScriptLimiter<'_>],
         since: &[Timestamp],
         took: &Took,
-    ) -> Option<Answer> {
+    ) -> Option<CallResult> {
         let mut newer = NewerValues::default();
         let until = Instant::now() + PATIENCE;
         let mut changes = 0;
@@ -320,11 +320,11 @@ impl RedisStore {
                 None => send_undo(&self.client, &call).await,
             };
             let reply = match replied {
-                Err(error) if error.is_of_other_layout() => Reply::Nil,
+                Err(error) if error.is_of_other_layout() => RedisReply::Nil,
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
-                Answer::Superseded(found)
+                CallResult::Superseded(found)
                     if found.count_as(limiters)
                         && changes < MOST_CHANGES
                         && Instant::now() < until =>
@@ -342,7 +342,7 @@ impl RedisStore {
 ///
 /// # Errors
 /// The store did not do it in time.
-async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
+async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<RedisReply, StoreError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match heard(client.ask(undo, 0, deadline).await) {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{MOST_CHANGES, RedisStore};
 use crate::lease::{LimiterReport, Unspent, Wanted};
 use crate::store::redis::script::{
-    Answer, Call, Decided, GivenBack, LeaseRecord, Limiter, NewerValues, Reply,
+    Call, CallResult, DecidedStep, GivenBack, LeaseRecord, NewerValues, RedisReply, ScriptLimiter,
 };
 use crate::store::redis::{Delivered, NoReply, heard, lease_key};
 use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError};
@@ -71,14 +71,14 @@ impl RedisStore {
             let call = Arc::new(call);
             let reply = match heard(self.client.ask(&call, 0, deadline).await) {
                 Ok(delivered) => delivered.reply,
-                Err(no_reply) if no_reply.error.is_of_other_layout() => Reply::Nil,
+                Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
                 Err(no_reply) => return Err(no_reply.error),
             };
             match call.answer(&limiters, &reply) {
-                Ok(Answer::Decided(done)) => {
+                Ok(CallResult::Decided(done)) => {
                     return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
                 }
-                Ok(Answer::Superseded(found))
+                Ok(CallResult::Superseded(found))
                     if found.count_as(&limiters) && changes < MOST_CHANGES =>
                 {
                     if Instant::now() >= deadline {
@@ -100,15 +100,15 @@ impl RedisStore {
 }
 
 /// Returns the standing of the only limiter of a reply.
-fn report(done: &Decided) -> Option<LimiterReport> {
+fn report(done: &DecidedStep) -> Option<LimiterReport> {
     let decision = done.decisions.first()?;
     let idle_at = done.at.plus(decision.reset_after);
     Some(LimiterReport { remaining: decision.remaining, at: done.at, idle_at })
 }
 
 /// Reads the answer about a lease.
-fn read(answer: &Answer, limiter: &Limiter<'_>, wanted: &Wanted) -> LeaseResult {
-    let Answer::Decided(done) = answer else { return LeaseResult::Undecided };
+fn read(answer: &CallResult, limiter: &ScriptLimiter<'_>, wanted: &Wanted) -> LeaseResult {
+    let CallResult::Decided(done) = answer else { return LeaseResult::Undecided };
     let Some(report) = report(done) else { return LeaseResult::Unknown };
     let end = done.lease_end(limiter, wanted.life);
     LeaseResult::Decided(report, end.map(|end| [done.at, end]))

@@ -8,7 +8,9 @@ use super::step::CallArgs;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
-use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Settled, Step};
+use crate::store::redis::script::{
+    DecidedStep, Lacks, ScriptLimiter, ScriptStep, SeenLimiter, SettledUnits,
+};
 use crate::store::{GaveUp, KeyAsk, StoreError};
 
 impl RedisStore {
@@ -17,18 +19,18 @@ impl RedisStore {
     /// memory for it.
     pub(super) async fn decide_without_space(
         &self,
-        limiters: &[Limiter<'_>],
+        limiters: &[ScriptLimiter<'_>],
         lacks: &[Option<Lacks>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
     ) -> Result<RoutedReply, GaveUp> {
         let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
-        let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
+        let mut rest: Vec<ScriptLimiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();
         let mut opened = Vec::new();
         for (one, lacks) in limiters.iter().zip(lacks) {
             let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
-            let is_there = |shared: &Limiter<'_>| {
+            let is_there = |shared: &ScriptLimiter<'_>| {
                 limiters.iter().chain(&rest).any(|one| one.key == shared.key)
             };
             match (lacks, shared.filter(|shared| !is_there(shared))) {
@@ -48,12 +50,12 @@ impl RedisStore {
         let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
         let denies = denies && !call_args.step.is_report();
         let step = match call_args.step {
-            Step::Ask | Step::Decide if denies => Step::Peek,
+            ScriptStep::Ask | ScriptStep::Decide if denies => ScriptStep::Peek,
             step => step,
         };
         let call_args = CallArgs { step, ..*call_args };
         let (mut done, route) = match rest.is_empty() {
-            true => (Decided::nothing(self.host.now()), None),
+            true => (DecidedStep::nothing(self.host.now()), None),
             false => {
                 Box::pin(self.decide(&rest, &call_args, PendingStep { undoes: false, ..pending }))
                     .await?
@@ -63,7 +65,7 @@ impl RedisStore {
             if lacks.is_none() {
                 continue;
             }
-            let is_in = |all: &[&Limiter<'_>]| all.iter().any(|other| other.key == one.key);
+            let is_in = |all: &[&ScriptLimiter<'_>]| all.iter().any(|other| other.key == one.key);
             let decision = match (is_in(&opened), is_in(&refused)) {
                 (true, _) => Some(Decision::UNLIMITED),
                 (false, true) => Some(refusal(one, call_args.step)),
@@ -82,8 +84,9 @@ impl RedisStore {
     }
 
     /// Returns whether a rule admits a key for whose limiter the store has no memory.
-    fn is_open(&self, one: &Limiter<'_>, step: Step, asks: &[KeyAsk]) -> bool {
-        let takes = matches!(step, Step::Ask | Step::Decide | Step::Peek) || step.is_report();
+    fn is_open(&self, one: &ScriptLimiter<'_>, step: ScriptStep, asks: &[KeyAsk]) -> bool {
+        let takes = matches!(step, ScriptStep::Ask | ScriptStep::Decide | ScriptStep::Peek)
+            || step.is_report();
         let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
         takes
             && one.asks(step) > 0
@@ -93,7 +96,7 @@ impl RedisStore {
 
 /// Returns the refusal for a key without room. It may come back a window later, because every limiter that was not
 /// asked for a window is idle.
-fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
+fn refusal(one: &ScriptLimiter<'_>, step: ScriptStep) -> Decision {
     let (limit, window) = one.rule.visit(LimitAndWindow).unwrap_or_default();
     let outcome = match one.asks(step) {
         0 => Outcome::Allow { delay: Micros::ZERO },
@@ -103,12 +106,12 @@ fn refusal(one: &Limiter<'_>, step: Step) -> Decision {
 }
 
 /// Returns the view of a key that has no limiter.
-fn without_limiter(decision: &Decision, done: &Decided) -> Seen {
-    let Decided { now, at, .. } = *done;
+fn without_limiter(decision: &Decision, done: &DecidedStep) -> SeenLimiter {
+    let DecidedStep { now, at, .. } = *done;
     let verdict = decision.verdict();
     let reply = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
-    let settled = Settled::default();
-    Seen { reply, tried: false, newer: None, overflow: true, token: None, settled }
+    let settled = SettledUnits::default();
+    SeenLimiter { reply, tried: false, newer: None, overflow: true, token: None, settled }
 }
 
 /// Reads limit and window.

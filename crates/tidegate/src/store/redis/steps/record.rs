@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::store::redis::script::{Reply, Script};
+use crate::store::redis::script::{JoinedScript, RedisReply};
 use crate::store::redis::{Client, record_key};
 use crate::store::{RecordReply, RecordVerb, StoreError};
 
-static RESERVED: LazyLock<Script> = LazyLock::new(Script::reserved);
+static RESERVED: LazyLock<JoinedScript> = LazyLock::new(JoinedScript::reserved);
 
 /// Runs the operation on the record of that name.
 pub(super) async fn run_on_record(
@@ -25,11 +25,11 @@ pub(super) async fn run_on_record(
     };
     let key = record_key(&client.settings().key_prefix, name);
     match client.run(&RESERVED, &[key], &args, client.deadline()).await? {
-        Reply::Int(0) => Ok(RecordReply::Unknown),
-        Reply::Int(1) => Ok(RecordReply::Done),
-        Reply::Int(2) => Ok(RecordReply::Claimed),
-        Reply::Array(mut both) => match (both.pop(), both.pop()) {
-            (Some(Reply::Int(left)), Some(Reply::Bytes(content))) => {
+        RedisReply::Int(0) => Ok(RecordReply::Unknown),
+        RedisReply::Int(1) => Ok(RecordReply::Done),
+        RedisReply::Int(2) => Ok(RecordReply::Claimed),
+        RedisReply::Array(mut both) => match (both.pop(), both.pop()) {
+            (Some(RedisReply::Int(left)), Some(RedisReply::Bytes(content))) => {
                 let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
                 Ok(RecordReply::Content(content, left))
             }

@@ -3,11 +3,11 @@
 use crate::inline_list::InlineList;
 use crate::step::Standing;
 use crate::store::redis::Route;
-use crate::store::redis::script::{Decided, NewerValues, Seen};
+use crate::store::redis::script::{DecidedStep, NewerValues, SeenLimiter};
 use crate::store::{LimiterReply, Receipt, StepReply};
 
 /// The result of a step, and the connection that brought it if the store was asked.
-pub(super) type RoutedReply = (Decided, Option<Route>);
+pub(super) type RoutedReply = (DecidedStep, Option<Route>);
 
 /// The data for undoing a step.
 #[derive(Clone, Debug, Default)]
@@ -25,13 +25,13 @@ pub(super) fn reply_of((done, route): RoutedReply) -> StepReply {
     let replies: InlineList<_> = replies
         .map(|(decision, seen)| {
             let decided = seen.reply(decision);
-            let Seen { reply, tried, .. } = seen;
+            let SeenLimiter { reply, tried, .. } = seen;
             // The store does not report the values in force until the request is admitted.
             let state = (!tried).then_some(reply);
             Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
         })
         .collect();
-    let Decided { allowed, now, repeated, .. } = done;
+    let DecidedStep { allowed, now, repeated, .. } = done;
     let (standing, receipt) = (Standing::Exact, Some(Receipt::new(OfStep { route, newer })));
     let mut reply = StepReply { allowed, now, repeated, standing, replies, receipt };
     reply.standing = reply.standing_by_replies();

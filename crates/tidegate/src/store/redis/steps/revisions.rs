@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::RedisStore;
 use crate::clock::Clock;
 use crate::step::ValuesSource;
-use crate::store::redis::script::{Reply, Revision, Script};
+use crate::store::redis::script::{JoinedScript, RedisReply, Revision};
 use crate::store::{KeyAsk, StoreError};
 
 /// Reads the store's clock.
-static TIME: LazyLock<Script> = LazyLock::new(|| {
+static TIME: LazyLock<JoinedScript> = LazyLock::new(|| {
     let text = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
-    Script::new(text.to_owned())
+    JoinedScript::new(text.to_owned())
 });
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
@@ -56,7 +56,7 @@ impl RedisStore {
         let passed = self.host.now().since(self.loaded.here);
         let reply = self.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
         let now = match reply {
-            Reply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
+            RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
             _ => None,
         };
         let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;

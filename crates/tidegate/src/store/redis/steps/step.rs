@@ -12,7 +12,9 @@ use crate::dedupe;
 use crate::request::{Origin, RequestIdentity};
 use crate::rules::Policy;
 use crate::step::ValuesSource;
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Step};
+use crate::store::redis::script::{
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep,
+};
 use crate::store::redis::{Delivered, Route, answer_key, key_in};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_report};
 
@@ -26,7 +28,7 @@ pub(super) struct Remembered<'a> {
 /// The parts of a call other than its limiters.
 #[derive(Clone, Copy)]
 pub(super) struct CallArgs<'a> {
-    pub(super) step: Step,
+    pub(super) step: ScriptStep,
     pub(super) at: Option<Timestamp>,
     pub(super) remembered: Option<Remembered<'a>>,
 }
@@ -58,7 +60,7 @@ impl RedisStore {
         }
         let pending = PendingStep { asks, args, newer: None, undoes: true };
         // A look returns the current state of a limiter, not a remembered report.
-        let id = args.origin.id.filter(|_| step != Step::Peek || !is_report(asks));
+        let id = args.origin.id.filter(|_| step != ScriptStep::Peek || !is_report(asks));
         let call_args = CallArgs { step, at: args.at, remembered: self.remembered(asks, id) };
         if call_args.remembered.is_none() {
             return Ok(reply_of(self.decide(&limiters, &call_args, pending).await?));
@@ -111,10 +113,11 @@ impl RedisStore {
         cost: u64,
     ) -> Result<Decision, StoreError> {
         let key = key_in(&self.client.settings().key_prefix, namespace, key);
-        let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::from_request) else {
+        let Some(limiter) = ScriptLimiter::new(&key, rule, cost).map(ScriptLimiter::from_request)
+        else {
             return Ok(Decision::UNLIMITED);
         };
-        let call_args = CallArgs { step: Step::Ask, at: None, remembered: None };
+        let call_args = CallArgs { step: ScriptStep::Ask, at: None, remembered: None };
         let args = StepArgs::new(Verb::Ask, Origin::default(), self.client.deadline());
         let pending = PendingStep { asks: &[], args, newer: None, undoes: true };
         let done = self.decide(&[limiter], &call_args, pending).await;
@@ -126,13 +129,13 @@ impl RedisStore {
     /// Runs a call until it is decided, and notes an error.
     pub(super) async fn decide(
         &self,
-        limiters: &[Limiter<'_>],
+        limiters: &[ScriptLimiter<'_>],
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
     ) -> Result<RoutedReply, GaveUp> {
         let call = Arc::new(self.call(limiters, call_args));
         let done = match self.answer(limiters, call, pending).await {
-            Ok((Answer::Decided(done), route)) => Ok((done, route)),
+            Ok((CallResult::Decided(done), route)) => Ok((done, route)),
             Ok((other, _)) => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
             Err(gave_up) => Err(gave_up),
         };
@@ -146,8 +149,8 @@ impl RedisStore {
     /// decide it, or it has no room. Values may change between the questions, any number of times before the deadline.
     async fn ask_again(
         &self,
-        limiters: &[Limiter<'_>],
-        mut answer: Answer,
+        limiters: &[ScriptLimiter<'_>],
+        mut answer: CallResult,
         call_args: &CallArgs<'_>,
         pending: PendingStep<'_>,
     ) -> Result<RoutedReply, GaveUp> {
@@ -156,10 +159,10 @@ impl RedisStore {
         loop {
             let (mut amends, mut lacks) = (false, None);
             match answer {
-                Answer::Decided(done) => return Ok((done.decided_by(newer), route)),
-                Answer::Changed => amends = true,
-                Answer::Superseded(found) => newer = newer.and(found),
-                Answer::NoSpace(found) => lacks = Some(found),
+                CallResult::Decided(done) => return Ok((done.decided_by(newer), route)),
+                CallResult::Changed => amends = true,
+                CallResult::Superseded(found) => newer = newer.and(found),
+                CallResult::NoSpace(found) => lacks = Some(found),
             }
             let limiters = newer.limiters(limiters);
             if let Some(lacks) = lacks {
@@ -182,10 +185,10 @@ impl RedisStore {
 
     async fn answer(
         &self,
-        limiters: &[Limiter<'_>],
+        limiters: &[ScriptLimiter<'_>],
         mut call: Arc<Call>,
         pending: PendingStep<'_>,
-    ) -> Result<(Answer, Option<Route>), GaveUp> {
+    ) -> Result<(CallResult, Option<Route>), GaveUp> {
         let mut replied = self.run(&call, pending).await;
         if replied.as_ref().is_err_and(|gave_up| gave_up.error == StoreError::OutOfMemory) {
             // Nothing was done.
@@ -193,7 +196,7 @@ impl RedisStore {
             replied = self.run(&call, pending).await;
         }
         let (reply, route) = match replied {
-            Err(gave_up) if gave_up.error.is_of_other_layout() => (Reply::Nil, None),
+            Err(gave_up) if gave_up.error.is_of_other_layout() => (RedisReply::Nil, None),
             replied => {
                 let Delivered { reply, route } = replied?;
                 (reply, Some(route))
@@ -203,7 +206,7 @@ impl RedisStore {
         Ok((answer, route))
     }
 
-    fn call(&self, limiters: &[Limiter<'_>], call_args: &CallArgs<'_>) -> Call {
+    fn call(&self, limiters: &[ScriptLimiter<'_>], call_args: &CallArgs<'_>) -> Call {
         let call = Call::new(limiters, call_args.step, call_args.at);
         match call_args.remembered {
             Some(known) => call.remembering(self.key_of_answer(known, limiters), known.time),
@@ -229,7 +232,7 @@ impl RedisStore {
         Some(Remembered { id: id?, time: dedupe::time(self.policy(), asks)? })
     }
 
-    fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
+    fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[ScriptLimiter<'_>]) -> Vec<u8> {
         answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
     }
 
@@ -240,7 +243,7 @@ impl RedisStore {
         actual: &[u64],
         costs: &[u64],
         leased: &[Option<Micros>],
-    ) -> Vec<Limiter<'m>> {
+    ) -> Vec<ScriptLimiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
         let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
             let rule = ask.rule_in(self.policy())?;
@@ -251,8 +254,9 @@ impl RedisStore {
             let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
             let is_kept = earlier.is_some() && since.is_none();
             let actual = if is_kept { actual.max(cost) } else { actual };
-            let limiter =
-                Limiter::new(&ask.fingerprint, rule, cost)?.turned_out(actual).of_permit(ask.token);
+            let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?
+                .turned_out(actual)
+                .of_permit(ask.token);
             let limiter = limiter.taken_at(since);
             let limiter = if earlier.is_some() {
                 limiter.leased()
@@ -283,22 +287,22 @@ impl RedisStore {
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
-fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (Step, Cow<'a, [u64]>) {
+fn part<'a>(policy: &Policy, asks: &[KeyAsk], args: StepArgs<'a>) -> (ScriptStep, Cow<'a, [u64]>) {
     match args.verb {
         Verb::Ask if is_report(asks) => {
             let is_bounded = asks.iter().any(|ask| ask.report && bounds_debt(ask.rule_in(policy)));
-            let step = if is_bounded { Step::ReportWithin } else { Step::Report };
+            let step = if is_bounded { ScriptStep::ReportWithin } else { ScriptStep::Report };
             (step, Cow::Borrowed(args.costs))
         }
-        Verb::Ask => (Step::Ask, Cow::Borrowed(args.costs)),
+        Verb::Ask => (ScriptStep::Ask, Cow::Borrowed(args.costs)),
         Verb::Peek if args.costs.is_empty() => {
-            (Step::Peek, asks.iter().map(|ask| ask.asks).collect())
+            (ScriptStep::Peek, asks.iter().map(|ask| ask.asks).collect())
         }
-        Verb::Peek => (Step::Peek, Cow::Borrowed(args.costs)),
-        Verb::Settle => (Step::Settle, Cow::Borrowed(args.costs)),
-        Verb::Renew => (Step::Renew, Cow::Borrowed(args.costs)),
+        Verb::Peek => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
+        Verb::Settle => (ScriptStep::Settle, Cow::Borrowed(args.costs)),
+        Verb::Renew => (ScriptStep::Renew, Cow::Borrowed(args.costs)),
         // A reset has a script of its own, and comes here to look only.
-        Verb::Reset => (Step::Peek, Cow::Borrowed(args.costs)),
+        Verb::Reset => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
     }
 }
 
@@ -309,17 +313,17 @@ fn bounds_debt(rule: Option<&Rule>) -> bool {
 
 /// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.
 /// Returns the original places as well.
-fn by_key(limiters: Vec<Limiter<'_>>) -> (Vec<usize>, Vec<Limiter<'_>>) {
+fn by_key(limiters: Vec<ScriptLimiter<'_>>) -> (Vec<usize>, Vec<ScriptLimiter<'_>>) {
     let mut all: Vec<_> = limiters.into_iter().enumerate().collect();
     all.sort_by_key(|(_, one)| one.identity().0);
     all.into_iter().unzip()
 }
 
 /// Puts the decisions of a step back in the original places.
-fn put_back(places: &[usize], done: Decided) -> Decided {
+fn put_back(places: &[usize], done: DecidedStep) -> DecidedStep {
     let parts = done.decisions.into_iter().zip(done.seen);
     let mut all: Vec<_> = places.iter().zip(parts).collect();
     all.sort_by_key(|(place, _)| **place);
     let (decisions, seen) = all.into_iter().map(|(_, part)| part).unzip();
-    Decided { decisions, seen, ..done }
+    DecidedStep { decisions, seen, ..done }
 }

@@ -1,21 +1,21 @@
 //! Keys that are counted, for a rule that keeps a bounded number of them.
 
-use super::limiter::{Among, Limiter};
-use super::step::Step;
+use super::limiter::{Among, ScriptLimiter};
+use super::step::ScriptStep;
 
 /// A key that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct CountedKey {
     /// Its index among the call's keys.
     pub(super) key: usize,
     pub(super) name: (String, String),
     pub(super) most: usize,
 }
 
-impl Count {
+impl CountedKey {
     /// The counted keys of a step; a step that gives back or settles always has room.
-    pub(super) fn of(limiters: &[Limiter<'_>], step: Step) -> Vec<Self> {
-        let settles = step.settles() || step == Step::Renew;
+    pub(super) fn of(limiters: &[ScriptLimiter<'_>], step: ScriptStep) -> Vec<Self> {
+        let settles = step.settles() || step == ScriptStep::Renew;
         let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
         let each = each.map(|(key, Among { name: (prefix, name), most, .. })| Self {
             key,

@@ -7,20 +7,20 @@ use tidegate_core::{
 };
 
 use super::call::Call;
-use super::id::Form;
-use super::limiter::Limiter;
+use super::id::CallForm;
+use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
-use super::reply::{NotAnAnswer, Reply};
+use super::reply::{NotAnAnswer, RedisReply};
 use super::revision::Written;
-use super::settled::{Settled, state_of};
-use super::step::Step;
+use super::settled::{SettledUnits, state_of};
+use super::step::ScriptStep;
 use crate::lease::GivenBack;
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum CallResult {
     /// The step was run.
-    Decided(Decided),
+    Decided(DecidedStep),
     /// A limiter was written under another rule, and nothing was done: send [`Call::amending`].
     Changed,
     /// A limiter was written under values that are not older, and nothing was done: ask again under
@@ -33,7 +33,7 @@ pub enum Answer {
 /// The resource that a new limiter lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
-    /// There are as many keys [as allowed](Limiter::among).
+    /// There are as many keys [as allowed](ScriptLimiter::among).
     Space,
     /// The server has no memory left.
     Memory,
@@ -51,8 +51,8 @@ impl Lacks {
 
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
-    /// True if all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
+pub struct DecidedStep {
+    /// True if all limiters that are enforced admit the request; for [`ScriptStep::Report`], one unit more.
     pub allowed: bool,
     /// The reading of the server's clock.
     pub now: Timestamp,
@@ -61,13 +61,13 @@ pub struct Decided {
     pub at: Timestamp,
     /// True if this is the remembered answer to an earlier request: see [`Call::remembering`].
     pub repeated: bool,
-    /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
+    /// One decision for each limiter, in the order of the call; none for [`ScriptStep::Decide`].
     pub decisions: Vec<Decision>,
     /// The state and values that each decision was worked out from.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<SeenLimiter>,
 }
 
-impl Seen {
+impl SeenLimiter {
     /// The values that decided in place of the limiter's own.
     pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
         self.newer.as_ref().map(|newer| &newer.rule)
@@ -90,7 +90,7 @@ impl Seen {
 
 /// The reply for one limiter.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct SeenLimiter {
     pub(crate) reply: ScriptReply,
     /// True if its state is as under values that are not in force.
     pub(crate) tried: bool,
@@ -101,21 +101,21 @@ pub(crate) struct Seen {
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
     /// The units that a settlement gave back and cut.
-    pub(crate) settled: Settled,
+    pub(crate) settled: SettledUnits,
 }
 
 impl NewerValues {
     /// The values that decided about each of these limiters in place of its own.
-    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
+    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s SeenLimiter>) -> Self {
         let all: Vec<_> = seen.map(|seen| seen.newer.clone()).collect();
         if all.iter().all(Option::is_none) { Self::default() } else { Self(all) }
     }
 }
 
-impl Decided {
+impl DecidedStep {
     /// Returns when a lease ends that a [`Call::lease`] took from this limiter; `None` if it took none.
     #[must_use]
-    pub fn lease_end(&self, limiter: &Limiter<'_>, life: Micros) -> Option<Timestamp> {
+    pub fn lease_end(&self, limiter: &ScriptLimiter<'_>, life: Micros) -> Option<Timestamp> {
         limiter.rule.lease_end(&self.seen.first()?.reply, life)
     }
 
@@ -137,7 +137,7 @@ impl Decided {
     }
 
     /// Returns the units that a settlement or an undo gave back to each limiter, and the units that were cut.
-    pub fn settled(&self) -> impl Iterator<Item = Settled> {
+    pub fn settled(&self) -> impl Iterator<Item = SettledUnits> {
         self.seen.iter().map(|seen| seen.settled)
     }
 
@@ -155,7 +155,7 @@ impl Decided {
 }
 
 /// The wait until a cost would be admitted, and the wait until nothing is used.
-type Waits = (Micros, Micros);
+type WaitTimes = (Micros, Micros);
 
 /// The reply for one limiter, before its state is decoded.
 struct Heard<'a> {
@@ -165,8 +165,8 @@ struct Heard<'a> {
     state: &'a [u8],
     /// Of a limiter under values that came with the request and are not in force; no waits if it
     /// would admit.
-    waits: Option<Waits>,
-    settled: Settled,
+    waits: Option<WaitTimes>,
+    settled: SettledUnits,
 }
 
 impl Call {
@@ -175,39 +175,45 @@ impl Call {
     /// # Errors
     /// The reply, when it is not a decision. In reply to a call that amends, a number is the
     /// version of the stored state, which is left unchanged.
-    pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
-        if *reply == Reply::Nil && self.form != Form::Amending {
-            return Ok(Answer::Changed);
+    pub fn answer(
+        &self,
+        limiters: &[ScriptLimiter<'_>],
+        reply: &RedisReply,
+    ) -> Result<CallResult, NotAnAnswer> {
+        if *reply == RedisReply::Nil && self.form != CallForm::Amending {
+            return Ok(CallResult::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
             let lacks = || begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
             if lacks().any(|lacks| lacks.is_some()) {
-                return Ok(Answer::NoSpace(lacks().collect()));
+                return Ok(CallResult::NoSpace(lacks().collect()));
             }
             let newer = NewerValues::newer(limiters, &begins);
             return match (newer, self.form) {
-                (Some(newer), _) => Ok(Answer::Superseded(newer)),
+                (Some(newer), _) => Ok(CallResult::Superseded(newer)),
                 // It would have been amended, were it known to this version.
-                (None, Form::Amending) => Err(NotAnAnswer::of(Reply::Nil)),
-                (None, _) => Ok(Answer::Changed),
+                (None, CallForm::Amending) => Err(NotAnAnswer::of(RedisReply::Nil)),
+                (None, _) => Ok(CallResult::Changed),
             };
         }
         let read = match (self.form, self.step, limiters) {
-            (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
-            (Form::One, _, [one]) => self.alone(one, reply),
-            (Form::One, _, _) | (Form::GivingBack | Form::Resetting, ..) => None,
-            (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
+            (CallForm::One, ScriptStep::Decide, [one]) => verdict_alone(one, reply),
+            (CallForm::One, _, [one]) => self.alone(one, reply),
+            (CallForm::One, _, _) | (CallForm::GivingBack | CallForm::Resetting, ..) => None,
+            (CallForm::Several | CallForm::Amending, _, all) => self.among_others(all, reply),
         };
-        read.map(Answer::Decided).ok_or_else(|| self.not_an_answer(reply))
+        read.map(CallResult::Decided).ok_or_else(|| self.not_an_answer(reply))
     }
 
-    fn not_an_answer(&self, reply: &Reply) -> NotAnAnswer {
+    fn not_an_answer(&self, reply: &RedisReply) -> NotAnAnswer {
         NotAnAnswer::of_version(reply.clone(), self.other_version(reply))
     }
 
-    fn other_version(&self, reply: &Reply) -> Option<u8> {
+    fn other_version(&self, reply: &RedisReply) -> Option<u8> {
         match *reply {
-            Reply::Int(version) if matches!(self.form, Form::Amending | Form::GivingBack) => {
+            RedisReply::Int(version)
+                if matches!(self.form, CallForm::Amending | CallForm::GivingBack) =>
+            {
                 u8::try_from(version).ok()
             }
             _ => None,
@@ -215,9 +221,9 @@ impl Call {
     }
 
     /// The reply is a state if units were taken and the clock had not gone back; else the verdict comes before it.
-    fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
+    fn alone(&self, one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
         let heard = match reply {
-            Reply::Bytes(state) => {
+            RedisReply::Bytes(state) => {
                 let at = last(one, state)?;
                 Heard {
                     verdict: Verdict::Allow,
@@ -225,35 +231,39 @@ impl Call {
                     at,
                     state,
                     waits: None,
-                    settled: Settled::default(),
+                    settled: SettledUnits::default(),
                 }
             }
-            Reply::Array(parts) => match parts.as_slice() {
-                [Reply::Int(verdict), Reply::Int(now), Reply::Int(at), Reply::Bytes(state)] => {
-                    Heard {
-                        verdict: verdict_of(*verdict)?,
-                        now: time(*now)?,
-                        at: time(*at)?,
-                        state,
-                        waits: None,
-                        settled: Settled::default(),
-                    }
-                }
+            RedisReply::Array(parts) => match parts.as_slice() {
+                [
+                    RedisReply::Int(verdict),
+                    RedisReply::Int(now),
+                    RedisReply::Int(at),
+                    RedisReply::Bytes(state),
+                ] => Heard {
+                    verdict: verdict_of(*verdict)?,
+                    now: time(*now)?,
+                    at: time(*at)?,
+                    state,
+                    waits: None,
+                    settled: SettledUnits::default(),
+                },
                 _ => return None,
             },
-            Reply::Nil | Reply::Int(_) => return None,
+            RedisReply::Nil | RedisReply::Int(_) => return None,
         };
         let (decision, seen) =
-            self.decision(one, &heard, matches!(self.step, Step::Ask | Step::Lease))?;
+            self.decision(one, &heard, matches!(self.step, ScriptStep::Ask | ScriptStep::Lease))?;
         let allowed = decision.is_allowed() || !one.enforced;
         let (decisions, seen) = (vec![decision], vec![seen]);
         let Heard { now, at, .. } = heard;
-        Some(Decided { allowed, now, at, repeated: false, decisions, seen })
+        Some(DecidedStep { allowed, now, at, repeated: false, decisions, seen })
     }
 
-    fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
-        let Reply::Array(parts) = reply else { return None };
-        let [Reply::Int(goes_on), Reply::Int(now), replies @ ..] = parts.as_slice() else {
+    fn among_others(&self, all: &[ScriptLimiter<'_>], reply: &RedisReply) -> Option<DecidedStep> {
+        let RedisReply::Array(parts) = reply else { return None };
+        let [RedisReply::Int(goes_on), RedisReply::Int(now), replies @ ..] = parts.as_slice()
+        else {
             return None;
         };
         if replies.len() != 3 * all.len() {
@@ -261,29 +271,29 @@ impl Call {
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
         // An answer is remembered if units were taken, and a look reports it too.
-        let took = goes_on && (repeated || self.step == Step::Ask);
+        let took = goes_on && (repeated || self.step == ScriptStep::Ask);
         // The reply to a report holds the units taken, but does not say if one unit more fits.
         let is_report = self.step.is_report();
-        let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
+        let mut decided = DecidedStep { allowed: goes_on, repeated, ..DecidedStep::nothing(now) };
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
-            let [Reply::Int(verdict), Reply::Int(at), state] = reply else { return None };
+            let [RedisReply::Int(verdict), RedisReply::Int(at), state] = reply else { return None };
             let (state, numbers) = state_of(state)?;
             let settles = self.step.needs_bounds();
             let (waits, settled) = match numbers {
                 Some([returned, cut]) if settles => {
                     let late = one.surplus(self.step).saturating_sub(returned);
-                    (None, Settled { returned, late, cut })
+                    (None, SettledUnits { returned, late, cut })
                 }
                 Some(waits) => {
                     let [wait, reset] = waits.map(Micros::from_micros);
-                    (Some((wait, reset)), Settled::default())
+                    (Some((wait, reset)), SettledUnits::default())
                 }
-                None => (None, Settled::default()),
+                None => (None, SettledUnits::default()),
             };
             let (verdict, at) = (verdict_of(*verdict)?, time(*at)?);
             let heard = Heard { verdict, now, at, state, waits, settled };
             decided.at = decided.at.max(heard.at);
-            if self.step != Step::Decide {
+            if self.step != ScriptStep::Decide {
                 let (decision, seen) = self.decision(one, &heard, took)?;
                 decided.allowed &= decision.is_allowed() || !one.enforced || !is_report;
                 decided.decisions.push(decision);
@@ -295,16 +305,18 @@ impl Call {
 
     fn decision(
         &self,
-        one: &Limiter<'_>,
+        one: &ScriptLimiter<'_>,
         heard: &Heard<'_>,
         took: bool,
-    ) -> Option<(Decision, Seen)> {
+    ) -> Option<(Decision, SeenLimiter)> {
         let &Heard { verdict, now, at, state, waits, settled } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script()?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
         let decision = match self.step {
-            Step::Report | Step::ReportWithin if one.cost > 0 => one.rule.standing(&reply)?,
+            ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
+                one.rule.standing(&reply)?
+            }
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
         let decision = match waits {
@@ -316,7 +328,14 @@ impl Call {
         let token = one.rule.token(&reply);
         Some((
             decision,
-            Seen { reply, tried: waits.is_some(), newer: None, overflow: false, token, settled },
+            SeenLimiter {
+                reply,
+                tried: waits.is_some(),
+                newer: None,
+                overflow: false,
+                token,
+                settled,
+            },
         ))
     }
 
@@ -324,9 +343,9 @@ impl Call {
     ///
     /// # Errors
     /// Returns the reply if it does not report the returned units.
-    pub fn given_back(&self, reply: &Reply) -> Result<(), NotAnAnswer> {
+    pub fn given_back(&self, reply: &RedisReply) -> Result<(), NotAnAnswer> {
         match reply {
-            Reply::Array(_) => Ok(()),
+            RedisReply::Array(_) => Ok(()),
             reply => Err(self.not_an_answer(reply)),
         }
     }
@@ -334,10 +353,13 @@ impl Call {
 
 /// Returns the first bytes of states that were written under other values, empty for the other
 /// limiters. Such a reply is of texts, one for each limiter and one at the end.
-fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Option<Vec<&'r [u8]>> {
-    let Reply::Array(parts) = reply else { return None };
+fn written_under_others<'r>(
+    limiters: &[ScriptLimiter<'_>],
+    reply: &'r RedisReply,
+) -> Option<Vec<&'r [u8]>> {
+    let RedisReply::Array(parts) = reply else { return None };
     let begins = parts.iter().map(|part| match part {
-        Reply::Bytes(begins) => Some(begins.as_slice()),
+        RedisReply::Bytes(begins) => Some(begins.as_slice()),
         _ => None,
     });
     let begins = begins.collect::<Option<Vec<_>>>()?;
@@ -345,14 +367,14 @@ fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Optio
 }
 
 /// The instant that counts and the verdict: a refusal has the instant as a number below zero.
-fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
-    let Reply::Int(instant) = *reply else { return None };
+fn verdict_alone(one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
+    let RedisReply::Int(instant) = *reply else { return None };
     let at = time(if instant < 0 { -1 - instant } else { instant })?;
-    Some(Decided { allowed: instant >= 0 || !one.enforced, ..Decided::nothing(at) })
+    Some(DecidedStep { allowed: instant >= 0 || !one.enforced, ..DecidedStep::nothing(at) })
 }
 
 /// When the last unit was taken: the last integer of every state.
-fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
+fn last(one: &ScriptLimiter<'_>, state: &[u8]) -> Option<Timestamp> {
     let before = one.rule.script()?.state_integers.checked_sub(1)?;
     let last = state.get(8 * before..)?.first_chunk()?;
     number(*last).map(Timestamp::from_micros)
