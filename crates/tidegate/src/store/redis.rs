@@ -17,7 +17,7 @@ mod steps;
 
 pub use audit::Finding;
 pub(crate) use client::{Client, heard};
-pub(crate) use counts::Counts;
+pub(crate) use counts::RequestCounts;
 pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, lease_key, record_key, slot_of};
 pub(crate) use question::{LateReply, NoReply, Replied};
 pub(crate) use route::{Delivered, Route};

@@ -92,9 +92,9 @@ impl fmt::Display for Finding {
 
 /// The findings that were reported already, so that each is reported once.
 #[derive(Debug, Default)]
-pub(super) struct Reported(Vec<Finding>);
+pub(super) struct ReportedFindings(Vec<Finding>);
 
-impl Reported {
+impl ReportedFindings {
     /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
         let is_new = |finding: &Finding| !self.0.iter().any(|known| known.is_like(finding));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_finding_is_reported_once() {
-        let mut reported = Reported::default();
+        let mut reported = ReportedFindings::default();
         let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
         assert_eq!(reported.new_among(vec![evicts("allkeys-lru")]).len(), 1);
         assert_eq!(reported.new_among(vec![evicts("allkeys-lfu")]).len(), 0);

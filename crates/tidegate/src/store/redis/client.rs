@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use super::counts::Counts;
+use super::counts::RequestCounts;
 use super::dispatch::run;
 use super::error::Symptom;
-use super::link::Access;
-use super::question::{Asked, NoReply, Question, Replied};
+use super::link::Credentials;
+use super::question::{NoReply, Question, Replied, StoreCall};
 use super::script::{Call, JoinedScript, RedisReply};
-use super::state::{Found, StoreState};
+use super::state::{CheckResult, StoreState};
 use crate::settings::StoreSettings;
 use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
 
@@ -57,7 +57,7 @@ impl Client {
         observer: StoreObserver,
     ) -> Result<Self, StoreError> {
         // Secrets are read again for each connection; a secret that is missing from the start is an error.
-        Access::of(&settings)?;
+        Credentials::of(&settings)?;
         let observer: StoreObserver = Box::new(move |event| {
             // A panic of the observer must not end the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
@@ -80,7 +80,7 @@ impl Client {
         &self.0.shared.settings
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &RequestCounts {
         &self.0.shared.counts
     }
 
@@ -116,17 +116,17 @@ impl Client {
 
     /// Resolves when the store is fit.
     pub(crate) async fn fit(&self) {
-        let fit = |found: &Found| matches!(found, Some(Ok(()))).then_some(());
+        let fit = |found: &CheckResult| matches!(found, Some(Ok(()))).then_some(());
         self.until(fit).await;
     }
 
     /// Resolves when the store is unavailable: immediately, while it is.
     pub(crate) async fn lost(&self) {
-        let lost = |found: &Found| matches!(found, Some(Err(_))).then_some(());
+        let lost = |found: &CheckResult| matches!(found, Some(Err(_))).then_some(());
         self.until(lost).await;
     }
 
-    async fn until<T>(&self, find: impl Fn(&Found) -> Option<T>) -> T {
+    async fn until<T>(&self, find: impl Fn(&CheckResult) -> Option<T>) -> T {
         let mut found = self.0.shared.found.subscribe();
         loop {
             if let Some(value) = find(&found.borrow_and_update()) {
@@ -153,10 +153,10 @@ impl Client {
         source: u64,
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
-        self.push(Asked::Step(Arc::clone(call)), source, deadline)
+        self.push(StoreCall::Step(Arc::clone(call)), source, deadline)
     }
 
-    fn push(&self, asked: Asked, source: u64, deadline: Instant) -> oneshot::Receiver<Replied> {
+    fn push(&self, asked: StoreCall, source: u64, deadline: Instant) -> oneshot::Receiver<Replied> {
         let (answer, replied) = oneshot::channel();
         self.0.shared.inbox.push(Question { asked, source, deadline, answer });
         replied
@@ -174,7 +174,7 @@ impl Client {
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
         let (script, keys, args) = (Arc::new(script.clone()), keys.to_vec(), args.to_vec());
-        let replied = self.push(Asked::Script { script, keys, args }, 0, deadline).await;
+        let replied = self.push(StoreCall::Script { script, keys, args }, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 

@@ -15,7 +15,7 @@ const CALM: Duration = Duration::from_secs(1);
 
 /// Counts since the start, which the store's thread and callers write.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct RequestCounts {
     /// Requests that went to the store in one call with others.
     pub(crate) merged: AtomicU64,
     /// Requests whose answer came too late.
@@ -48,7 +48,7 @@ struct Overload {
     before: u64,
 }
 
-impl Counts {
+impl RequestCounts {
     /// Returns the counts as they are now.
     pub(crate) fn read(&self) -> StoreCounts {
         StoreCounts {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_overload_begins_once_and_ends_when_it_was_calm_for_a_second() {
-        let (counts, start) = (Counts::default(), Instant::now());
+        let (counts, start) = (RequestCounts::default(), Instant::now());
         let reported = [0, 1, 1].map(|half| counts.overloaded(start + half * CALM / 2));
         assert_eq!(reported, [false, true, false]);
         assert_eq!(counts.overload_ended(start + CALM), None);

@@ -6,11 +6,11 @@
 
 mod clock;
 mod cluster;
+mod fair_queue;
 mod flush;
 mod link;
 mod look;
 mod pending;
-mod queue;
 mod redirect;
 mod reopen;
 mod shard;
@@ -30,17 +30,17 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::keys::slot_of;
-use super::link::Node;
+use super::link::NodeAddress;
 use super::question::Question;
 use super::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
 use clock::ThreadClock;
 use cluster::Cluster;
+use fair_queue::KeyHashes;
 use look::look_after;
 use pending::Pending;
-use queue::KeyHashes;
 use redirect::{Redirect, Redirected};
-use shard::{Health, NoReplies, Sending, Shard};
+use shard::{FlushToSend, NoReplies, ShardHealth, StoreShard};
 
 /// The pause between two readings of the clock while anything waits.
 const TICK: Duration = Duration::from_millis(1);
@@ -58,7 +58,7 @@ pub(super) struct Dispatcher {
     shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
     /// All shards; in a cluster, shards that hold no slot any more are dropped once they are idle.
-    shards: RefCell<Vec<Rc<Shard>>>,
+    shards: RefCell<Vec<Rc<StoreShard>>>,
     /// The number of the next shard.
     number: Cell<usize>,
     cluster: Cluster,
@@ -98,10 +98,14 @@ impl Dispatcher {
     }
 
     /// Adds a shard and starts to look after it.
-    fn add(self: &Rc<Self>, node: Option<Node>) -> Rc<Shard> {
+    fn add(self: &Rc<Self>, node: Option<NodeAddress>) -> Rc<StoreShard> {
         let number = self.number.replace(self.number.get() + 1);
-        let shard =
-            Rc::new(Shard::new(number, node, Arc::clone(&self.shared), Rc::clone(&self.clock)));
+        let shard = Rc::new(StoreShard::new(
+            number,
+            node,
+            Arc::clone(&self.shared),
+            Rc::clone(&self.clock),
+        ));
         self.shards.borrow_mut().push(Rc::clone(&shard));
         spawn_local(look_after(Rc::clone(self), Rc::clone(&shard), None));
         shard
@@ -197,7 +201,7 @@ impl Dispatcher {
         shards.iter().for_each(|shard| self.send(shard));
     }
 
-    fn shard_of(&self, keys: &[Vec<u8>]) -> Option<Rc<Shard>> {
+    fn shard_of(&self, keys: &[Vec<u8>]) -> Option<Rc<StoreShard>> {
         if !self.is_cluster() {
             return self.shards.borrow().first().cloned();
         }
@@ -205,13 +209,13 @@ impl Dispatcher {
     }
 
     /// Sends the requests that may be sent to a shard now.
-    fn send(self: &Rc<Self>, shard: &Rc<Shard>) {
+    fn send(self: &Rc<Self>, shard: &Rc<StoreShard>) {
         while let Some(sending) = shard.next() {
             spawn_local(Rc::clone(self).until_answered(Rc::clone(shard), sending));
         }
     }
 
-    async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
+    async fn until_answered(self: Rc<Self>, shard: Rc<StoreShard>, mut sending: FlushToSend) {
         if sending.is_rested {
             read_sockets().await;
             shard.lets_writes_follow(&sending);
@@ -233,7 +237,7 @@ impl Dispatcher {
     }
 
     /// Sends a write and waits for the replies to it.
-    async fn replies(&self, sending: &mut Sending) -> Result<Vec<Value>, NoReplies> {
+    async fn replies(&self, sending: &mut FlushToSend) -> Result<Vec<Value>, NoReplies> {
         let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
         let mut connection = sending.route.connection();
         let mut replies = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));
@@ -258,14 +262,14 @@ impl Dispatcher {
     }
 
     /// Gives a shard up if it is fit.
-    fn lost(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
+    fn lost(self: &Rc<Self>, shard: &Rc<StoreShard>, error: StoreError) {
         if shard.is_fit() {
             self.give_up(shard, error);
         }
     }
 
     /// Gives a shard up, and looks after it until it is fit again.
-    fn give_up(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
+    fn give_up(self: &Rc<Self>, shard: &Rc<StoreShard>, error: StoreError) {
         let unanswered = shard.lose(&error);
         self.report(shard, Some(&error));
         self.looked();
@@ -326,7 +330,7 @@ impl Dispatcher {
     }
 
     /// Reports each outage of a shard once, and its end once.
-    fn report(&self, shard: &Shard, error: Option<&StoreError>) {
+    fn report(&self, shard: &StoreShard, error: Option<&StoreError>) {
         let observer = &self.shared.observer;
         if !self.is_cluster() {
             return match error {
@@ -334,7 +338,7 @@ impl Dispatcher {
                 None => observer(StoreEvent::Back),
             };
         }
-        let lost = |shard: &Rc<Shard>| matches!(shard.health(), Health::Lost(_));
+        let lost = |shard: &Rc<StoreShard>| matches!(shard.health(), ShardHealth::Lost(_));
         let all_lost = self.cluster.shards(&self.shards.borrow()).iter().all(lost);
         match error {
             Some(error) if all_lost => {
@@ -347,7 +351,7 @@ impl Dispatcher {
                 observer(StoreEvent::Back);
                 self.cluster.all_back();
                 for other in self.cluster.shards(&self.shards.borrow()) {
-                    if let Health::Lost(error) = other.health() {
+                    if let ShardHealth::Lost(error) = other.health() {
                         self.report_parts(&other.ranges(), &error);
                     }
                 }

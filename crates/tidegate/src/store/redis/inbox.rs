@@ -9,19 +9,19 @@ use tokio::sync::Notify;
 /// arrive while that thread is busy, it wakes once.
 #[derive(Debug)]
 pub(super) struct Inbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<InboxState<T>>,
     filled: Notify,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct InboxState<T> {
     items: Vec<T>,
     closed: bool,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        let state = Mutex::new(State { items: Vec::new(), closed: false });
+        let state = Mutex::new(InboxState { items: Vec::new(), closed: false });
         Self { state, filled: Notify::new() }
     }
 }
@@ -74,7 +74,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, InboxState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,10 +22,10 @@ use crate::store::StoreError;
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// A node of a cluster, by its host and port.
-pub(super) type Node = (String, u16);
+pub(super) type NodeAddress = (String, u16);
 
 /// The data needed to connect, with its secrets read.
-pub(super) struct Access {
+pub(super) struct Credentials {
     username: Option<String>,
     password: Option<String>,
     /// The user and the password at Sentinel.
@@ -33,7 +33,7 @@ pub(super) struct Access {
     certificates: Option<TlsCertificates>,
 }
 
-impl Access {
+impl Credentials {
     /// Reads the secrets.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConne
 /// The errors of [`connect`].
 pub(super) async fn connect_to(
     settings: &StoreSettings,
-    (host, port): &Node,
+    (host, port): &NodeAddress,
 ) -> Result<MultiplexedConnection, StoreError> {
     let access = access(settings).await?;
     choose_cryptography(settings);
@@ -129,14 +129,14 @@ pub(super) async fn connect_to(
 
 /// Reads the data needed to connect. Reading a file may hang, and nothing else on this thread waits
 /// for it.
-async fn access(settings: &StoreSettings) -> Result<Access, StoreError> {
+async fn access(settings: &StoreSettings) -> Result<Credentials, StoreError> {
     let settings = settings.clone();
-    let access = spawn_blocking(move || Access::of(&settings)).await;
+    let access = spawn_blocking(move || Credentials::of(&settings)).await;
     access.map_err(|error| StoreError::Unreadable(error.to_string()))?
 }
 
 /// The nodes of a cluster that the URL names.
-pub(super) fn nodes_of_url(settings: &StoreSettings) -> Vec<Node> {
+pub(super) fn nodes_of_url(settings: &StoreSettings) -> Vec<NodeAddress> {
     settings.url.hosts.clone()
 }
 
@@ -194,7 +194,7 @@ const fn address(settings: &StoreSettings, host: String, port: u16) -> Connectio
 /// A connection to one server.
 async fn to_server(
     settings: &StoreSettings,
-    access: &Access,
+    access: &Credentials,
     address: ConnectionAddr,
 ) -> Result<MultiplexedConnection, StoreError> {
     let info =
@@ -217,7 +217,7 @@ async fn to_server(
 
 async fn sentinel(
     settings: &StoreSettings,
-    access: &Access,
+    access: &Credentials,
     service: &str,
 ) -> Result<MultiplexedConnection, StoreError> {
     let all = addresses(settings);

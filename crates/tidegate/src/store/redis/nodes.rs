@@ -58,7 +58,7 @@ pub(crate) struct Listed {
 
 /// The result of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct BeatResult {
     pub(crate) nodes: u64,
     /// The number of nodes before this node.
     pub(crate) rank: u64,
@@ -69,7 +69,7 @@ impl Listed {
     /// of the list, on a thread that may block.
     pub(crate) fn begin(
         client: &Client,
-        notify: impl Fn(Seen) + Send + Sync + 'static,
+        notify: impl Fn(BeatResult) + Send + Sync + 'static,
     ) -> Arc<Self> {
         // Differs from the key of every limiter.
         let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
@@ -96,7 +96,7 @@ impl Listed {
     }
 
     /// `None` after the node has left.
-    async fn beat(&self, client: &Client) -> Option<Result<(Seen, bool), StoreError>> {
+    async fn beat(&self, client: &Client) -> Option<Result<(BeatResult, bool), StoreError>> {
         let left = self.left.lock().await;
         if *left {
             return None;
@@ -118,7 +118,7 @@ impl Listed {
 
 async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, notify: Arc<F>)
 where
-    F: Fn(Seen) + Send + Sync + 'static,
+    F: Fn(BeatResult) + Send + Sync + 'static,
 {
     let mut last = None;
     while let Some(ends) = client.upgrade() {
@@ -151,11 +151,11 @@ where
 /// The list as it counts after a beat. A node that was listed and is not any more has found a lost
 /// list, which others may be missing from: a smaller number counts only from the next beat, by
 /// which the others have listed themselves again.
-fn next(last: Option<Seen>, seen: Seen, added: bool) -> Seen {
+fn next(last: Option<BeatResult>, seen: BeatResult, added: bool) -> BeatResult {
     last.filter(|last| added && last.nodes >= seen.nodes).unwrap_or(seen)
 }
 
-fn seen(reply: &RedisReply) -> Result<(Seen, bool), StoreError> {
+fn seen(reply: &RedisReply) -> Result<(BeatResult, bool), StoreError> {
     let number = |reply: &RedisReply| match reply {
         RedisReply::Int(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -165,7 +165,7 @@ fn seen(reply: &RedisReply) -> Result<(Seen, bool), StoreError> {
         _ => None,
     };
     match seen.as_deref() {
-        Some([nodes, rank, added]) => Ok((Seen { nodes: *nodes, rank: *rank }, *added > 0)),
+        Some([nodes, rank, added]) => Ok((BeatResult { nodes: *nodes, rank: *rank }, *added > 0)),
         _ => Err(StoreError::Answer(format!("{reply:?}"))),
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_list_that_was_lost_is_not_believed_to_have_grown_short() {
-        let of = |nodes| Seen { nodes, rank: nodes - 1 };
+        let of = |nodes| BeatResult { nodes, rank: nodes - 1 };
         assert_eq!(next(None, of(1), true), of(1));
         assert_eq!(next(Some(of(3)), of(1), true), of(3));
         assert_eq!(next(Some(of(3)), of(4), true), of(4));
@@ -187,7 +187,7 @@ mod tests {
     fn what_no_beat_answers_is_an_error() {
         let ints =
             |all: &[i64]| RedisReply::Array(all.iter().map(|one| RedisReply::Int(*one)).collect());
-        assert_eq!(seen(&ints(&[3, 1, 0])), Ok((Seen { nodes: 3, rank: 1 }, false)));
+        assert_eq!(seen(&ints(&[3, 1, 0])), Ok((BeatResult { nodes: 3, rank: 1 }, false)));
         for odd in [RedisReply::Nil, RedisReply::Int(3), ints(&[3, 1]), ints(&[3, -1, 0])] {
             assert!(matches!(seen(&odd), Err(StoreError::Answer(_))), "{odd:?}");
         }

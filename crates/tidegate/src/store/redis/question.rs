@@ -11,14 +11,14 @@ use crate::store::StoreError;
 
 /// A script and its arguments.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
+pub(super) enum StoreCall {
     /// A step over limiters, which can be merged with others.
     Step(Arc<Call>),
     /// Any other script.
     Script { script: Arc<JoinedScript>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
 }
 
-impl Asked {
+impl StoreCall {
     pub(super) fn script(&self) -> &Arc<JoinedScript> {
         match self {
             Self::Step(call) => &call.script,
@@ -73,7 +73,7 @@ pub(crate) type Replied = Result<Delivered, NoReply>;
 /// A call as it is handed to the store's thread.
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) asked: Asked,
+    pub(super) asked: StoreCall,
     pub(super) source: u64,
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Replied>,

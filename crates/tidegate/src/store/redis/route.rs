@@ -23,13 +23,13 @@ const LATEST: Duration = Duration::from_secs(10);
 /// The connection stays open as long as a route needs it, even if its shard has a newer connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
-    line: Arc<Line>,
+    line: Arc<SharedConnection>,
     /// The slots of the server, for scripts that count keys.
     part: Arc<[u8]>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct SharedConnection {
     connection: MultiplexedConnection,
     turns: Semaphore,
 }
@@ -37,7 +37,7 @@ struct Line {
 impl Route {
     pub(super) fn new(connection: MultiplexedConnection) -> Self {
         let turns = Semaphore::new(MOST_UNDER_WAY);
-        Self { line: Arc::new(Line { connection, turns }), part: Arc::default() }
+        Self { line: Arc::new(SharedConnection { connection, turns }), part: Arc::default() }
     }
 
     pub(super) fn connection(&self) -> MultiplexedConnection {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::audit::Reported;
-use super::counts::Counts;
+use super::audit::ReportedFindings;
+use super::counts::RequestCounts;
 use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
@@ -18,16 +18,16 @@ use crate::store::{StoreError, StoreEvent, StoreObserver};
 const REPORTED_AGAIN_US: u64 = 60_000_000;
 
 /// The result of the last check of the store: none yet, fit, or why it is not.
-pub(super) type Found = Option<Result<(), StoreError>>;
+pub(super) type CheckResult = Option<Result<(), StoreError>>;
 
 /// Data that callers and the store's thread share.
 pub(super) struct StoreState {
     pub(super) settings: StoreSettings,
     pub(super) inbox: Inbox<Question>,
-    pub(super) counts: Counts,
+    pub(super) counts: RequestCounts,
     pub(super) observer: StoreObserver,
-    pub(super) found: watch::Sender<Found>,
-    pub(super) findings: Mutex<Reported>,
+    pub(super) found: watch::Sender<CheckResult>,
+    pub(super) findings: Mutex<ReportedFindings>,
     /// When a decision that was not taken was last reported, for each kind of reason.
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,
@@ -38,7 +38,7 @@ impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
         Self {
             inbox: Inbox::default(),
-            counts: Counts::default(),
+            counts: RequestCounts::default(),
             observer,
             found: watch::Sender::new(None),
             findings: Mutex::default(),

@@ -1,6 +1,6 @@
 //! The store inside Redis as gates use it: each verb is one script over the limiters of one slot.
 
-mod counted;
+mod key_count;
 mod late;
 mod leases;
 mod loaded;
@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::nodes::{Listed, Seen};
+use super::nodes::{BeatResult, Listed};
 use super::script::NewerValues;
 use super::{Client, slot_of};
 use crate::clock::Clock;
@@ -28,7 +28,7 @@ use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
     StepReply, Store, StoreCounts, StoreError, Verb,
 };
-use counted::Counted;
+use key_count::KeyCount;
 use loaded::Loaded;
 use record::run_on_record;
 
@@ -41,7 +41,7 @@ pub struct RedisStore {
     host: Host,
     loaded: Arc<Loaded>,
     /// The counting of keys, by rule.
-    counted: Arc<Vec<Option<Counted>>>,
+    counted: Arc<Vec<Option<KeyCount>>>,
     hooks: Arc<OnceLock<Hooks>>,
     /// This node in the list of nodes; empty if the number of nodes is configured.
     listed: Arc<OnceLock<Arc<Listed>>>,
@@ -121,7 +121,7 @@ impl Store for RedisStore {
 
     fn under(&self, generation: &Arc<Generation>) -> Self {
         let prefix = &self.client.settings().key_prefix;
-        let counted = generation.policy.rules().iter().map(|rule| Counted::of(prefix, rule));
+        let counted = generation.policy.rules().iter().map(|rule| KeyCount::of(prefix, rule));
         let counted = Arc::new(counted.collect());
         Self { counted, generation: Arc::clone(generation), ..self.clone() }
     }
@@ -153,7 +153,7 @@ impl Store for RedisStore {
     fn attach(&self, hooks: Hooks) {
         if self.client.settings().nodes.is_none() {
             let nodes = Arc::clone(&hooks.nodes);
-            let notify = move |seen: Seen| nodes(seen.nodes, seen.rank);
+            let notify = move |seen: BeatResult| nodes(seen.nodes, seen.rank);
             self.listed.get_or_init(|| Listed::begin(&self.client, notify));
         }
         self.hooks.get_or_init(|| hooks);

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Dispatcher;
 use super::look::{LOOK, PAUSES, spread};
-use super::shard::{Health, Shard};
+use super::shard::{ShardHealth, StoreShard};
 use super::slots::{Range, ranges_of};
-use crate::store::redis::link::{Node, connect_to, nodes_of_url, send};
+use crate::store::redis::link::{NodeAddress, connect_to, nodes_of_url, send};
 use crate::store::{StoreError, StoreEvent};
 
 /// Slots of a cluster.
@@ -28,7 +28,7 @@ type Ranges = Vec<(u16, u16)>;
 /// The shard of each slot.
 #[derive(Default)]
 pub(super) struct Cluster {
-    map: RefCell<Vec<Option<Rc<Shard>>>>,
+    map: RefCell<Vec<Option<Rc<StoreShard>>>>,
     /// Ranges that are reported as lost.
     lost: RefCell<Vec<(u16, u16)>>,
     /// True while a search for nodes runs.
@@ -38,19 +38,19 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    pub(super) fn shard_of(&self, slot: u16) -> Option<Rc<Shard>> {
+    pub(super) fn shard_of(&self, slot: u16) -> Option<Rc<StoreShard>> {
         self.map.borrow().get(usize::from(slot)).cloned().flatten()
     }
 
     /// Notes that a slot has moved to a shard.
-    pub(super) fn set(&self, slot: u16, shard: &Rc<Shard>) {
+    pub(super) fn set(&self, slot: u16, shard: &Rc<StoreShard>) {
         if let Some(known) = self.map.borrow_mut().get_mut(usize::from(slot)) {
             *known = Some(Rc::clone(shard));
         }
     }
 
     /// Returns whether any slot is the shard's.
-    fn names(&self, shard: &Rc<Shard>) -> bool {
+    fn names(&self, shard: &Rc<StoreShard>) -> bool {
         self.map.borrow().iter().flatten().any(|known| Rc::ptr_eq(known, shard))
     }
 
@@ -60,7 +60,7 @@ impl Cluster {
     }
 
     /// All shards that hold slots.
-    pub(super) fn shards(&self, all: &[Rc<Shard>]) -> Vec<Rc<Shard>> {
+    pub(super) fn shards(&self, all: &[Rc<StoreShard>]) -> Vec<Rc<StoreShard>> {
         all.iter().filter(|shard| !shard.ranges().is_empty()).cloned().collect()
     }
 
@@ -92,8 +92,8 @@ const fn overlap(a: (u16, u16), b: (u16, u16)) -> bool {
 
 impl Dispatcher {
     /// The shard of a node; added if it is not yet known.
-    pub(super) fn shard_at(self: &Rc<Self>, node: &Node) -> Rc<Shard> {
-        let is_there = |shard: &&Rc<Shard>| shard.node.as_ref() == Some(node);
+    pub(super) fn shard_at(self: &Rc<Self>, node: &NodeAddress) -> Rc<StoreShard> {
+        let is_there = |shard: &&Rc<StoreShard>| shard.node.as_ref() == Some(node);
         let known = self.shards.borrow().iter().find(is_there).cloned();
         known.unwrap_or_else(|| self.add(Some(node.clone())))
     }
@@ -168,7 +168,7 @@ impl Dispatcher {
     /// for a shard without slots go to the shards that have them now.
     fn follow(self: &Rc<Self>, ranges: Vec<Range>) -> bool {
         let mut map = vec![None; SLOTS];
-        let mut of_shards: Vec<(Rc<Shard>, Ranges)> = Vec::new();
+        let mut of_shards: Vec<(Rc<StoreShard>, Ranges)> = Vec::new();
         for range in ranges {
             let shard = self.shard_at(&range.node);
             let slots = usize::from(range.first)..=usize::from(range.last);
@@ -179,7 +179,7 @@ impl Dispatcher {
                 None => of_shards.push((shard, vec![(range.first, range.last)])),
             }
         }
-        let is_known = |(one, other): (&Option<Rc<Shard>>, &Option<Rc<Shard>>)| {
+        let is_known = |(one, other): (&Option<Rc<StoreShard>>, &Option<Rc<StoreShard>>)| {
             one.as_ref().map(Rc::as_ptr) == other.as_ref().map(Rc::as_ptr)
         };
         let before = self.cluster.map.borrow().clone();
@@ -218,9 +218,9 @@ impl Dispatcher {
         let mut is_fit = false;
         for shard in shards {
             match shard.health() {
-                Health::New => return,
-                Health::Fit => is_fit = true,
-                Health::Lost(error) => lost = Some(error),
+                ShardHealth::New => return,
+                ShardHealth::Fit => is_fit = true,
+                ShardHealth::Lost(error) => lost = Some(error),
             }
         }
         let found = match lost {
@@ -281,7 +281,7 @@ async fn first_of(
 /// The map of slots of one node.
 async fn slots_of(
     mut connection: MultiplexedConnection,
-    node: Node,
+    node: NodeAddress,
 ) -> Result<Vec<Range>, StoreError> {
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");

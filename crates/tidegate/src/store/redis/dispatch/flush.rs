@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use redis::{Pipeline, Value};
 
+use super::fair_queue::{KeyHash, KeyMap, TakenTurn};
 use super::link::Link;
 use super::pending::Pending;
-use super::queue::{ByKey, KeyHash, Taken};
 use crate::store::StoreError;
 use crate::store::redis::error::Symptom;
 use crate::store::redis::keys::slot_of;
 use crate::store::redis::link::with_part;
-use crate::store::redis::question::Asked;
+use crate::store::redis::question::StoreCall;
 use crate::store::redis::route::{Delivered, Route, reply_of};
 use crate::store::redis::script::{Call, CallBatch, Each, Replies};
 
@@ -40,14 +40,14 @@ pub(super) struct Flush {
     pub(super) calls: Vec<Sent>,
     /// The number of limiters they decide; a limiter counts once for each call that decides it.
     pub(super) limiters: usize,
-    pub(super) taken: Vec<Taken>,
+    pub(super) taken: Vec<TakenTurn>,
 }
 
 /// The keys of requests that can go as one call, up to a few.
 #[derive(Debug, Default)]
-pub(super) struct Space(Vec<KeyHash>);
+pub(super) struct CallKeys(Vec<KeyHash>);
 
-impl Space {
+impl CallKeys {
     /// Adds the keys of a request, if it fits.
     pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
         let known = self.0.len();
@@ -66,7 +66,7 @@ fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     let (mut calls, mut row) = (Vec::new(), Vec::new());
     for request in requests {
         match &request.asked {
-            Asked::Step(call) if call.can_merge() && !request.alone.get() => {
+            StoreCall::Step(call) if call.can_merge() && !request.alone.get() => {
                 let call = Arc::clone(call);
                 row.push((request, call));
             }
@@ -93,8 +93,8 @@ fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
 
 fn can_be_joined(request: &Pending) -> bool {
     let is_simple = match &request.asked {
-        Asked::Step(call) => call.can_go_with_others(),
-        Asked::Script { .. } => false,
+        StoreCall::Step(call) => call.can_go_with_others(),
+        StoreCall::Script { .. } => false,
     };
     is_simple && !request.alone.get() && !request.asking.get()
 }
@@ -105,8 +105,8 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
         return row.into_iter().map(Sent::One).collect();
     }
     let calls = row.iter().filter_map(|request| match &request.asked {
-        Asked::Step(call) => Some(&**call),
-        Asked::Script { .. } => None,
+        StoreCall::Step(call) => Some(&**call),
+        StoreCall::Script { .. } => None,
     });
     let each = Each::of(&calls.collect::<Vec<_>>());
     vec![Sent::Each(each, row)]
@@ -116,7 +116,7 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
 /// an earlier request that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
     let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
-    let mut last: ByKey<usize> = ByKey::default();
+    let mut last: KeyMap<usize> = KeyMap::default();
     for (request, call) in requests {
         let mut latest = request.keys.iter().map(|key| last.get(key).copied());
         let first = latest.next().flatten();
@@ -225,7 +225,7 @@ impl Handed {
 
 impl Flush {
     /// Adds calls made of requests that wait for the same key.
-    pub(super) fn add(&mut self, requests: Vec<Rc<Pending>>, taken: Taken) {
+    pub(super) fn add(&mut self, requests: Vec<Rc<Pending>>, taken: TakenTurn) {
         let calls = calls_of(requests);
         self.limiters += calls.iter().map(Sent::limiters).sum::<usize>();
         self.calls.extend(calls);

@@ -13,11 +13,11 @@ use tokio::time::timeout;
 
 use super::Dispatcher;
 use super::redirect::Redirect;
-use super::shard::Shard;
+use super::shard::StoreShard;
 use super::slots::{slots_in, tags_in};
 use crate::settings::StoreForm;
 use crate::store::redis::audit;
-use crate::store::redis::link::{Node, command, connect, connect_to, send};
+use crate::store::redis::link::{NodeAddress, command, connect, connect_to, send};
 use crate::store::redis::script::JoinedScript;
 use crate::store::redis::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
@@ -63,7 +63,7 @@ return 1";
 /// start.
 pub(super) async fn look_after(
     dispatcher: Rc<Dispatcher>,
-    shard: Rc<Shard>,
+    shard: Rc<StoreShard>,
     lost: Option<StoreError>,
 ) {
     let (mut pause, mut outage) = (PAUSES.0, Outage { reported: lost.clone(), found: None });
@@ -140,7 +140,7 @@ impl Outage {
 }
 
 /// Connects, and checks whether a decision could be taken.
-pub(super) async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
+pub(super) async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, StoreError> {
     let look = async {
         let settings = &shard.shared.settings;
         let mut connection = match &shard.node {
@@ -163,7 +163,7 @@ pub(super) async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreEr
 /// A node whose slot moves to another node answers that the key is there: it is alive, and nothing more is known. Then
 /// it is checked with another slot, and is fit if all checked slots move.
 async fn decides_in_time(
-    shard: &Shard,
+    shard: &StoreShard,
     connection: &mut MultiplexedConnection,
 ) -> Result<(), StoreError> {
     let keys = keys_of(shard);
@@ -180,7 +180,7 @@ async fn decides_in_time(
 
 /// Returns whether the check ran here in time, and was not redirected to another node.
 async fn runs_in_time(
-    shard: &Shard,
+    shard: &StoreShard,
     connection: &mut MultiplexedConnection,
     key: &[Vec<u8>],
 ) -> Result<bool, StoreError> {
@@ -195,7 +195,7 @@ async fn runs_in_time(
 
 /// Keys that the shard serves and no limiter has, each in another slot; none for a node without
 /// slots.
-fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
+fn keys_of(shard: &StoreShard) -> Vec<Vec<u8>> {
     let prefix = &shard.shared.settings.key_prefix;
     if shard.node.is_none() {
         return vec![format!("{prefix}?").into_bytes()];
@@ -221,7 +221,7 @@ async fn by_text_and_digest(
     connection: &mut MultiplexedConnection,
     script: &JoinedScript,
     keys: &[Vec<u8>],
-    node: &Option<Node>,
+    node: &Option<NodeAddress>,
 ) -> Result<bool, StoreError> {
     for (verb, text) in [("EVAL", &script.text), ("EVALSHA", &script.sha1)] {
         let reply = connection.req_packed_command(&command(verb, text, keys, &[])).await?;

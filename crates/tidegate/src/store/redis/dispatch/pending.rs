@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::queue::KeyHashes;
+use super::fair_queue::KeyHashes;
 use crate::store::StoreError;
-use crate::store::redis::question::{Asked, NoReply, Question, Replied};
+use crate::store::redis::question::{NoReply, Question, Replied, StoreCall};
 use crate::store::redis::route::Delivered;
 
 /// The maximum that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
@@ -17,7 +17,7 @@ const MOST_LATENESS: Duration = Duration::from_millis(10);
 /// A call on the store's thread, until it is answered.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) asked: Asked,
+    pub(super) asked: StoreCall,
     pub(super) source: u64,
     pub(super) keys: KeyHashes,
     /// It is sent by then or not at all, because the rest of its time is for the store. By the
@@ -36,12 +36,12 @@ pub(super) struct Pending {
     pub(super) asking: Cell<bool>,
     /// The number of the shard that it waits at.
     pub(super) home: Cell<usize>,
-    state: Cell<State>,
+    state: Cell<CallState>,
     waits: RefCell<Waits>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CallState {
     Queued,
     Sent,
     Done,
@@ -79,17 +79,17 @@ impl Pending {
             alone: Cell::new(false),
             asking: Cell::new(false),
             home: Cell::new(usize::MAX),
-            state: Cell::new(State::Queued),
+            state: Cell::new(CallState::Queued),
             waits: RefCell::new(Waits::InTime(answer)),
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.state.get() == State::Done
+        self.state.get() == CallState::Done
     }
 
     pub(super) fn is_queued(&self) -> bool {
-        self.state.get() == State::Queued
+        self.state.get() == CallState::Queued
     }
 
     /// Returns whether no receiver is left for a reply, in time or late.
@@ -112,17 +112,17 @@ impl Pending {
     }
 
     pub(super) fn sent(&self) {
-        self.state.set(State::Sent);
+        self.state.set(CallState::Sent);
     }
 
     /// Notes that it was not run, and is to be sent again.
     pub(super) fn unsent(&self) {
-        self.state.set(State::Queued);
+        self.state.set(CallState::Queued);
     }
 
     /// Hands over the store's reply, or its error; returns whether it came too late for a caller.
     pub(super) fn reply(&self, reply: Result<Delivered, StoreError>) -> bool {
-        self.state.set(State::Done);
+        self.state.set(CallState::Done);
         match self.waits.replace(Waits::Nobody) {
             Waits::InTime(answer) => {
                 let replied = reply.map_err(|error| NoReply { error, late: None });
@@ -141,7 +141,7 @@ impl Pending {
 
     /// Ends the wait for a reply in time. If the store was asked, a late reply can still be received.
     pub(super) fn give_up(&self, error: StoreError) {
-        if self.state.get() != State::Sent {
+        if self.state.get() != CallState::Sent {
             self.reply(Err(error));
             return;
         }

@@ -4,7 +4,7 @@ use redis::{ServerError, ServerErrorKind};
 
 use super::flush::Sent;
 use super::slots::node_of;
-use crate::store::redis::link::Node;
+use crate::store::redis::link::NodeAddress;
 
 /// Why a server did not run a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub(super) enum Redirect {
     /// The server does not have a script of this digest.
     NoScript,
     /// The slot lives on another node.
-    Moved { slot: u16, node: Node },
+    Moved { slot: u16, node: NodeAddress },
     /// The slot is moving to another node, and the key is there already.
-    Ask(Node),
+    Ask(NodeAddress),
     /// Only some of the keys are on another node already; or the node became a replica.
     Soon,
 }
@@ -28,7 +28,7 @@ pub(super) struct Redirected {
 impl Redirect {
     /// The redirection that an error of the node `by` asks for, if any. Only nodes of a cluster
     /// redirect.
-    pub(super) fn of(error: &ServerError, by: Option<&Node>) -> Option<Self> {
+    pub(super) fn of(error: &ServerError, by: Option<&NodeAddress>) -> Option<Self> {
         match (error.kind()?, by) {
             (ServerErrorKind::NoScript, _) => Some(Self::NoScript),
             (ServerErrorKind::Moved, Some(by)) => {
@@ -42,7 +42,7 @@ impl Redirect {
 }
 
 /// The slot and the node in an error.
-fn named(error: &ServerError, by: &Node) -> Option<(u16, Node)> {
+fn named(error: &ServerError, by: &NodeAddress) -> Option<(u16, NodeAddress)> {
     let (slot, node) = error.details()?.split_once(' ')?;
     Some((slot.parse().ok()?, node_of(node, by)?))
 }

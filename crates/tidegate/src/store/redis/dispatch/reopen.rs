@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Dispatcher;
 use super::look::{LOOK, look, report_findings};
-use super::shard::{Answered, Shard};
+use super::shard::{Answered, StoreShard};
 use crate::store::StoreError;
 
 impl Dispatcher {
@@ -18,7 +18,7 @@ impl Dispatcher {
     /// answered afterwards, when an outage has been reported.
     pub(super) fn reopen(
         self: &Rc<Self>,
-        shard: &Rc<Shard>,
+        shard: &Rc<StoreShard>,
         closed: StoreError,
         answered: Answered,
     ) {
@@ -28,7 +28,7 @@ impl Dispatcher {
 
     async fn until_reopened(
         self: Rc<Self>,
-        shard: Rc<Shard>,
+        shard: Rc<StoreShard>,
         closed: StoreError,
         answered: Answered,
     ) {

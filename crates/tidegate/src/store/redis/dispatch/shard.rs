@@ -22,17 +22,17 @@ use tokio::time::Instant;
 
 use super::TICK;
 use super::clock::ThreadClock;
-use super::flush::{Flush, MOST_REQUESTS, Sent, Space};
+use super::fair_queue::{FairQueue, KeyHashes};
+use super::flush::{CallKeys, Flush, MOST_REQUESTS, Sent};
 use super::link::Link;
 use super::pending::Pending;
-use super::queue::{KeyHashes, Queue};
 use super::redirect::{Redirect, Redirected};
 use super::slots::part_of;
 use super::window::Window;
 use crate::store::StoreError;
-use crate::store::redis::counts::Counts;
+use crate::store::redis::counts::RequestCounts;
 use crate::store::redis::error::Symptom;
-use crate::store::redis::link::Node;
+use crate::store::redis::link::NodeAddress;
 use crate::store::redis::route::Route;
 use crate::store::redis::state::StoreState;
 pub(super) use closed::{Answered, NoReplies};
@@ -45,11 +45,11 @@ const MANY_REQUESTS: usize = 64;
 const WAITING_PER_CALL: usize = 16;
 
 /// A server of the store, as the store's thread sees it.
-pub(super) struct Shard {
+pub(super) struct StoreShard {
     /// Its number among all shards.
     pub(super) number: usize,
     /// The node of a cluster; `None` for the server that the URL or a Sentinel names.
-    pub(super) node: Option<Node>,
+    pub(super) node: Option<NodeAddress>,
     pub(super) shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
     /// Notified when a shard that was given up answers after all.
@@ -58,18 +58,18 @@ pub(super) struct Shard {
     pub(super) asked_at: Cell<Instant>,
     /// True if it is no longer looked after.
     pub(super) is_retired: Cell<bool>,
-    state: RefCell<State>,
+    state: RefCell<ShardState>,
 }
 
 /// Requests that wait to be sent.
-type Waiting = Queue<Rc<Pending>>;
+type CallQueue = FairQueue<Rc<Pending>>;
 
-struct State {
-    queue: Waiting,
+struct ShardState {
+    queue: CallQueue,
     window: Window,
     link: Option<Link>,
     links: u64,
-    health: Health,
+    health: ShardHealth,
     /// The slots that it serves; empty if it is no node of a cluster, or holds none yet.
     ranges: Vec<(u16, u16)>,
     /// The slots as an argument of scripts that count keys.
@@ -85,7 +85,7 @@ struct State {
 
 /// The health of a shard, which says if requests are sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Health {
+pub(super) enum ShardHealth {
     /// Not yet found fit, or its connection is being opened again.
     New,
     Fit,
@@ -93,7 +93,7 @@ pub(super) enum Health {
 }
 
 /// A write to be sent.
-pub(super) struct Sending {
+pub(super) struct FlushToSend {
     pub(super) flush: Flush,
     pub(super) pipeline: redis::Pipeline,
     pub(super) route: Route,
@@ -104,21 +104,21 @@ pub(super) struct Sending {
     was_full: bool,
 }
 
-impl Shard {
+impl StoreShard {
     pub(super) fn new(
         number: usize,
-        node: Option<Node>,
+        node: Option<NodeAddress>,
         shared: Arc<StoreState>,
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();
         let window = Window::new(shared.settings.max_in_flight, shared.deadline, now);
-        let state = RefCell::new(State {
-            queue: Queue::new(),
+        let state = RefCell::new(ShardState {
+            queue: FairQueue::new(),
             window,
             link: None,
             links: 0,
-            health: Health::New,
+            health: ShardHealth::New,
             ranges: Vec::new(),
             part: Arc::default(),
             due: VecDeque::new(),
@@ -138,12 +138,12 @@ impl Shard {
         }
     }
 
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> ShardHealth {
         self.state.borrow().health.clone()
     }
 
     pub(super) fn is_fit(&self) -> bool {
-        self.state.borrow().health == Health::Fit
+        self.state.borrow().health == ShardHealth::Fit
     }
 
     /// Returns whether no request waits and nothing is under way.
@@ -180,10 +180,10 @@ impl Shard {
         let most = self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL);
         let is_full = state.queue.len() >= most;
         match &state.health {
-            Health::Fit if is_full => return self.overloaded(&state.queue, &request),
-            Health::New if is_full => return request.give_up(StoreError::Away),
-            Health::Lost(_) => return request.give_up(StoreError::Away),
-            Health::Fit | Health::New => {}
+            ShardHealth::Fit if is_full => return self.overloaded(&state.queue, &request),
+            ShardHealth::New if is_full => return request.give_up(StoreError::Away),
+            ShardHealth::Lost(_) => return request.give_up(StoreError::Away),
+            ShardHealth::Fit | ShardHealth::New => {}
         }
         let (now, real) = self.clock.both();
         let looked_at = match state.is_hurried(&request, now) {
@@ -200,18 +200,20 @@ impl Shard {
     }
 
     /// Takes the calls that may be sent now, as one write; `None` if there are none.
-    pub(super) fn next(&self) -> Option<Sending> {
+    pub(super) fn next(&self) -> Option<FlushToSend> {
         let (now, real) = self.clock.both();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let link =
-            state.link.as_mut().filter(|link| state.health == Health::Fit && !link.holds_writes)?;
+        let link = state
+            .link
+            .as_mut()
+            .filter(|link| state.health == ShardHealth::Fit && !link.holds_writes)?;
         let mut flush = Flush::default();
         // Few requests wait for a shard that is late for long; they find out when it no longer is.
         let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
         while link.limiters + flush.limiters < state.window.size() && flush.calls.len() < MOST_CALLS
         {
-            let mut space = Space::default();
+            let mut space = CallKeys::default();
             let taken = state.queue.take(most, |_, keys| space.fits(keys));
             let Some((requests, taken)) = taken else { break };
             let (done, requests): (Vec<_>, Vec<_>) = requests
@@ -234,18 +236,18 @@ impl Shard {
             (flush.pipeline(link, &state.part), link.route.of_part(&state.part));
         let merged = flush.calls.iter().filter(|call| !matches!(call, Sent::One(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
-        Counts::add(&self.shared.counts.merged, merged);
+        RequestCounts::add(&self.shared.counts.merged, merged);
         let is_rested = link.sent_at.is_empty() && link.heard_at.elapsed() >= closed::QUIET;
         link.holds_writes = is_rested;
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
         let link = link.number;
-        Some(Sending { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
+        Some(FlushToSend { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
     }
 
     /// Returns whether a request that waited should still be sent.
-    fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant, real: Instant) -> bool {
+    fn is_wanted(&self, queue: &CallQueue, request: &Pending, now: Instant, real: Instant) -> bool {
         if !request.is_done() && request.is_abandoned() {
             request.reply(Err(StoreError::Away));
             return false;
@@ -258,7 +260,7 @@ impl Shard {
     }
 
     /// Reports that the shard cannot decide a request in time.
-    fn overloaded(&self, queue: &Waiting, request: &Pending) {
+    fn overloaded(&self, queue: &CallQueue, request: &Pending) {
         let together = queue.is_shared(&request.keys);
         request.give_up(StoreError::Overloaded { together });
         if !request.asked.is_background() {
@@ -269,11 +271,11 @@ impl Shard {
     /// Hands out the replies to a write.
     pub(super) fn answered(
         &self,
-        sending: Sending,
+        sending: FlushToSend,
         values: Result<Vec<Value>, NoReplies>,
     ) -> Answered {
         let now = self.clock.now();
-        let Sending { flush, route, link, sent_at, was_full, .. } = sending;
+        let FlushToSend { flush, route, link, sent_at, was_full, .. } = sending;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let limiters = flush.limiters;
@@ -296,15 +298,15 @@ impl Shard {
         if is_latest {
             state.heard_at = now;
             state.window.answered(limiters, took, was_full, now);
-            if state.health != Health::Fit {
+            if state.health != ShardHealth::Fit {
                 self.heard.notify_one();
             }
         }
         for (call, value) in flush.with_replies(values) {
             let Value::ServerError(error) = value else {
                 let handed = call.reply(value, &route);
-                Counts::add(&self.shared.counts.late, handed.late);
-                if is_latest && state.health == Health::Fit {
+                RequestCounts::add(&self.shared.counts.late, handed.late);
+                if is_latest && state.health == ShardHealth::Fit {
                     answered.lost = handed.gone.or(answered.lost);
                 }
                 continue;
@@ -318,9 +320,11 @@ impl Shard {
                 }
                 Some(redirect) => answered.redirected.push(Redirected { call, redirect }),
                 None => {
-                    Counts::add(&self.shared.counts.failed, 1);
+                    RequestCounts::add(&self.shared.counts.failed, 1);
                     let error = self.named(StoreError::of(&error.into()));
-                    if error.symptom() == Symptom::Gone && is_latest && state.health == Health::Fit
+                    if error.symptom() == Symptom::Gone
+                        && is_latest
+                        && state.health == ShardHealth::Fit
                     {
                         answered.lost = Some(error.clone());
                     }
@@ -335,7 +339,7 @@ impl Shard {
     /// get no answer, each with the reason.
     pub(super) fn lose(&self, error: &StoreError) -> Vec<(Rc<Pending>, StoreError)> {
         let mut state = self.state.borrow_mut();
-        state.health = Health::Lost(error.clone());
+        state.health = ShardHealth::Lost(error.clone());
         // A silent connection may answer after all; a broken one cannot.
         if *error != StoreError::Timeout {
             state.link = None;
@@ -353,7 +357,7 @@ impl Shard {
             state.links += 1;
             state.link = Some(Link::new(connection, state.links));
         }
-        (state.health, state.heard_at) = (Health::Fit, self.clock.now());
+        (state.health, state.heard_at) = (ShardHealth::Fit, self.clock.now());
         state.window.found_fit();
     }
 
@@ -363,7 +367,7 @@ impl Shard {
     }
 }
 
-impl State {
+impl ShardState {
     /// Returns whether a request is decided without the shard unless it is sent immediately: no answer has
     /// been in time for long.
     fn is_hurried(&self, request: &Pending, now: Instant) -> bool {

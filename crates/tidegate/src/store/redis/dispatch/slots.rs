@@ -3,26 +3,26 @@
 use redis::Value;
 
 use crate::store::redis::keys::slot_of;
-use crate::store::redis::link::Node;
+use crate::store::redis::link::NodeAddress;
 
 /// A range of slots and the primary that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
     pub(super) last: u16,
-    pub(super) node: Node,
+    pub(super) node: NodeAddress,
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose host stands in for one that the
 /// reply leaves out. Empty if the reply has no range.
-pub(super) fn ranges_of(reply: &Value, asked: &Node) -> Vec<Range> {
+pub(super) fn ranges_of(reply: &Value, asked: &NodeAddress) -> Vec<Range> {
     let Value::Array(ranges) = reply else { return Vec::new() };
     let mut ranges: Vec<_> = ranges.iter().filter_map(|range| range_of(range, asked)).collect();
     ranges.sort_unstable_by_key(|range| range.first);
     ranges
 }
 
-fn range_of(range: &Value, asked: &Node) -> Option<Range> {
+fn range_of(range: &Value, asked: &NodeAddress) -> Option<Range> {
     let Value::Array(parts) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = parts.as_slice() else {
         return None;
@@ -60,7 +60,7 @@ pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
 }
 
 /// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host stands for the host of the node `by`.
-pub(super) fn node_of(named: &str, by: &Node) -> Option<Node> {
+pub(super) fn node_of(named: &str, by: &NodeAddress) -> Option<NodeAddress> {
     let (host, port) = named.rsplit_once(':')?;
     let host = if host.is_empty() { by.0.clone() } else { host.to_owned() };
     Some((host, port.parse().ok()?))

@@ -17,7 +17,9 @@ use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, SettledUnits, Values,
 };
-use crate::store::redis::{Client, Counts, Delivered, LateReply, NoReply, Replied, Route, heard};
+use crate::store::redis::{
+    Client, Delivered, LateReply, NoReply, Replied, RequestCounts, Route, heard,
+};
 use crate::store::{
     GaveUp, KeyAsk, Late, LimiterReply, Receipt, StepReply, StoreError, Verb, is_report,
 };
@@ -54,11 +56,11 @@ impl Took {
 }
 
 /// The reply of limiters that got units back, after their indices.
-type GivenBack = (Vec<usize>, DecidedStep);
+type GivenBackReply = (Vec<usize>, DecidedStep);
 
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
-pub(super) struct Attempt<'a> {
+pub(super) struct SentCall<'a> {
     store: &'a RedisStore,
     call: &'a Arc<Call>,
     pending: PendingStep<'a>,
@@ -66,7 +68,7 @@ pub(super) struct Attempt<'a> {
     replied: Option<Receiver<Replied>>,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> SentCall<'a> {
     pub(super) const fn new(
         store: &'a RedisStore,
         call: &'a Arc<Call>,
@@ -147,7 +149,7 @@ struct AskedLate {
     leased: Vec<Option<Micros>>,
 }
 
-impl Future for Attempt<'_> {
+impl Future for SentCall<'_> {
     type Output = Result<Delivered, GaveUp>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -160,7 +162,7 @@ impl Future for Attempt<'_> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for SentCall<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
         let (store, asked) = (self.store.clone(), self.asked());
@@ -200,7 +202,7 @@ impl RedisStore {
             return;
         }
         if self.give_back(asks, &took).await.replies.iter().any(Option::is_some) {
-            Counts::add(&self.client.counts().undone, 1);
+            RequestCounts::add(&self.client.counts().undone, 1);
         }
     }
 
@@ -267,7 +269,7 @@ impl RedisStore {
 
     /// Counts the units of a step that were given back, and the units that were not. Only the last slot of a queue
     /// comes back.
-    fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBack]) {
+    fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBackReply]) {
         let is_queue = |ask: &KeyAsk| {
             ask.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
         };
@@ -282,7 +284,7 @@ impl RedisStore {
         counts.not_undone_units.fetch_add(took.units(asks).saturating_sub(back), Relaxed);
     }
 
-    async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBack> {
+    async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBackReply> {
         let own = self.limiters(here, &[], &[], &took.leased);
         let mut limiters = took.newer.limiters(&own);
         limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::late::Attempt;
+use super::late::SentCall;
 use super::{PendingStep, RedisStore};
 use crate::dedupe;
 use crate::store::redis::Delivered;
@@ -29,9 +29,9 @@ impl RedisStore {
     }
 
     /// Sends a call once.
-    fn attempt<'a>(&'a self, call: &'a Arc<Call>, pending: PendingStep<'a>) -> Attempt<'a> {
+    fn attempt<'a>(&'a self, call: &'a Arc<Call>, pending: PendingStep<'a>) -> SentCall<'a> {
         let replied = self.client.ask(call, pending.args.origin.source, pending.args.deadline);
-        Attempt::new(self, call, pending, replied)
+        SentCall::new(self, call, pending, replied)
     }
 
     async fn run_twice(

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Health, Sending, Shard, State};
+use super::{FlushToSend, ShardHealth, ShardState, StoreShard};
 use crate::store::StoreError;
-use crate::store::redis::counts::Counts;
+use crate::store::redis::counts::RequestCounts;
 use crate::store::redis::dispatch::flush::Sent;
 use crate::store::redis::dispatch::redirect::Redirected;
 
@@ -39,7 +39,7 @@ pub(in crate::store::redis::dispatch) struct NoReplies {
     pub(in crate::store::redis::dispatch) was_sent: bool,
 }
 
-impl Shard {
+impl StoreShard {
     /// An error of its server, with the kind of store that the URL should name.
     pub(in crate::store::redis::dispatch) fn named(&self, error: StoreError) -> StoreError {
         if self.node.is_none() { error.of_single_server() } else { error }
@@ -49,7 +49,7 @@ impl Shard {
     /// the server may have run them.
     pub(super) fn without_replies(
         &self,
-        state: &mut State,
+        state: &mut ShardState,
         calls: Vec<Sent>,
         why: NoReplies,
         is_latest: bool,
@@ -57,21 +57,21 @@ impl Shard {
         let NoReplies { error, was_sent } = why;
         let mut answered = Answered::default();
         let is_closed = matches!(error, StoreError::Unreachable(_));
-        if is_latest && state.health == Health::Fit {
+        if is_latest && state.health == ShardHealth::Fit {
             let found = if is_closed { &mut answered.closed } else { &mut answered.lost };
             *found = Some(error.clone());
         }
-        if is_closed && !was_sent && !matches!(state.health, Health::Lost(_)) {
+        if is_closed && !was_sent && !matches!(state.health, ShardHealth::Lost(_)) {
             calls.iter().for_each(|call| state.again(call));
             return answered;
         }
-        Counts::add(&self.shared.counts.failed, calls.len());
+        RequestCounts::add(&self.shared.counts.failed, calls.len());
         answered.failed.extend(calls.into_iter().map(|call| (call, error.clone())));
         answered
     }
 
     /// Notes that a write over a connection that was quiet is sent now, and others may follow.
-    pub(in crate::store::redis::dispatch) fn lets_writes_follow(&self, sending: &Sending) {
+    pub(in crate::store::redis::dispatch) fn lets_writes_follow(&self, sending: &FlushToSend) {
         let mut state = self.state.borrow_mut();
         if let Some(link) = state.link.as_mut().filter(|link| link.number == sending.link) {
             link.holds_writes = false;
@@ -81,7 +81,7 @@ impl Shard {
     /// Notes that its connection was closed: requests wait for the next connection, until their time is over.
     pub(in crate::store::redis::dispatch) fn closed(&self) {
         let mut state = self.state.borrow_mut();
-        state.health = Health::New;
+        state.health = ShardHealth::New;
         state.link = None;
     }
 }

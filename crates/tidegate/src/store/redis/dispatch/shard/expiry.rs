@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Health, Shard, State};
+use super::{ShardHealth, ShardState, StoreShard};
 use crate::store::StoreError;
 use crate::store::redis::dispatch::pending::Pending;
 
@@ -38,7 +38,7 @@ enum Due {
     Unavailable,
 }
 
-impl Shard {
+impl StoreShard {
     /// Gives up requests whose time is over. Returns the reason why the shard is unavailable if it was asked
     /// and has not answered for a few deadlines.
     pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
@@ -47,7 +47,7 @@ impl Shard {
         let state = &mut *state;
         let (silent, is_busy) = (state.silent(now), state.is_busy(now));
         let patience = if is_busy { PATIENCE.1 } else { PATIENCE.0 };
-        if state.health == Health::Fit && silent >= self.shared.deadline * patience {
+        if state.health == ShardHealth::Fit && silent >= self.shared.deadline * patience {
             return Some(StoreError::Timeout);
         }
         let is_suspect = self.is_suspect(state, silent);
@@ -65,7 +65,7 @@ impl Shard {
                     continue;
                 }
                 Due::Unavailable => request.give_up(request.unanswered(&StoreError::Timeout)),
-                Due::Overloaded if state.health != Health::Fit => {
+                Due::Overloaded if state.health != ShardHealth::Fit => {
                     request.give_up(StoreError::Away);
                 }
                 Due::Overloaded => {
@@ -89,17 +89,17 @@ impl Shard {
     }
 
     /// Returns whether the shard was silent for most of the time that a request waits.
-    fn is_suspect(&self, state: &State, silent: Duration) -> bool {
-        state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4
+    fn is_suspect(&self, state: &ShardState, silent: Duration) -> bool {
+        state.health == ShardHealth::Fit && silent >= self.shared.deadline * 3 / 4
     }
 
     /// Returns whether more than a few requests wait: the server may be short of processor time, or gone, so no limit
     /// may open for them.
-    fn has_many(&self, state: &State) -> bool {
+    fn has_many(&self, state: &ShardState) -> bool {
         state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
     }
 
-    fn due(&self, state: &State, request: &Pending, look: Look) -> Due {
+    fn due(&self, state: &ShardState, request: &Pending, look: Look) -> Due {
         let Look { now, real, is_outage } = look;
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
@@ -117,7 +117,7 @@ impl Shard {
     }
 }
 
-impl State {
+impl ShardState {
     /// Returns whether the shard was asked much lately: it may be silent for longer, because a store that
     /// is short of processor time is silent too.
     fn is_busy(&self, now: Instant) -> bool {

@@ -28,16 +28,16 @@ const SWEEP: u32 = 1_024;
 /// A keyed hash of a key, which no client can compute. Two keys with one hash share their turns and nothing else.
 pub(super) type KeyHash = u64;
 
-pub(super) type ByKey<T> = HashMap<KeyHash, T, BuildHasherDefault<Hashed>>;
+pub(super) type KeyMap<T> = HashMap<KeyHash, T, BuildHasherDefault<Hashed>>;
 
 /// The keys that one request names.
 pub(super) type KeyHashes = SmallVec<[KeyHash; 4]>;
 
 /// Requests that wait, each with the keys it names.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
+pub(super) struct FairQueue<T> {
     hashes: RandomState,
-    keys: ByKey<Key<T>>,
+    keys: KeyMap<KeyQueue<T>>,
     /// The keys that a call may be sent for, in the order of their turns.
     ready: BTreeSet<Turn>,
     key_time: u64,
@@ -60,8 +60,8 @@ pub(super) struct Queue<T> {
 type Turn = (u64, u64, u64, KeyHash);
 
 #[derive(Debug)]
-struct Key<T> {
-    waiting: VecDeque<Waiting<T>>,
+struct KeyQueue<T> {
+    waiting: VecDeque<QueuedItem<T>>,
     /// Requests that name it, including those under way.
     named: usize,
     /// Calls under way that were sent on its turn.
@@ -71,7 +71,7 @@ struct Key<T> {
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueuedItem<T> {
     item: T,
     keys: KeyHashes,
     source_time: u64,
@@ -80,19 +80,19 @@ struct Waiting<T> {
     number: u64,
 }
 
-/// Requests taken from the queue in one turn; handed back to [`Queue::answered`].
+/// Requests taken from the queue in one turn; handed back to [`FairQueue::answered`].
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenTurn {
     key: KeyHash,
     named: Vec<KeyHash>,
     epoch: u32,
 }
 
-impl<T> Queue<T> {
+impl<T> FairQueue<T> {
     pub(super) fn new() -> Self {
         Self {
             hashes: RandomState::new(),
-            keys: ByKey::default(),
+            keys: KeyMap::default(),
             ready: BTreeSet::new(),
             key_time: 0,
             round: 0,
@@ -136,7 +136,7 @@ impl<T> Queue<T> {
             *time = source_time + 1;
         }
         self.number += 1;
-        let waiting = Waiting { item, keys, source_time, is_seldom, number: self.number };
+        let waiting = QueuedItem { item, keys, source_time, is_seldom, number: self.number };
         if let Some(key) = self.keys.get_mut(&busiest) {
             key.waiting.push_back(waiting);
         }
@@ -148,10 +148,10 @@ impl<T> Queue<T> {
     fn name(&mut self, keys: &[KeyHash]) -> KeyHash {
         let mut busiest = (0, keys.first().copied().unwrap_or_default());
         if keys.is_empty() {
-            self.keys.entry(busiest.1).or_insert_with(Key::new);
+            self.keys.entry(busiest.1).or_insert_with(KeyQueue::new);
         }
         for hash in keys {
-            let key = self.keys.entry(*hash).or_insert_with(Key::new);
+            let key = self.keys.entry(*hash).or_insert_with(KeyQueue::new);
             key.named += 1;
             if key.named > busiest.0 {
                 busiest = (key.named, *hash);
@@ -183,7 +183,7 @@ impl<T> Queue<T> {
         &mut self,
         most: usize,
         mut fits: impl FnMut(&T, &[KeyHash]) -> bool,
-    ) -> Option<(Vec<T>, Taken)> {
+    ) -> Option<(Vec<T>, TakenTurn)> {
         let turn = self.ready.pop_first()?;
         let hash = turn.3;
         let key = self.keys.get_mut(&hash)?;
@@ -219,11 +219,11 @@ impl<T> Queue<T> {
             self.turns = 0;
             self.forget_idle();
         }
-        Some((items, Taken { key: hash, named, epoch: self.epoch }))
+        Some((items, TakenTurn { key: hash, named, epoch: self.epoch }))
     }
 
     /// Notes that the call of a turn was answered, or no longer needs an answer.
-    pub(super) fn answered(&mut self, taken: &Taken) {
+    pub(super) fn answered(&mut self, taken: &TakenTurn) {
         if taken.epoch != self.epoch {
             return;
         }
@@ -311,7 +311,7 @@ impl<T> Queue<T> {
     }
 }
 
-impl<T> Key<T> {
+impl<T> KeyQueue<T> {
     fn new() -> Self {
         Self { waiting: VecDeque::new(), named: 0, calls: 0, time: 0, turn: None }
     }

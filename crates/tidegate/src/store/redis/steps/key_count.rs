@@ -6,14 +6,14 @@ use crate::store::redis::script::Among;
 
 /// The count of a rule's keys in the store.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct KeyCount {
     most: usize,
     name: String,
     /// By variant, the key of the overflow limiter; empty if the rule refuses new keys instead.
     shared: Vec<Vec<u8>>,
 }
 
-impl Counted {
+impl KeyCount {
     /// Returns `None` if the rule does not limit its number of keys.
     pub(super) fn of(prefix: &str, rule: &PolicyRule) -> Option<Self> {
         let spec = rule.spec();

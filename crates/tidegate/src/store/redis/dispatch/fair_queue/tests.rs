@@ -6,7 +6,7 @@ fn keys(keys: &[u64]) -> KeyHashes {
     keys.iter().copied().collect()
 }
 
-fn all<T>(queue: &mut Queue<T>, most: usize) -> Option<Vec<T>> {
+fn all<T>(queue: &mut FairQueue<T>, most: usize) -> Option<Vec<T>> {
     let (items, taken) = queue.take(most, |_, _| true)?;
     queue.answered(&taken);
     Some(items)
@@ -14,17 +14,17 @@ fn all<T>(queue: &mut Queue<T>, most: usize) -> Option<Vec<T>> {
 
 #[test]
 fn requests_about_one_key_go_together_in_the_order_in_which_they_came() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..5).for_each(|number| queue.push(keys(&[7]), 0, number));
     assert_eq!(all(&mut queue, 3), Some(vec![0, 1, 2]));
     assert_eq!(all(&mut queue, 3), Some(vec![3, 4]));
     assert_eq!(all(&mut queue, 3), None);
-    assert!(queue.keys.is_empty() || queue.keys.values().all(Key::is_idle));
+    assert!(queue.keys.is_empty() || queue.keys.values().all(KeyQueue::is_idle));
 }
 
 #[test]
 fn a_busy_key_holds_up_no_other() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..1_000).for_each(|_| queue.push(keys(&[1]), 1, "busy"));
     for _ in 0..3 {
         assert_eq!(all(&mut queue, 10), Some(vec!["busy"; 10]));
@@ -35,7 +35,7 @@ fn a_busy_key_holds_up_no_other() {
 
 #[test]
 fn requests_wait_under_the_key_that_most_of_them_name() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..40).for_each(|user| queue.push(keys(&[1_000 + user, 1]), user, user));
     // The first call did not know that it is busy.
     let mut sizes = Vec::new();
@@ -48,9 +48,9 @@ fn requests_wait_under_the_key_that_most_of_them_name() {
 
 #[test]
 fn of_many_keys_the_one_whose_source_was_served_least_comes_first() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     let mut number = 1_000;
-    let mut push = |queue: &mut Queue<u64>, source: u64| {
+    let mut push = |queue: &mut FairQueue<u64>, source: u64| {
         number += 1;
         queue.push(keys(&[number]), source, source);
     };
@@ -67,7 +67,7 @@ fn of_many_keys_the_one_whose_source_was_served_least_comes_first() {
 
 #[test]
 fn a_source_that_asks_seldom_comes_before_those_that_always_wait() {
-    let (mut queue, busy) = (Queue::new(), 1..=40);
+    let (mut queue, busy) = (FairQueue::new(), 1..=40);
     for turn in 0..16 {
         busy.clone().for_each(|source| queue.push(keys(&[1, 100 + source]), source, source));
         let served = (turn > 4).then(|| all(&mut queue, 40));
@@ -85,7 +85,7 @@ fn a_source_that_asks_seldom_comes_before_those_that_always_wait() {
 
 #[test]
 fn new_keys_without_end_keep_none_from_its_next_turn() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..100).for_each(|key| queue.push(keys(&[key]), 1, key));
     assert_eq!(all(&mut queue, 1), Some(vec![0]));
     queue.push(keys(&[0]), 1, 0);
@@ -98,8 +98,8 @@ fn new_keys_without_end_keep_none_from_its_next_turn() {
 
 #[test]
 fn a_source_that_asks_seldom_does_not_wait_behind_new_keys_without_end() {
-    let (mut queue, mut key) = (Queue::new(), 1_000);
-    let mut ask = |queue: &mut Queue<u64>| {
+    let (mut queue, mut key) = (FairQueue::new(), 1_000);
+    let mut ask = |queue: &mut FairQueue<u64>| {
         key += 1;
         queue.push(keys(&[key]), key % 50 + 1, key);
     };
@@ -118,7 +118,7 @@ fn a_source_that_asks_seldom_does_not_wait_behind_new_keys_without_end() {
 
 #[test]
 fn within_a_key_each_source_gets_its_part() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..90).for_each(|_| queue.push(keys(&[1]), 1, 1));
     (0..3).for_each(|_| queue.push(keys(&[1]), 2, 2));
     let taken = all(&mut queue, 6).unwrap();
@@ -127,7 +127,7 @@ fn within_a_key_each_source_gets_its_part() {
 
 #[test]
 fn at_most_two_calls_of_a_key_are_under_way() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..3).for_each(|number| queue.push(keys(&[1]), 0, number));
     let first = queue.take(1, |_, _| true).unwrap();
     let _second = queue.take(1, |_, _| true).unwrap();
@@ -138,7 +138,7 @@ fn at_most_two_calls_of_a_key_are_under_way() {
 
 #[test]
 fn what_does_not_fit_stays_and_comes_first_the_next_time() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     (0..4).for_each(|number| queue.push(keys(&[1]), 0, number));
     let (items, taken) = queue.take(10, |item, _| *item < 2).unwrap();
     assert_eq!(items, [0, 1]);
@@ -148,7 +148,7 @@ fn what_does_not_fit_stays_and_comes_first_the_next_time() {
 
 #[test]
 fn requests_that_need_no_answer_take_no_memory_for_long() {
-    let mut queue = Queue::new();
+    let mut queue = FairQueue::new();
     for number in 0..10_000_u64 {
         queue.push(keys(&[number]), number % 7, number);
         if number >= 10 {
