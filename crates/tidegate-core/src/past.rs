@@ -77,7 +77,7 @@ struct Memory {
     most: u64,
     /// When nothing counts any more that was taken before any of these.
     until: Timestamp,
-    mark: Option<Box<Mark>>,
+    mark: Option<Box<LevelMark>>,
     eased: Option<Box<Eased>>,
     excess: Option<Box<Excess>>,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Excess {
 
 /// The open reservations of a level, in grains. For an eased level they are about all usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mark {
+struct LevelMark {
     /// When the first of the open reservations took its units.
     first: Timestamp,
     reservations: u64,
@@ -127,7 +127,7 @@ impl Past {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.0.as_deref().map_or(0, |past| {
-            let mark = past.mark.as_ref().map_or(0, |_| size_of::<Mark>());
+            let mark = past.mark.as_ref().map_or(0, |_| size_of::<LevelMark>());
             let eased = past.eased.as_ref().map_or(0, |_| size_of::<Eased>());
             let excess = past.excess.as_ref().map_or(0, |_| size_of::<Excess>());
             size_of::<Memory>() + past.rates.heap_bytes() + mark + eased + excess
@@ -298,8 +298,12 @@ impl Past {
                 }
             }
             None => {
-                *mark =
-                    Some(Box::new(Mark { first: at, reservations: 1, began: at, least: level }));
+                *mark = Some(Box::new(LevelMark {
+                    first: at,
+                    reservations: 1,
+                    began: at,
+                    least: level,
+                }));
             }
         }
     }
@@ -345,7 +349,7 @@ impl Past {
     }
 
     /// Changes the mark, and drops it if `stays` says so.
-    fn change(&mut self, stays: impl FnOnce(&mut Mark) -> bool) {
+    fn change(&mut self, stays: impl FnOnce(&mut LevelMark) -> bool) {
         if let Some(past) = &mut self.0 {
             past.mark.take_if(|mark| !stays(mark));
             self.drop_bare();

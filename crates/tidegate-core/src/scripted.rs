@@ -18,7 +18,7 @@ impl Rule {
     /// unlimited.
     #[must_use]
     pub fn script_input(&self, cost: u64) -> Option<ScriptInput> {
-        self.visit(Input { cost })
+        self.visit(InputVisitor { cost })
     }
 
     /// The rule's script; `None` if the rule is unlimited.
@@ -33,7 +33,7 @@ impl Rule {
     /// ```
     #[must_use]
     pub fn script(&self) -> Option<Script> {
-        self.visit(OfRule)
+        self.visit(ScriptVisitor)
     }
 
     /// The rule whose states carry this `kind` of script and these parameters; `None` if there is
@@ -72,7 +72,7 @@ impl Rule {
     /// store (a log in one string); else 0.
     #[must_use]
     pub fn most_stored_bytes(&self) -> u64 {
-        self.visit(Stored).unwrap_or(0)
+        self.visit(StoredBytesVisitor).unwrap_or(0)
     }
 
     /// The decision about a request of `cost` units, computed from the reply of the rule's script;
@@ -93,20 +93,20 @@ impl Rule {
     /// ```
     #[must_use]
     pub fn decision(&self, cost: u64, reply: &ScriptReply) -> Option<Decision> {
-        self.visit(Report { cost, reply, is_usage: false })?
+        self.visit(ReportVisitor { cost, reply, is_usage: false })?
     }
 
     /// The token of the permit that a script took, if it took one.
     #[must_use]
     pub fn token(&self, reply: &ScriptReply) -> Option<Token> {
-        self.visit(OfPermit { reply })?
+        self.visit(PermitVisitor { reply })?
     }
 
     /// The decision after usage was reported, about one unit more. The verdict is computed here as
     /// well, because a script that takes reported usage decides nothing.
     #[must_use]
     pub fn standing(&self, reply: &ScriptReply) -> Option<Decision> {
-        self.visit(Report { cost: 0, reply, is_usage: true })?
+        self.visit(ReportVisitor { cost: 0, reply, is_usage: true })?
     }
 
     /// Returns when a lease ends that its script replied to, if it was granted: by the time that counts, at the end
@@ -133,9 +133,9 @@ impl Visitor for LeaseEnd<'_> {
     }
 }
 
-struct Stored;
+struct StoredBytesVisitor;
 
-impl Visitor for Stored {
+impl Visitor for StoredBytesVisitor {
     type Out = u64;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
@@ -143,11 +143,11 @@ impl Visitor for Stored {
     }
 }
 
-struct Input {
+struct InputVisitor {
     cost: u64,
 }
 
-impl Visitor for Input {
+impl Visitor for InputVisitor {
     type Out = ScriptInput;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> ScriptInput {
@@ -159,9 +159,9 @@ impl Visitor for Input {
     }
 }
 
-struct OfRule;
+struct ScriptVisitor;
 
-impl Visitor for OfRule {
+impl Visitor for ScriptVisitor {
     type Out = Script;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Script {
@@ -169,11 +169,11 @@ impl Visitor for OfRule {
     }
 }
 
-struct OfPermit<'a> {
+struct PermitVisitor<'a> {
     reply: &'a ScriptReply,
 }
 
-impl Visitor for OfPermit<'_> {
+impl Visitor for PermitVisitor<'_> {
     type Out = Option<Token>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Token> {
@@ -184,13 +184,13 @@ impl Visitor for OfPermit<'_> {
     }
 }
 
-struct Report<'a> {
+struct ReportVisitor<'a> {
     cost: u64,
     reply: &'a ScriptReply,
     is_usage: bool,
 }
 
-impl Visitor for Report<'_> {
+impl Visitor for ReportVisitor<'_> {
     type Out = Option<Decision>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Decision> {

@@ -12,7 +12,7 @@ use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{DEFAULT_MAX_MEMORY, MAX_MAX_MEMORY, Spec};
 use crate::time::{Micros, Timestamp, Token};
-use permits::{Permit, Permits};
+use permits::{TakenPermit, TakenPermits};
 
 /// N units at a time; a permit that is not returned or renewed for W ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Concurrency {
 /// The permits that are out, and some that have ended but were not dropped yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    permits: Permits,
+    permits: TakenPermits,
     /// When the last permit was taken or renewed.
     last: Timestamp,
     /// The token of the last permit, in microseconds; 0 before the first.
@@ -53,11 +53,11 @@ impl Concurrency {
     /// Makes the permit of units taken now, after dropping those that have ended: they are out at no later reading,
     /// because no reading counts as earlier than the units taken now. It leaves at the earliest when the units taken
     /// now do.
-    fn permit(&self, state: &mut State, at: Timestamp, units: u64) -> Permit {
+    fn permit(&self, state: &mut State, at: Timestamp, units: u64) -> TakenPermit {
         state.permits.drop_ended(at);
         state.last = at;
         state.token_us = state.token_us.saturating_add(1).max(at.as_micros()).min(Token::MAX_US);
-        Permit { ends: self.end(at), token_us: state.token_us, units }
+        TakenPermit { ends: self.end(at), token_us: state.token_us, units }
     }
 }
 
@@ -68,7 +68,7 @@ impl Decide for Concurrency {
 
     /// Makes room for a permit for each unit.
     fn fit(spec: &mut Spec, limit: u64, _window: Micros) {
-        let bytes = limit.saturating_mul(Permits::BYTES_PER_PERMIT);
+        let bytes = limit.saturating_mul(TakenPermits::BYTES_PER_PERMIT);
         if bytes > DEFAULT_MAX_MEMORY {
             spec.max_memory = Some(bytes.min(MAX_MAX_MEMORY));
         }
@@ -85,7 +85,7 @@ impl Decide for Concurrency {
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        State { permits: Permits::default(), last: Timestamp::EPOCH, token_us: 0 }
+        State { permits: TakenPermits::default(), last: Timestamp::EPOCH, token_us: 0 }
     }
 
     /// Admits if as many units have ended as are too many; permits that have not are not read.
@@ -205,7 +205,7 @@ impl Decide for Concurrency {
     }
 
     fn most_heap_bytes(&self) -> u64 {
-        self.limit.saturating_mul(Permits::BYTES_PER_PERMIT)
+        self.limit.saturating_mul(TakenPermits::BYTES_PER_PERMIT)
     }
 
     fn token(&self, state: &State) -> Option<Token> {
@@ -228,7 +228,7 @@ impl Decide for Concurrency {
             return false;
         };
         state.permits.remove(index);
-        state.permits.insert(Permit { ends: permit.ends.max(self.end(at)), ..permit });
+        state.permits.insert(TakenPermit { ends: permit.ends.max(self.end(at)), ..permit });
         state.last = at;
         true
     }
@@ -277,12 +277,12 @@ impl Scripted for Concurrency {
     /// A script returns a digest in place of its permits: a state of two from which the same values follow.
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [out, over, over_ends, last_ends, token_us, last] = *numbers else { return None };
-        let mut permits = Permits::default();
+        let mut permits = TakenPermits::default();
         let over = over.min(out);
         for (units, ends_us) in [(over, over_ends), (out - over, last_ends)] {
             if units > 0 {
                 let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends_us));
-                permits.insert(Permit { ends, token_us: 0, units });
+                permits.insert(TakenPermit { ends, token_us: 0, units });
             }
         }
         Some(State { permits, last: Timestamp::from_micros(last), token_us })
@@ -301,12 +301,12 @@ impl Persist for Concurrency {
     fn restore(&self, numbers: &[u64]) -> Option<State> {
         let ([last, token_us], rest) = numbers.split_first_chunk()?;
         let (all, []) = rest.as_chunks() else { return None };
-        let mut permits = Permits::default();
+        let mut permits = TakenPermits::default();
         for [ends_us, token_us, units] in all {
             let ends = Timestamp::EPOCH.plus(Micros::from_micros(*ends_us));
             let is_next = permits.last_end().is_none_or(|last| last <= ends);
             permits.units().checked_add(*units).filter(|_| *units > 0 && is_next)?;
-            permits.insert(Permit { ends, token_us: *token_us, units: *units });
+            permits.insert(TakenPermit { ends, token_us: *token_us, units: *units });
         }
         Some(State { permits, last: Timestamp::from_micros(*last), token_us: *token_us })
     }

@@ -6,7 +6,7 @@ use crate::time::{Micros, Timestamp};
 
 /// Units that one request took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Permit {
+pub(super) struct TakenPermit {
     /// When it ends if it is neither returned nor renewed.
     pub(super) ends: Timestamp,
     /// 0 if it can be neither returned nor renewed.
@@ -16,16 +16,16 @@ pub(super) struct Permit {
 
 /// Permits in the order of their ends, and of their tokens for equal ends; each has at least one unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Permits {
-    by_end: VecDeque<Permit>,
+pub(super) struct TakenPermits {
+    by_end: VecDeque<TakenPermit>,
     units: u64,
 }
 
 /// The smallest number of permits that memory is allocated for.
 const FEWEST: usize = 4;
 
-impl Permits {
-    pub(super) const BYTES_PER_PERMIT: u64 = size_of::<Permit>() as u64;
+impl TakenPermits {
+    pub(super) const BYTES_PER_PERMIT: u64 = size_of::<TakenPermit>() as u64;
 
     /// The units of all, those that have ended included; they stop at `u64::MAX`.
     pub(super) const fn units(&self) -> u64 {
@@ -36,11 +36,11 @@ impl Permits {
         self.by_end.capacity() as u64 * Self::BYTES_PER_PERMIT
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Permit> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TakenPermit> {
         self.by_end.iter()
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Permit> {
+    pub(super) fn get(&self, index: usize) -> Option<&TakenPermit> {
         self.by_end.get(index)
     }
 
@@ -65,7 +65,7 @@ impl Permits {
     /// `nth` permits.
     pub(super) fn end_of_unit(&self, nth: u64) -> Option<Timestamp> {
         let mut left = nth;
-        let holds = |permit: &&Permit| match left.checked_sub(permit.units) {
+        let holds = |permit: &&TakenPermit| match left.checked_sub(permit.units) {
             Some(rest @ 1..) => {
                 left = rest;
                 false
@@ -97,23 +97,27 @@ impl Permits {
         }
     }
 
-    pub(super) fn insert(&mut self, permit: Permit) {
-        let permit = Permit { units: permit.units.min(u64::MAX - self.units), ..permit };
+    pub(super) fn insert(&mut self, permit: TakenPermit) {
+        let permit = TakenPermit { units: permit.units.min(u64::MAX - self.units), ..permit };
         if permit.units == 0 {
             return;
         }
-        let order = |permit: &Permit| (permit.ends, permit.token_us);
-        let is_earlier = |one: &Permit| order(one) <= order(&permit);
+        let order = |permit: &TakenPermit| (permit.ends, permit.token_us);
+        let is_earlier = |one: &TakenPermit| order(one) <= order(&permit);
         let index = self.by_end.iter().rposition(is_earlier).map_or(0, |index| index + 1);
         self.units += permit.units;
         self.by_end.insert(index, permit);
     }
 
     /// Adds units to the last permit to end, in place of a permit of their own. That permit can no longer be returned.
-    pub(super) fn join_last(&mut self, permit: Permit) {
+    pub(super) fn join_last(&mut self, permit: TakenPermit) {
         let Some(last) = self.by_end.back_mut() else { return self.insert(permit) };
         let units = permit.units.min(u64::MAX - self.units);
-        *last = Permit { ends: last.ends.max(permit.ends), token_us: 0, units: last.units + units };
+        *last = TakenPermit {
+            ends: last.ends.max(permit.ends),
+            token_us: 0,
+            units: last.units + units,
+        };
         self.units += units;
     }
 
@@ -149,15 +153,15 @@ mod tests {
     #[test]
     fn memory_of_many_permits_is_freed_when_the_next_is_taken_and_few_are_out() {
         const MANY: u64 = 10_000;
-        let mut permits = Permits::default();
+        let mut permits = TakenPermits::default();
         for token_us in 1..=MANY {
             permits.make_place(MANY);
-            permits.insert(Permit { ends: Timestamp::MAX, token_us, units: 1 });
+            permits.insert(TakenPermit { ends: Timestamp::MAX, token_us, units: 1 });
         }
-        assert!(permits.heap_bytes() >= MANY * Permits::BYTES_PER_PERMIT);
+        assert!(permits.heap_bytes() >= MANY * TakenPermits::BYTES_PER_PERMIT);
         (0..MANY).for_each(|_| permits.remove(0));
         permits.make_place(MANY);
-        let few = 2 * FEWEST as u64 * Permits::BYTES_PER_PERMIT;
+        let few = 2 * FEWEST as u64 * TakenPermits::BYTES_PER_PERMIT;
         assert!(permits.heap_bytes() <= few, "{} bytes", permits.heap_bytes());
         assert!(permits.has_place());
     }

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Ring, SlidingLog, State};
+use super::{LogRing, SlidingLog, State};
 use crate::algorithm::Decide;
 use crate::decision::Verdict;
 use crate::spec::Spec;
@@ -13,14 +13,14 @@ use crate::{AlgorithmKind, Held, Settlement};
 const SECOND_US: u64 = 1_000_000;
 
 /// A log with a window of one second that counts the entries its verdicts read.
-struct Watched {
+struct WatchedLog {
     algorithm: SlidingLog,
     state: State,
     admitted: u32,
     denied: u32,
 }
 
-impl Watched {
+impl WatchedLog {
     fn new(limit: u64) -> Self {
         let window = Micros::from_micros(SECOND_US);
         let spec = Spec::new(AlgorithmKind::SlidingLog, limit, window.into());
@@ -69,7 +69,7 @@ impl Watched {
             self.algorithm
         );
         let freed = before.saturating_sub(self.state.ring.chunks());
-        assert!(freed <= Ring::FREED_AT_ONCE, "{freed} chunks freed for {cost} at {at_us}");
+        assert!(freed <= LogRing::FREED_AT_ONCE, "{freed} chunks freed for {cost} at {at_us}");
         assert!(
             self.state.held() <= self.algorithm.limit,
             "more held than N: {:?}",
@@ -85,7 +85,7 @@ const COSTS: [u64; 9] = [1, 2, 3, 1, 10, 7, 1, 4, 5];
 #[test]
 fn a_verdict_looks_no_further_than_its_cost_whatever_n() {
     for limit in [10, 1_000_000] {
-        let mut log = Watched::full(limit);
+        let mut log = WatchedLog::full(limit);
         let every_us = SECOND_US / limit;
         let mut at_us = SECOND_US;
         for cost in COSTS.into_iter().cycle().take(5_000) {
@@ -100,7 +100,7 @@ fn a_verdict_looks_no_further_than_its_cost_whatever_n() {
 fn a_verdict_after_a_whole_window_looks_no_further_either() {
     for limit in [10, 1_000_000] {
         for cost in [1, 3, 10, limit / 3, limit - 1, limit] {
-            let mut log = Watched::full(limit);
+            let mut log = WatchedLog::full(limit);
             assert!(log.ask(2 * SECOND_US, cost), "{cost} of {limit}");
             assert!(!log.ask(2 * SECOND_US, limit), "{cost} of {limit}");
             assert!(cost == limit || log.ask(2 * SECOND_US, 1), "{cost} of {limit}");
@@ -113,7 +113,7 @@ fn a_verdict_after_a_whole_window_looks_no_further_either() {
 fn a_verdict_after_a_refund_looks_no_further_either() {
     for limit in [10, 1_000_000] {
         for given_back in [1, limit / 2, limit - 3] {
-            let mut log = Watched::full(limit);
+            let mut log = WatchedLog::full(limit);
             let at_us = SECOND_US + 5 * (SECOND_US / limit);
             let at = Timestamp::from_micros(at_us);
             log.algorithm.give_back(&mut log.state, at, given_back);
@@ -131,7 +131,7 @@ fn a_verdict_after_a_refund_looks_no_further_either() {
 fn a_refund_moves_only_what_left_since_the_last_unit() {
     for limit in [10, 1_000_000] {
         for left_since in [0, 1, 4] {
-            let mut log = Watched::full(limit);
+            let mut log = WatchedLog::full(limit);
             let (every_us, search) = (SECOND_US / limit, limit.ilog2() + 1);
             let last_us = SECOND_US + SECOND_US * 4 / 10;
             assert!(log.ask(last_us, 1));
@@ -152,7 +152,7 @@ fn a_refund_moves_only_what_left_since_the_last_unit() {
 #[test]
 fn a_debt_is_all_that_a_verdict_looks_at_besides() {
     for limit in [10, 1_000_000] {
-        let mut log = Watched::full(limit);
+        let mut log = WatchedLog::full(limit);
         let mut slot = Some(log.state.clone());
         let at = Timestamp::from_micros(2 * SECOND_US);
         let _ = Held::new(&log.algorithm, &mut slot, 0)
@@ -168,7 +168,7 @@ fn a_debt_is_all_that_a_verdict_looks_at_besides() {
 /// The chunks of a million units are freed a few at a time, by the units that come after them.
 #[test]
 fn what_is_no_longer_needed_is_freed_little_by_little() {
-    let mut log = Watched::full(1_000_000);
+    let mut log = WatchedLog::full(1_000_000);
     let full = log.state.ring.chunks();
     assert!(log.ask(3 * SECOND_US, 1_000_000));
     assert!(log.state.ring.len() == 1 && log.state.ring.chunks() > full - 4);

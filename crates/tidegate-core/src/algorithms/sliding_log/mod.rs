@@ -15,7 +15,7 @@ use crate::field::Field;
 use crate::past::{Past, Since};
 use crate::spec::{DEFAULT_MAX_MEMORY, Layout, Spec};
 use crate::time::{Micros, Timestamp};
-use ring::{Entry, Ring};
+use ring::{LogEntry, LogRing};
 
 /// At most N units in every half-open window `(t-W, t]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct SlidingLog {
 /// least one unit, so it is one of the first u entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    ring: Ring,
+    ring: LogRing,
     gone: u64,
     last: Timestamp,
     past: Past,
@@ -44,7 +44,7 @@ pub struct State {
 
 impl State {
     /// Units held, from the oldest up to and including the units of an entry.
-    const fn through(&self, entry: &Entry) -> u64 {
+    const fn through(&self, entry: &LogEntry) -> u64 {
         entry.total.wrapping_sub(self.gone)
     }
 
@@ -55,7 +55,7 @@ impl State {
 
     /// The entry of the `nth` oldest unit held (1 is the oldest) and its index. It reads one entry
     /// for the oldest, and log2(`nth`) + 1 for any other, however many are held.
-    fn of_unit(&self, nth: u64) -> Option<(usize, &Entry)> {
+    fn of_unit(&self, nth: u64) -> Option<(usize, &LogEntry)> {
         let among = usize::try_from(nth).unwrap_or(usize::MAX);
         self.ring.first(among, |entry| self.through(entry) >= nth)
     }
@@ -91,7 +91,7 @@ impl SlidingLog {
         self.end_of_tick(at).plus(self.window)
     }
 
-    fn wait(leaves: Option<&Entry>, at: Timestamp) -> Micros {
+    fn wait(leaves: Option<&LogEntry>, at: Timestamp) -> Micros {
         leaves.map_or(Micros::ZERO, |entry| entry.leaves.since(at))
     }
 
@@ -123,7 +123,7 @@ impl SlidingLog {
     }
 
     /// Makes the entry of units taken now, after dropping entries that are no longer needed.
-    fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> Entry {
+    fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> LogEntry {
         self.forget_what_made_space(state, at, cost);
         Self::drop_one_that_left(state, at);
         Self::drop_one_that_left(state, at);
@@ -134,7 +134,7 @@ impl SlidingLog {
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
         let held = state.held();
         let total = state.gone.wrapping_add(held.saturating_add(cost).min(MOST_HELD.max(held)));
-        Entry { leaves, total }
+        LogEntry { leaves, total }
     }
 
     /// Drops the oldest entry if it has left. It is called twice for each added entry, so the ring
@@ -168,7 +168,7 @@ impl Decide for SlidingLog {
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let bytes = algorithm.most_heap_bytes();
         if bytes > max_memory {
-            let entries = (max_memory / Ring::BYTES_PER_ENTRY).saturating_sub(1).max(1);
+            let entries = (max_memory / LogRing::BYTES_PER_ENTRY).saturating_sub(1).max(1);
             let resolution = Some(round_up(window.as_micros().div_ceil(entries)));
             return Err(RuleError::TooLarge { bytes, max_memory, resolution }.into());
         }
@@ -176,7 +176,7 @@ impl Decide for SlidingLog {
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        let ring = Ring::for_entries(self.most_entries);
+        let ring = LogRing::for_entries(self.most_entries);
         State { ring, gone: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
@@ -227,7 +227,7 @@ impl Decide for SlidingLog {
         let kept = state.ring.first(usize::MAX, |entry| state.through(entry) > left + units);
         let emptied = kept.map_or(state.ring.len(), |(index, _)| index) - entries_left;
         for index in (0..entries_left).rev() {
-            state.ring.put_over(index, index + emptied, |entry| Entry {
+            state.ring.put_over(index, index + emptied, |entry| LogEntry {
                 total: entry.total.wrapping_add(units),
                 ..entry
             });
@@ -308,7 +308,7 @@ impl Decide for SlidingLog {
     }
 
     fn most_heap_bytes(&self) -> u64 {
-        self.most_entries * Ring::BYTES_PER_ENTRY
+        self.most_entries * LogRing::BYTES_PER_ENTRY
     }
 }
 

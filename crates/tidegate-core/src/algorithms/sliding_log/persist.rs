@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::ring::{Entry, Ring};
+use super::ring::{LogEntry, LogRing};
 use super::{MOST_HELD, SlidingLog, State};
 use crate::algorithm::Persist;
 use crate::past::Past;
@@ -23,12 +23,12 @@ impl Persist for SlidingLog {
     fn restore(&self, numbers: &[u64]) -> Option<State> {
         let (last, entries) = numbers.split_first()?;
         let (entries, rest) = entries.as_chunks();
-        let mut ring = Ring::for_entries(self.most_entries);
+        let mut ring = LogRing::for_entries(self.most_entries);
         let (mut leaves, mut total) = (Timestamp::EPOCH, 0_u64);
         for [later_us, units] in entries {
             leaves = leaves.plus(Micros::from_micros(*later_us));
             total = total.checked_add(*units).filter(|total| *units > 0 && *total <= MOST_HELD)?;
-            ring.record(Entry { leaves, total });
+            ring.record(LogEntry { leaves, total });
         }
         let last = Timestamp::from_micros(*last);
         rest.is_empty().then_some(State { ring, gone: 0, last, past: Past::NONE })

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 /// The units of one tick: when they stop counting, and the total of all units ever taken up to and
 /// including them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) leaves: Timestamp,
     pub(super) total: u64,
 }
@@ -16,8 +16,8 @@ pub(super) struct Entry {
 /// Entries in time order, in chunks. Every chunk but the last is full; the first `skipped` entries
 /// were dropped, and chunks whose entries were all dropped are freed a few at a time.
 #[derive(Clone, Debug)]
-pub(super) struct Ring {
-    chunks: VecDeque<Vec<Entry>>,
+pub(super) struct LogRing {
+    chunks: VecDeque<Vec<LogEntry>>,
     skipped: usize,
     /// Chunks hold 2^`bits` entries.
     bits: u32,
@@ -26,9 +26,9 @@ pub(super) struct Ring {
     pub(super) looks: core::cell::Cell<u32>,
 }
 
-impl Ring {
-    pub(super) const BYTES_PER_ENTRY: u64 = size_of::<Entry>() as u64;
-    /// The maximum number of chunks that [`Ring::free_some`] frees in one call.
+impl LogRing {
+    pub(super) const BYTES_PER_ENTRY: u64 = size_of::<LogEntry>() as u64;
+    /// The maximum number of chunks that [`LogRing::free_some`] frees in one call.
     pub(super) const FREED_AT_ONCE: usize = 2;
     const LONGEST_CHUNK: u64 = 1024;
     const SHORTEST_CHUNK: u64 = 4;
@@ -63,7 +63,7 @@ impl Ring {
 
     /// Bytes of all chunks; those between the first and the last are full.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let of = |chunk: Option<&Vec<Entry>>| chunk.map_or(0, Vec::capacity);
+        let of = |chunk: Option<&Vec<LogEntry>>| chunk.map_or(0, Vec::capacity);
         let entries = match self.chunks.len() {
             0 | 1 => of(self.chunks.front()),
             chunks => of(self.chunks.front()) + (chunks - 1) * self.chunk_len(),
@@ -71,16 +71,16 @@ impl Ring {
         entries as u64 * Self::BYTES_PER_ENTRY
     }
 
-    pub(super) fn front(&self) -> Option<&Entry> {
+    pub(super) fn front(&self) -> Option<&LogEntry> {
         self.get(0)
     }
 
-    pub(super) fn back(&self) -> Option<&Entry> {
+    pub(super) fn back(&self) -> Option<&LogEntry> {
         let newest = self.chunks.back()?.last();
         newest.filter(|_| self.len() > 0)
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Entry> {
+    pub(super) fn get(&self, index: usize) -> Option<&LogEntry> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
         let position = self.skipped + index;
@@ -93,8 +93,8 @@ impl Ring {
     pub(super) fn first(
         &self,
         among: usize,
-        holds: impl Fn(&Entry) -> bool,
-    ) -> Option<(usize, &Entry)> {
+        holds: impl Fn(&LogEntry) -> bool,
+    ) -> Option<(usize, &LogEntry)> {
         let (mut low, mut high, mut found) = (0, among.min(self.len()), None);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -111,9 +111,9 @@ impl Ring {
 
     /// Adds an entry, or replaces the newest one if both are of the same tick or the newest would
     /// be left without units.
-    pub(super) fn record(&mut self, entry: Entry) {
+    pub(super) fn record(&mut self, entry: LogEntry) {
         let replaces =
-            |newest: &Entry| newest.leaves == entry.leaves || newest.total == entry.total;
+            |newest: &LogEntry| newest.leaves == entry.leaves || newest.total == entry.total;
         if self.back().is_some_and(replaces) {
             if let Some(newest) = self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
                 *newest = entry;
@@ -139,7 +139,7 @@ impl Ring {
     }
 
     /// Overwrites the newest entry, or the first slot where there is none.
-    pub(super) fn replace_newest(&mut self, entry: Entry) {
+    pub(super) fn replace_newest(&mut self, entry: LogEntry) {
         let there_is_one = self.len() > 0;
         match self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
             Some(newest) if there_is_one => *newest = entry,
@@ -168,17 +168,22 @@ impl Ring {
     }
 
     /// The entries, oldest first.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &LogEntry> {
         self.chunks.iter().flatten().skip(self.skipped)
     }
 
     /// The entries, oldest first, mutable.
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut LogEntry> {
         self.chunks.iter_mut().flatten().skip(self.skipped)
     }
 
     /// Moves the entry at `from`, changed by `change`, to the slot `to`.
-    pub(super) fn put_over(&mut self, from: usize, to: usize, change: impl FnOnce(Entry) -> Entry) {
+    pub(super) fn put_over(
+        &mut self,
+        from: usize,
+        to: usize,
+        change: impl FnOnce(LogEntry) -> LogEntry,
+    ) {
         let position = self.skipped + to;
         let (chunk, within) = (position >> self.bits, position & (self.chunk_len() - 1));
         if let Some(entry) = self.get(from).copied().map(change)
@@ -189,11 +194,11 @@ impl Ring {
     }
 }
 
-impl PartialEq for Ring {
+impl PartialEq for LogRing {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && (0..self.len()).all(|index| self.get(index) == other.get(index))
     }
 }
 
-impl Eq for Ring {}
+impl Eq for LogRing {}

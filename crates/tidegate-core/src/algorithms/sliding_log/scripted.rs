@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::ring::Entry;
+use super::ring::LogEntry;
 use super::{SlidingLog, State};
 use crate::algorithm::{Decide, Scripted};
 use crate::script::Script;
@@ -78,7 +78,7 @@ impl Scripted for SlidingLog {
         for (total, leaves_us) in [(over.min(counted), over_leaves), (counted, newest_leaves)] {
             if total > 0 {
                 let leaves = Timestamp::EPOCH.plus(Micros::from_micros(leaves_us));
-                state.ring.record(Entry { leaves, total });
+                state.ring.record(LogEntry { leaves, total });
             }
         }
         state.last = Timestamp::from_micros(last);

@@ -18,7 +18,7 @@ use crate::past::{Past, Since};
 use crate::script::Script;
 use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
-use packed::Layout;
+use packed::PackedLayout;
 use slots::{FEW, Slots};
 
 const DEFAULT_BUCKETS: u64 = 10;
@@ -33,7 +33,7 @@ pub struct SlidingWindow {
     /// (2^64 - 1) / `width_us`, rounded down.
     reciprocal: u64,
     span: u64,
-    layout: Layout,
+    layout: PackedLayout,
 }
 
 /// One counter for each bucket that may count. Bucket k is in slot k modulo the number of slots;
@@ -129,7 +129,7 @@ impl Decide for SlidingWindow {
         }
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
         let width_us = window.as_micros() / buckets;
-        let layout = Layout::new(limit, width_us, span);
+        let layout = PackedLayout::new(limit, width_us, span);
         let algorithm = Self {
             limit,
             max_debt: spec.max_debt,

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// the newest, and the total if there is place for it. From the lowest bit of the last word up: the counters, the
 /// newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct PackedLayout {
     packing: Packing,
     /// Bits of a counter and of the total: the bits of the limit, and one for a debt.
     count_bits: u32,
@@ -27,7 +27,7 @@ pub(super) struct Layout {
     total_shift: Option<u32>,
 }
 
-impl Layout {
+impl PackedLayout {
     pub(super) fn new(limit: u64, width_us: u64, span: u64) -> Self {
         // At a limit of 0 the used units were taken under another limit, so their number has no bound.
         let count_bits = if limit == 0 { u32::BITS } else { u64::BITS - limit.leading_zeros() + 1 };
