@@ -245,7 +245,7 @@ impl fmt::Display for PolicyDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Setting { name, old, new, needs_restart } in &self.settings {
             let restart = if *needs_restart { "; needs a restart" } else { "" };
-            let line = format!("~ {name}: {}{restart}", Values(old.as_ref(), new.as_ref()));
+            let line = format!("~ {name}: {}{restart}", BeforeAndAfter(old.as_ref(), new.as_ref()));
             writeln!(f, "{}", printable::line(&line))?;
         }
         self.rules.iter().try_for_each(|rule| rule.fmt(f))?;
@@ -273,7 +273,7 @@ impl fmt::Display for RuleDiff {
             Change::Removed => ('-', "; decides nothing, and is kept until it is idle"),
         };
         for FieldDiff { field, old, new, effect: own, longest_wait_us } in fields {
-            let values = Values(old.as_ref(), new.as_ref());
+            let values = BeforeAndAfter(old.as_ref(), new.as_ref());
             let values = match (change, old, new) {
                 (Change::Added, _, Some(limit)) | (Change::Removed, Some(limit), _) => {
                     limit.clone()
@@ -293,9 +293,9 @@ impl fmt::Display for RuleDiff {
 }
 
 /// A value before and after.
-struct Values<'a>(Option<&'a String>, Option<&'a String>);
+struct BeforeAndAfter<'a>(Option<&'a String>, Option<&'a String>);
 
-impl fmt::Display for Values<'_> {
+impl fmt::Display for BeforeAndAfter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1) {
             (None, Some(new)) => write!(f, "added: {new}"),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use tidegate::Policy;
 
-use crate::listener::Options;
+use crate::listener::AcceptOptions;
 use crate::policy;
 use crate::sample_request::SampleRequest;
 
@@ -22,7 +22,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) probe: Option<SocketAddr>,
     /// The options of the listeners for clients.
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a AcceptOptions,
     /// The file of the token, if there is one.
     pub(crate) token_file: Option<&'a Path>,
     pub(crate) certificate: Option<&'a Path>,

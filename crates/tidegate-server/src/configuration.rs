@@ -44,34 +44,34 @@ pub(crate) struct Candidate {
 }
 
 /// Reads a text, given after the name of its file.
-type Read = dyn Fn(&str, &str) -> Result<Candidate, Wrong> + Send + Sync;
+type ReadConfig = dyn Fn(&str, &str) -> Result<Candidate, Wrong> + Send + Sync;
 
 /// The origin of a configuration.
-pub(crate) struct Origin {
+pub(crate) struct ConfigOrigin {
     /// `None` if the rules are built in.
     pub(crate) file: Option<PathBuf>,
     /// The text at the start, and the fields of `[server]` in it.
     pub(crate) text: String,
     pub(crate) server: SectionValues,
     /// Reads another text.
-    pub(crate) read: Box<Read>,
+    pub(crate) read: Box<ReadConfig>,
 }
 
 /// The one place where the configuration changes.
 pub(crate) struct Configuration {
     limiters: Arc<Limiters>,
     file: Option<PathBuf>,
-    read: Box<Read>,
+    read: Box<ReadConfig>,
     level: LevelSwitch,
     /// Locked by one change at a time; the hash of the last attempt, text or error.
     changing: Mutex<u128>,
     /// Locked only for moments.
-    loaded: Mutex<Arc<Loaded>>,
+    loaded: Mutex<Arc<LoadedConfig>>,
 }
 
 /// The configuration in force.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedConfig {
     text: String,
     etag: String,
     /// The fields of `[server]` that have an effect.
@@ -96,10 +96,10 @@ impl fmt::Display for Cause {
 }
 
 impl Configuration {
-    pub(crate) fn new(limiters: Arc<Limiters>, origin: Origin, level: LevelSwitch) -> Self {
-        let Origin { file, text, server, read } = origin;
+    pub(crate) fn new(limiters: Arc<Limiters>, origin: ConfigOrigin, level: LevelSwitch) -> Self {
+        let ConfigOrigin { file, text, server, read } = origin;
         let tried = Mutex::new(hash(&text));
-        let loaded = Mutex::new(Arc::new(Loaded { etag: etag(&text), text, server }));
+        let loaded = Mutex::new(Arc::new(LoadedConfig { etag: etag(&text), text, server }));
         Self { limiters, file, read, level, changing: tried, loaded }
     }
 
@@ -172,7 +172,7 @@ impl Configuration {
         let before = self.loaded();
         let fields = before.server.iter().filter(|(name, _)| needs_restart(name));
         let fields = fields.chain(server.iter().filter(|(name, _)| !needs_restart(name)));
-        let loaded = Loaded { etag: etag(&text), text, server: fields.cloned().collect() };
+        let loaded = LoadedConfig { etag: etag(&text), text, server: fields.cloned().collect() };
         *self.locked() = Arc::new(loaded);
     }
 
@@ -197,11 +197,11 @@ impl Configuration {
         }
     }
 
-    fn loaded(&self) -> Arc<Loaded> {
+    fn loaded(&self) -> Arc<LoadedConfig> {
         Arc::clone(&self.locked())
     }
 
-    fn locked(&self) -> MutexGuard<'_, Arc<Loaded>> {
+    fn locked(&self) -> MutexGuard<'_, Arc<LoadedConfig>> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

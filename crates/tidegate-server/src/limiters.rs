@@ -53,7 +53,7 @@ use watching::Watching;
 /// would be moved as such.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    store: Store,
+    store: ServerStore,
     /// True if a rule in force lets requests wait; false only once no such rule is.
     lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
@@ -70,7 +70,7 @@ pub(crate) struct Limiters {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum RequestVerb {
     /// Decide, and take if all rules admit. If the rules that refuse let a request wait, the answer waits. A client
     /// that leaves before it takes nothing.
     Check,
@@ -78,7 +78,7 @@ pub(crate) enum Verb {
     Peek,
 }
 
-impl Verb {
+impl RequestVerb {
     /// Its name in logs and spans.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Verb {
 }
 
 #[derive(Debug)]
-enum Store {
+enum ServerStore {
     Memory(Box<Gate>),
     Shared(Box<SharedGate>, Arc<StoreEvents>),
 }
@@ -107,10 +107,10 @@ impl Limiters {
         let watching = Watching::new();
         let events = Arc::new(StoreEvents::of(&store.url));
         let gate = shared(watching.watch(policy), store, &events)?;
-        Ok(Self::over(Store::Shared(Box::new(gate), events), lets_wait, watching))
+        Ok(Self::over(ServerStore::Shared(Box::new(gate), events), lets_wait, watching))
     }
 
-    fn over(store: Store, lets_wait: bool, watching: Arc<Watching>) -> Self {
+    fn over(store: ServerStore, lets_wait: bool, watching: Arc<Watching>) -> Self {
         Self {
             store,
             lets_wait: lets_wait.into(),
@@ -134,7 +134,7 @@ impl Limiters {
         let lets_wait = lets_wait(&policy);
         let watching = Watching::new();
         let gate = load(&|| Gate::new(watching.watch(policy.clone())))?;
-        Ok(Self::over(Store::Memory(Box::new(gate)), lets_wait, watching))
+        Ok(Self::over(ServerStore::Memory(Box::new(gate)), lets_wait, watching))
     }
 
     /// Limiters in this process that panic after deciding a request of the domain `panics`.
@@ -146,7 +146,7 @@ impl Limiters {
         let lets_wait = lets_wait(&policy);
         let watching = Watching::new();
         let gate = Gate::new(watching.watch(Setup::new(policy).observer(Arc::new(panics))));
-        Self::over(Store::Memory(Box::new(gate)), lets_wait, watching)
+        Self::over(ServerStore::Memory(Box::new(gate)), lets_wait, watching)
     }
 
     /// Ends waits when `stop` refuses them.
@@ -157,16 +157,16 @@ impl Limiters {
     /// The gate over a store, if the limiters live in one.
     pub(crate) fn shared(&self) -> Option<&SharedGate> {
         match &self.store {
-            Store::Memory(_) => None,
-            Store::Shared(gate, _) => Some(gate),
+            ServerStore::Memory(_) => None,
+            ServerStore::Shared(gate, _) => Some(gate),
         }
     }
 
     /// Writes the limiters, if they are in this process.
     pub(crate) fn write_snapshot(&self, to: impl Write) -> io::Result<SnapshotWritten> {
         match &self.store {
-            Store::Memory(gate) => gate.write_snapshot(to),
-            Store::Shared(..) => Ok(SnapshotWritten::default()),
+            ServerStore::Memory(gate) => gate.write_snapshot(to),
+            ServerStore::Shared(..) => Ok(SnapshotWritten::default()),
         }
     }
 
@@ -198,8 +198,8 @@ impl Limiters {
         let policy = policy.with_store_of(&self.policy());
         self.lets_wait.fetch_or(lets_wait, SeqCst);
         let replaced = match &self.store {
-            Store::Memory(gate) => gate.replace(policy),
-            Store::Shared(gate, _) => gate.replace(policy),
+            ServerStore::Memory(gate) => gate.replace(policy),
+            ServerStore::Shared(gate, _) => gate.replace(policy),
         };
         let lets_wait = if replaced.is_ok() { lets_wait } else { lets_wait_before };
         self.lets_wait.store(lets_wait, SeqCst);
@@ -209,15 +209,15 @@ impl Limiters {
     /// The policy in force.
     pub(crate) fn policy(&self) -> Arc<Policy> {
         match &self.store {
-            Store::Memory(gate) => gate.policy(),
-            Store::Shared(gate, _) => gate.policy(),
+            ServerStore::Memory(gate) => gate.policy(),
+            ServerStore::Shared(gate, _) => gate.policy(),
         }
     }
 
     /// Leaves the list of nodes that share the store, so that the shares of the others grow
     /// immediately.
     pub(crate) async fn leave(&self) {
-        if let Store::Shared(gate, _) = &self.store
+        if let ServerStore::Shared(gate, _) = &self.store
             && let Err(error) = gate.leave().await
         {
             tracing::debug!(%error, "the store still lists this server for some seconds");
@@ -232,7 +232,7 @@ impl Limiters {
             return answer;
         }
         let answer = self.check_as_long_as_it_takes(request).await;
-        log(Verb::Check, request, &answer);
+        log(RequestVerb::Check, request, &answer);
         answer
     }
 
@@ -253,8 +253,8 @@ impl Limiters {
     async fn check_with_waiting(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.store {
             // Rare and large: boxed, so that the futures around it stay small.
-            Store::Memory(gate) => Box::pin(gate.acquire(request.returning_delay())).await,
-            Store::Shared(gate, _) => {
+            ServerStore::Memory(gate) => Box::pin(gate.acquire(request.returning_delay())).await,
+            ServerStore::Shared(gate, _) => {
                 let request = request.from_source(source::current()).returning_delay();
                 Box::pin(gate.acquire(request)).await
             }
@@ -265,53 +265,57 @@ impl Limiters {
     #[inline]
     pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         let answer = match &self.store {
-            Store::Memory(gate) => gate.check_unless_waiting(request),
-            Store::Shared(gate, _) => gate.check_unless_waiting(request),
+            ServerStore::Memory(gate) => gate.check_unless_waiting(request),
+            ServerStore::Shared(gate, _) => gate.check_unless_waiting(request),
         };
         if let Some(answer) = &answer {
-            log(Verb::Check, request, answer);
+            log(RequestVerb::Check, request, answer);
         }
         answer
     }
 
     /// Checks or peeks if that needs no waiting.
     #[inline]
-    pub(crate) fn try_answer(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
+    pub(crate) fn try_answer(
+        &self,
+        verb: RequestVerb,
+        request: &Request<'_>,
+    ) -> Option<Answer<'_>> {
         match (verb, &self.store) {
-            (Verb::Check, _) => self.try_check(request),
-            (Verb::Peek, Store::Memory(gate)) => {
+            (RequestVerb::Check, _) => self.try_check(request),
+            (RequestVerb::Peek, ServerStore::Memory(gate)) => {
                 let answer = gate.peek(request);
                 log(verb, request, &answer);
                 Some(answer)
             }
-            (Verb::Peek, Store::Shared(..)) => None,
+            (RequestVerb::Peek, ServerStore::Shared(..)) => None,
         }
     }
 
     /// Checks or peeks.
-    pub(crate) async fn answer(&self, verb: Verb, request: &Request<'_>) -> Answer<'_> {
+    pub(crate) async fn answer(&self, verb: RequestVerb, request: &Request<'_>) -> Answer<'_> {
         match verb {
-            Verb::Check => self.check(request).await,
-            Verb::Peek => self.peek(request).await,
+            RequestVerb::Check => self.check(request).await,
+            RequestVerb::Peek => self.peek(request).await,
         }
     }
 
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         let answer = match &self.store {
-            Store::Memory(gate) => gate.peek(request),
-            Store::Shared(gate, _) => {
+            ServerStore::Memory(gate) => gate.peek(request),
+            ServerStore::Shared(gate, _) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.peek(&request)).await
             }
         };
-        log(Verb::Peek, request, &answer);
+        log(RequestVerb::Peek, request, &answer);
         answer
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
         match &self.store {
-            Store::Memory(gate) => Ok(gate.refund(request)),
-            Store::Shared(gate, _) => {
+            ServerStore::Memory(gate) => Ok(gate.refund(request)),
+            ServerStore::Shared(gate, _) => {
                 let answer = Box::pin(gate.refund(request)).await?;
                 // A rule with leases gives nothing back without the time when units were taken.
                 self.lost.note(&answer);
@@ -322,15 +326,15 @@ impl Limiters {
 
     pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         match &self.store {
-            Store::Memory(gate) => Ok(gate.reset(request)),
-            Store::Shared(gate, _) => Box::pin(gate.reset(request)).await,
+            ServerStore::Memory(gate) => Ok(gate.reset(request)),
+            ServerStore::Shared(gate, _) => Box::pin(gate.reset(request)).await,
         }
     }
 }
 
 /// Logs a decision if decisions are logged.
 #[inline]
-fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
+fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         decided::log(verb, request, answer);
     }

@@ -19,19 +19,23 @@ pub(crate) const TRACEPARENT: &str = "traceparent";
 
 /// The address of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint(String);
+pub(crate) struct CollectorAddress(String);
 
 /// Reads the address of a collector.
 ///
 /// # Errors
 /// Returns the expected text.
-pub(crate) fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
+pub(crate) fn endpoint(text: &str) -> Result<CollectorAddress, &'static str> {
     let expected = "expected the address of a collector that speaks OTLP over gRPC in clear text, such as \
                     http://127.0.0.1:4317";
     let uri: hyper::Uri = text.parse().map_err(|_| expected)?;
     let is_plain =
         uri.scheme_str() == Some("http") && uri.host().is_some_and(|host| !host.is_empty());
-    if is_plain && uri.path() == "/" { Ok(Endpoint(text.to_owned())) } else { Err(expected) }
+    if is_plain && uri.path() == "/" {
+        Ok(CollectorAddress(text.to_owned()))
+    } else {
+        Err(expected)
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +45,7 @@ mod tests {
     #[test]
     fn a_collector_is_a_plain_address() {
         for right in ["http://127.0.0.1:4317", "http://collector:4317/"] {
-            assert_eq!(endpoint(right), Ok(Endpoint(right.to_owned())));
+            assert_eq!(endpoint(right), Ok(CollectorAddress(right.to_owned())));
         }
         for wrong in ["127.0.0.1:4317", "https://a:4317", "http://a:4317/v1/traces", "http://", ""]
         {

@@ -15,7 +15,7 @@ use tidegate::read_secret_file;
 use super::sources;
 use crate::failure::Failure;
 use crate::listener::{
-    Bounds, CertificateVerb, Clients, ListenerSecret, OperatorAccess, Options, Tls, TlsFiles,
+    AcceptOptions, Bounds, CertificateVerb, Clients, ListenerSecret, OperatorAccess, Tls, TlsFiles,
 };
 use crate::private_file;
 use crate::verbs::{self, PublicVerbs};
@@ -131,8 +131,8 @@ fn certificate_verb(text: &str) -> Result<CertificateVerb, String> {
 
 /// The options of the listeners for clients, cloned for each protocol, and of the listener for operators.
 pub(super) struct ListenerOptions {
-    pub(super) public: Options,
-    pub(super) admin: Options,
+    pub(super) public: AcceptOptions,
+    pub(super) admin: AcceptOptions,
     /// The clients of the public listeners.
     pub(super) clients: Clients,
     /// The roles of operators at the admin listener.
@@ -232,7 +232,8 @@ impl GuardArgs {
                 "--admin-changers and --admin-readers both name {name:?}: expected one role for it"
             )));
         }
-        let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
+        let options =
+            |secret| AcceptOptions { tls: tls.clone(), secret, bounds, ..AcceptOptions::default() };
         let access = OperatorAccess {
             change,
             read: read.clone(),
@@ -372,7 +373,7 @@ pub(super) fn mistake(said: String) -> Failure {
 }
 
 /// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
-pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
+pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             %at,
@@ -389,7 +390,7 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
 pub(super) fn check_open(
     option: &str,
     at: SocketAddr,
-    options: &Options,
+    options: &AcceptOptions,
     why: &str,
 ) -> Result<(), Failure> {
     if at.ip().is_loopback() || options.knows_its_clients() {

@@ -24,11 +24,11 @@ use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
 use crate::banner::Banner;
-use crate::configuration::{self, Cause, Configuration, Origin};
+use crate::configuration::{self, Cause, ConfigOrigin, Configuration};
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
 use crate::limiters::Limiters;
-use crate::listener::{self, Again, Bounds, Options, Threads};
+use crate::listener::{self, AcceptOptions, Again, Bounds, Threads};
 use crate::logging::Log;
 use crate::otlp::Exporter;
 use crate::reports::Reports;
@@ -59,7 +59,7 @@ pub(super) fn run(
 fn run_with(
     args: &ServeArgs,
     policy: Policy,
-    origin: Origin,
+    origin: ConfigOrigin,
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
@@ -71,7 +71,7 @@ fn run_with(
 fn run_logged(
     args: &ServeArgs,
     policy: Policy,
-    origin: Origin,
+    origin: ConfigOrigin,
     surroundings: &Surroundings,
     log: &Log,
 ) -> Result<ExitCode, Failure> {
@@ -170,7 +170,7 @@ impl OpenListeners {
 async fn serve(
     args: &ServeArgs,
     policy: Policy,
-    origin: Origin,
+    origin: ConfigOrigin,
     surroundings: &Surroundings,
     for_grpc: Threads,
     log: &Log,
@@ -308,11 +308,12 @@ async fn answer(
 ) -> Result<usize, Failure> {
     let ListenerOptions { public, admin: operators, clients, access, .. } = options;
     let bounds = public.bounds;
-    let service = http::Service::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
-    let resp_service = resp::Service::new(Arc::clone(&limiters), clients.clone())
+    let service =
+        http::HttpService::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
+    let resp_service = resp::RespService::new(Arc::clone(&limiters), clients.clone())
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
     let counts = limiters.counts();
-    let options = |on: &Listener, of: &Options, counts: &Arc<_>| Options {
+    let options = |on: &Listener, of: &AcceptOptions, counts: &Arc<_>| AcceptOptions {
         counts: Arc::clone(counts),
         is_passed: on.is_passed,
         ..of.clone()
@@ -322,7 +323,7 @@ async fn answer(
         listener::serve(on.tcp, options, service.public(clients.clone()), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
-        let options = Options { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
+        let options = AcceptOptions { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
         let service = grpc::service(Arc::clone(&limiters), args.choices(), clients, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
@@ -337,7 +338,7 @@ async fn answer(
     });
     let probe = open.probe.map(|on| {
         let bounds = Bounds { connections: PROBES, ..bounds };
-        let options = Options { bounds, is_passed: on.is_passed, ..Options::default() };
+        let options = AcceptOptions { bounds, is_passed: on.is_passed, ..AcceptOptions::default() };
         listener::serve(on.tcp, options, service.probe(), stop.clone())
     });
     let (http, grpc, resp, admin, probe) = tokio::join!(

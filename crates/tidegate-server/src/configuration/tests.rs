@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use tempfile::NamedTempFile;
 use tidegate::{Descriptor, Request, config};
 
-use super::{Candidate, Cause, Configuration, Origin};
+use super::{Candidate, Cause, ConfigOrigin, Configuration};
 use crate::limiters::Limiters;
 use crate::logging::{LevelSwitch, LogLevel};
 use crate::policy::Wrong;
@@ -28,7 +28,7 @@ fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
         Ok(Candidate { policy, server: Vec::new(), level: LogLevel::Info })
     };
     let file = Some(file.path().to_owned());
-    let origin = Origin { file, text, server: Vec::new(), read: Box::new(read) };
+    let origin = ConfigOrigin { file, text, server: Vec::new(), read: Box::new(read) };
     let configuration = Configuration::new(Arc::clone(&limiters), origin, LevelSwitch::default());
     (limiters, configuration)
 }

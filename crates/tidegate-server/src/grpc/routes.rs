@@ -11,7 +11,7 @@ use super::decide::GrpcDecider;
 use super::reply::{self, GrpcReply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
-use crate::limiters::{Limiters, Verb};
+use crate::limiters::{Limiters, RequestVerb};
 use crate::listener::{Clients, KeptBytes, Peer, bearer};
 use crate::otlp::Span;
 use crate::verbs::PublicVerbs;
@@ -68,7 +68,7 @@ impl Routes {
         };
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
-            let span = Span::begin(Verb::Check.name(), request.headers());
+            let span = Span::begin(RequestVerb::Check.name(), request.headers());
             let decide = async |message| self.decider.answer(message, granted, span).await;
             let refusal = |status| self.decider.refusal(status);
             return call::unary(request, self.bounds, kept, decide, refusal).await;

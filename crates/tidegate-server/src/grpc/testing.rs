@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::{BadRequest, Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
-use crate::listener::{ByteBudget, Clients, ListenerSecret, Options};
+use crate::listener::{AcceptOptions, ByteBudget, Clients, ListenerSecret};
 
 /// The path of decisions.
 pub(super) const DECIDES: &str =
@@ -102,7 +102,7 @@ pub(super) fn refusing_routes(bounds: Bounds) -> Routes {
 
 /// Serves these routes, with a budget of bytes.
 pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<ByteBudget>) -> Server {
-    let options = Options { bounds, ..Options::default() };
+    let options = AcceptOptions { bounds, ..AcceptOptions::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
 }
 

@@ -10,7 +10,7 @@ use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::question::{HttpQuestion, QuestionBody};
 use crate::counts::RequestOutcome;
-use crate::limiters::Verb;
+use crate::limiters::RequestVerb;
 use crate::once_a_minute::{self, warn_of};
 use crate::otlp::Span;
 
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 64;
 /// Answers one question with a decision, or a batch with as many, in the same order.
 pub(super) async fn decide(
     app: &App,
-    verb: Verb,
+    verb: RequestVerb,
     request: HttpRequest,
 ) -> Result<HttpResponse, HttpProblem> {
     let mut span = Span::begin(verb.name(), request.headers());
@@ -42,7 +42,7 @@ pub(super) async fn decide(
             Box::pin(each(app, verb, &questions)).await
         }
     };
-    if verb == Verb::Check {
+    if verb == RequestVerb::Check {
         app.counts().took(read, 1);
     }
     response
@@ -50,8 +50,8 @@ pub(super) async fn decide(
 
 /// Counts a request that is answered with an error, and warns of it.
 #[cold]
-fn failed(app: &App, verb: Verb, why: &HttpProblem) {
-    if verb != Verb::Check {
+fn failed(app: &App, verb: RequestVerb, why: &HttpProblem) {
+    if verb != RequestVerb::Check {
         return;
     }
     app.counts().count(RequestOutcome::Error);
@@ -70,7 +70,7 @@ fn failed(app: &App, verb: Verb, why: &HttpProblem) {
 /// little memory.
 async fn each(
     app: &App,
-    verb: Verb,
+    verb: RequestVerb,
     questions: &[HttpQuestion<'_>],
 ) -> Result<HttpResponse, HttpProblem> {
     let mut answers = Vec::with_capacity(questions.len());
@@ -87,9 +87,9 @@ async fn each(
     answer::each(&answers)
 }
 
-async fn put<'l>(app: &'l App, verb: Verb, question: &HttpQuestion<'_>) -> Answer<'l> {
+async fn put<'l>(app: &'l App, verb: RequestVerb, question: &HttpQuestion<'_>) -> Answer<'l> {
     let answer = question.ask(async |request| app.limiters.answer(verb, request).await).await;
-    if verb == Verb::Check {
+    if verb == RequestVerb::Check {
         app.counts().answered(&answer);
     }
     answer

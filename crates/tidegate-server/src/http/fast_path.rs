@@ -58,7 +58,7 @@ pub(super) struct FastPath {
 }
 
 /// The next step after all requests that could be answered.
-enum Next {
+enum NextAction {
     Read,
     /// More requests have arrived, but other connections come first.
     Yield,
@@ -112,15 +112,17 @@ impl FastPath {
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
             match next {
-                Next::HandOver => return Ok(Some(self.into_unread())),
-                Next::Yield => tokio::task::yield_now().await,
+                NextAction::HandOver => return Ok(Some(self.into_unread())),
+                NextAction::Yield => tokio::task::yield_now().await,
                 // If the rest has not arrived now, it may come at any time.
-                Next::Partial => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
-                    Some(Ok(1..)) => {}
-                    _ => return Ok(Some(self.into_unread())),
-                },
-                Next::Read if self.has_announced => break,
-                Next::Read if let Some(remainder) = &mut remainder => {
+                NextAction::Partial => {
+                    match body::soon(pin!(stream.read_buf(&mut self.input))).await {
+                        Some(Ok(1..)) => {}
+                        _ => return Ok(Some(self.into_unread())),
+                    }
+                }
+                NextAction::Read if self.has_announced => break,
+                NextAction::Read if let Some(remainder) = &mut remainder => {
                     let mut space = [0; SPACE];
                     let read = remainder.read(stream, &mut space).await?;
                     if read == 0 {
@@ -128,7 +130,7 @@ impl FastPath {
                     }
                     self.input.extend_from_slice(space.get(..read).unwrap_or_default());
                 }
-                Next::Read => tokio::select! {
+                NextAction::Read => tokio::select! {
                     biased;
                     read = stream.read_buf(&mut self.input) => if read? == 0 { break },
                     () = draining.as_mut() => {}
@@ -145,24 +147,24 @@ impl FastPath {
     }
 
     /// Answers the requests that have arrived, one by one.
-    fn answer_all(&mut self) -> Next {
+    fn answer_all(&mut self) -> NextAction {
         loop {
             let unread = self.unread();
             if unread.is_empty() {
                 self.input.clear();
                 self.start = 0;
                 self.input.reserve(SPACE);
-                return Next::Read;
+                return NextAction::Read;
             }
             if self.reply.bytes.len() >= TURN_BYTES {
-                return Next::Yield;
+                return NextAction::Yield;
             }
             match head::look(unread, self.secret.as_ref()) {
                 Found::Check { body, end } => {
                     self.reply.is_last = self.is_ending && unread.len() == end;
                     let body = self.start + body.start..self.start + body.end;
                     if !self.answer(body) {
-                        return Next::HandOver;
+                        return NextAction::HandOver;
                     }
                     self.has_announced |= self.reply.is_last;
                     self.start += end;
@@ -171,9 +173,9 @@ impl FastPath {
                     self.input.drain(..self.start);
                     self.start = 0;
                     self.input.reserve(SPACE);
-                    return Next::Partial;
+                    return NextAction::Partial;
                 }
-                Found::Other => return Next::HandOver,
+                Found::Other => return NextAction::HandOver,
             }
         }
     }

@@ -74,7 +74,7 @@ fn unwell(why: &str) -> HttpProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Service;
+    use crate::http::HttpService;
     use crate::limiters::Limiters;
     use crate::listener::Bounds;
     use std::sync::Arc;
@@ -83,7 +83,7 @@ mod tests {
 
     fn app(probe: Duration) -> Arc<App> {
         let bounds = Bounds { probe, ..Bounds::default() };
-        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds, 100).0
+        HttpService::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds, 100).0
     }
 
     #[tokio::test]

@@ -53,9 +53,9 @@ use app::App;
 use connection::Http;
 
 /// The HTTP service of some limiters.
-pub(crate) struct Service(Arc<App>);
+pub(crate) struct HttpService(Arc<App>);
 
-impl Service {
+impl HttpService {
     /// Serves `limiters`, which other listeners may share; `of_operators` is the number of connections of the listener
     /// for operators.
     pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds, of_operators: u32) -> Self {

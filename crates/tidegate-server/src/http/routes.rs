@@ -20,7 +20,7 @@ use super::{
     reservations, reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
-use crate::limiters::Verb;
+use crate::limiters::RequestVerb;
 use crate::listener::{Clients, OperatorAccess, Role, Who};
 use crate::verbs::PublicVerb;
 
@@ -136,8 +136,8 @@ async fn go<'a>(
 ) -> Result<HttpResponse, HttpProblem> {
     let limiters = || Arc::clone(&app.limiters);
     match head::is_clear(&request).and_then(|()| route(&request)) {
-        Ok((Action::Check, _)) => check::decide(app, Verb::Check, request).await,
-        Ok((Action::Peek, _)) => check::decide(app, Verb::Peek, request).await,
+        Ok((Action::Check, _)) => check::decide(app, RequestVerb::Check, request).await,
+        Ok((Action::Peek, _)) => check::decide(app, RequestVerb::Peek, request).await,
         Ok((Action::Health, _)) => Box::pin(health::health(app)).await,
         Ok((Action::Reserve, _)) => Box::pin(reserve::reserve(app, request)).await,
         Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,

@@ -9,7 +9,7 @@ use super::connection::{Endpoint, Http};
 use super::message::{HttpRequest, HttpResponse};
 use crate::listener::Bounds;
 pub(super) use crate::listener::testing::Server;
-use crate::listener::{ByteBudget, Options};
+use crate::listener::{AcceptOptions, ByteBudget};
 
 /// An endpoint that is a function.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ pub(super) async fn serve_within(
     bounds: Bounds,
     budget: Arc<ByteBudget>,
 ) -> Server {
-    let options = Options { bounds, ..Options::default() };
+    let options = AcceptOptions { bounds, ..AcceptOptions::default() };
     Server::of(Http(endpoint), options, budget).await
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 
 use tidegate::{Answer, Request};
 
-use super::Verb;
+use super::RequestVerb;
 use crate::counts::RequestOutcome;
 use crate::listener::source;
 
 /// Logs who decided a request of a rule's domain, and how; at `trace` also the entries of the request,
 /// which name the caller.
 #[cold]
-pub(super) fn log(verb: Verb, request: &Request<'_>, answer: &Answer<'_>) {
+pub(super) fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
     let reported = answer.reported();
     let rule = reported.as_ref().map(|matched| matched.rule().name());
     let entries =

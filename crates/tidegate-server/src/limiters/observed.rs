@@ -7,7 +7,7 @@ use tidegate::{GateCounts, RuleStatistics};
 use super::reports::{CallerReport, CallerReports, Unreported};
 use super::tail::Tail;
 use super::top_keys::TopKeys;
-use super::{Limiters, Store, StoreStanding};
+use super::{Limiters, ServerStore, StoreStanding};
 use crate::counts::ServerCounts;
 
 impl Limiters {
@@ -57,16 +57,16 @@ impl Limiters {
     /// The limiters of each rule, if they are in this process.
     pub(crate) fn kept(&self) -> Option<GateCounts> {
         match &self.store {
-            Store::Memory(gate) => Some(gate.counts()),
-            Store::Shared(..) => None,
+            ServerStore::Memory(gate) => Some(gate.counts()),
+            ServerStore::Shared(..) => None,
         }
     }
 
     /// The standing of the store, if there is one.
     pub(crate) fn standing(&self) -> Option<StoreStanding> {
         match &self.store {
-            Store::Memory(_) => None,
-            Store::Shared(_, events) => Some(events.standing()),
+            ServerStore::Memory(_) => None,
+            ServerStore::Shared(_, events) => Some(events.standing()),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Reservations<C = SystemClock> {
 
 /// Room for one reservation, which is given up when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Space<'t, C: Clock> {
+pub(crate) struct ReservationSpace<'t, C: Clock> {
     of: &'t Reservations<C>,
     id: ReservationId,
     /// `None` if the request costs nothing.
@@ -94,13 +94,21 @@ impl<C: Clock> Reservations<C> {
         request: &Request<'_>,
         policy: &Policy,
         life: Option<Duration>,
-    ) -> Result<Space<'_, C>, Unreserved> {
+    ) -> Result<ReservationSpace<'_, C>, Unreserved> {
         let terms = ReservationTerms::of(policy, request);
         let life = terms.life(life)?;
         let id = ReservationId::random().ok_or(Unreserved::Full)?;
         let spare = ReservationId::random().ok_or(Unreserved::Full)?;
-        let mut space =
-            Space { of: self, id, asked: None, print: None, life, bytes: 0, spare, claim: None };
+        let mut space = ReservationSpace {
+            of: self,
+            id,
+            asked: None,
+            print: None,
+            life,
+            bytes: 0,
+            spare,
+            claim: None,
+        };
         if request.descriptors().iter().all(|one| one.units() == 0) {
             return Ok(space);
         }
@@ -307,7 +315,7 @@ fn prints_of<'r>(request: &'r Request<'_>) -> Vec<(&'r [(&'r str, &'r str)], u64
     request.descriptors().iter().map(|one| (one.entries(), one.units())).collect()
 }
 
-impl<C: Clock> Space<'_, C> {
+impl<C: Clock> ReservationSpace<'_, C> {
     /// Keeps the reservation if the request was admitted, and returns its id. A repeated answer has the id of the first
     /// answer, while it is known. A reservation that holds nothing is only an id.
     pub(crate) fn keep(mut self, answer: &Answer<'_>) -> Option<ReservationId> {
@@ -333,7 +341,7 @@ impl<C: Clock> Space<'_, C> {
     }
 }
 
-impl<C: Clock> Drop for Space<'_, C> {
+impl<C: Clock> Drop for ReservationSpace<'_, C> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.of.table().unclaim(self.bytes);

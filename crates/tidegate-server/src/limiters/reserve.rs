@@ -13,7 +13,7 @@ use super::reservations::{
     ListedReservation, ReservationCounts, ReservationId, Reservations, SettledReservation,
     Settling, Unreserved, Unsettled,
 };
-use super::{Limiters, Store};
+use super::{Limiters, ServerStore};
 
 /// The time between two tries to settle the reservations that wait for the store.
 const RETRIED_EVERY: Duration = Duration::from_millis(250);
@@ -112,12 +112,12 @@ impl Limiters {
     async fn settle_to_the_end(&self, id: &str, actual: &[u64]) -> Result<Settling, Unsettled> {
         self.know(id).await?;
         let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
-            Store::Memory(gate) => {
+            ServerStore::Memory(gate) => {
                 let answer = gate.settle(request, taken, actual);
                 self.lost.note(&answer);
                 Ok(Ok(SettledReservation::of(&answer, actual)))
             }
-            Store::Shared(gate, _) => {
+            ServerStore::Shared(gate, _) => {
                 self.claim(gate, id).await?;
                 match Box::pin(gate.settle(request, taken, actual)).await {
                     Ok(answer) => {
@@ -182,8 +182,8 @@ impl Limiters {
     pub(crate) async fn renew(&self, id: &str) -> Result<bool, Unsettled> {
         self.know(id).await?;
         let renew = async |request: &Request<'_>, taken: &Taken| match &self.store {
-            Store::Memory(gate) => Ok(gate.renew(request, taken)),
-            Store::Shared(gate, _) => Box::pin(gate.renew(request, taken)).await,
+            ServerStore::Memory(gate) => Ok(gate.renew(request, taken)),
+            ServerStore::Shared(gate, _) => Box::pin(gate.renew(request, taken)).await,
         };
         let are_out = self.reservations.renew(id, renew).await?;
         if are_out

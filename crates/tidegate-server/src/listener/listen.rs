@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::socket::Socket;
 use super::source;
 use super::stream::Transport;
-use super::{Bounds, ByteBudget, Handler, Options, Shell, Stream, Tls};
+use super::{AcceptOptions, Bounds, ByteBudget, Handler, Shell, Stream, Tls};
 use crate::stop::Stop;
 
 /// A pause for the system to recover when it cannot accept connections, for example because file
@@ -48,7 +48,7 @@ impl AcceptOutage {
 /// time.
 pub(crate) async fn serve(
     listener: TcpListener,
-    options: Options,
+    options: AcceptOptions,
     handler: impl Handler,
     stop: Stop,
 ) -> usize {
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
 /// Like [`serve`], with a budget of bytes for all connections.
 pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
-    mut options: Options,
+    mut options: AcceptOptions,
     handler: H,
     budget: Arc<ByteBudget>,
     mut stop: Stop,
@@ -87,7 +87,7 @@ pub(crate) async fn serve_within<H: Handler>(
 fn begin(
     stream: TcpStream,
     permit: OwnedSemaphorePermit,
-    options: &Options,
+    options: &AcceptOptions,
     handler: &impl Handler,
     budget: &Arc<ByteBudget>,
     stop: &Stop,
@@ -232,7 +232,12 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(30);
 
     async fn serving(bounds: Bounds, threads: Threads) -> Server {
-        Server::of(Echo, Options { bounds, threads, ..Options::default() }, Arc::default()).await
+        Server::of(
+            Echo,
+            AcceptOptions { bounds, threads, ..AcceptOptions::default() },
+            Arc::default(),
+        )
+        .await
     }
 
     /// A connection that has been echoed to.
@@ -267,7 +272,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_never_reads_does_not_keep_its_permit() {
         let bounds = Bounds { connections: 1, stalled: SHORT, ..Bounds::default() };
-        let options = Options { bounds, ..Options::default() };
+        let options = AcceptOptions { bounds, ..AcceptOptions::default() };
         let server = Server::of(Talks, options, Arc::default()).await;
         let _reads_nothing = server.connect().await;
         let mut next = server.connect().await;

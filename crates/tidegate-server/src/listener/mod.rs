@@ -55,7 +55,7 @@ pub(crate) use watched::{WatchedStream, WatchedTasks, answer_begins};
 
 /// Accepting the connections of a listener.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct AcceptOptions {
     pub(crate) bounds: Bounds,
     /// If absent, connections are in clear text.
     pub(crate) tls: Option<Tls>,
@@ -67,7 +67,7 @@ pub(crate) struct Options {
     pub(crate) is_passed: bool,
 }
 
-impl Options {
+impl AcceptOptions {
     /// Returns whether a client has to present a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)

@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::listen::serve_within;
-use super::{ByteBudget, Handler, Options};
+use super::{AcceptOptions, ByteBudget, Handler};
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -22,7 +22,7 @@ impl Server {
     /// Serves `handler` on a free port; its connections keep no more than `budget` allows.
     pub(crate) async fn of(
         handler: impl Handler,
-        options: Options,
+        options: AcceptOptions,
         budget: Arc<ByteBudget>,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

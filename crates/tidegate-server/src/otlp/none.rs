@@ -3,7 +3,7 @@
 use hyper::HeaderMap;
 use tidegate::Answer;
 
-use super::Endpoint;
+use super::CollectorAddress;
 use crate::failure::Failure;
 
 /// A span that there never is.
@@ -30,10 +30,10 @@ impl Span {
 impl Exporter {
     /// # Errors
     /// Returns an error if an endpoint is given, because this program cannot send spans.
-    pub(crate) fn begin(endpoint: Option<&Endpoint>) -> Result<Option<Self>, Failure> {
+    pub(crate) fn begin(endpoint: Option<&CollectorAddress>) -> Result<Option<Self>, Failure> {
         match endpoint {
             None => Ok(None),
-            Some(Endpoint(url)) => Err(Failure::configuration(format!(
+            Some(CollectorAddress(url)) => Err(Failure::configuration(format!(
                 "tidegate: spans can not be sent to {url} (--otlp): this program is built without the feature `otlp`; \
                  expected one of `cargo install --features otlp`, or no collector"
             ))),

@@ -13,7 +13,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tidegate::Answer;
 
-use super::{Endpoint, TRACEPARENT};
+use super::{CollectorAddress, TRACEPARENT};
 use crate::counts::RequestOutcome;
 use crate::failure::Failure;
 
@@ -80,8 +80,8 @@ impl Exporter {
     ///
     /// # Errors
     /// Returns an error if the exporter cannot be made.
-    pub(crate) fn begin(endpoint: Option<&Endpoint>) -> Result<Option<Self>, Failure> {
-        let Some(Endpoint(url)) = endpoint else { return Ok(None) };
+    pub(crate) fn begin(endpoint: Option<&CollectorAddress>) -> Result<Option<Self>, Failure> {
+        let Some(CollectorAddress(url)) = endpoint else { return Ok(None) };
         let exporter = SpanExporter::builder().with_tonic().with_endpoint(url).build();
         let cannot = |error| Failure::new(format!("spans can not be sent to {url}: {error}"));
         let exporter = exporter.map_err(cannot)?;

@@ -12,7 +12,7 @@ use super::state::ListenerState;
 use super::usage::wrong_number;
 use crate::counts;
 use crate::flags;
-use crate::limiters::Verb;
+use crate::limiters::RequestVerb;
 use crate::once_a_minute::{WarningKind, warn_of};
 
 const WRONG_NUMBER: &str = "wrong number of arguments";
@@ -20,7 +20,7 @@ const WRONG_NUMBER: &str = "wrong number of arguments";
 /// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
     session: &mut Session,
-    verb: Verb,
+    verb: RequestVerb,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
 ) -> CommandOutcome {
@@ -45,7 +45,7 @@ pub(super) fn answer(
     match answered {
         None => CommandOutcome::Later,
         Some(()) => {
-            session.decided += u64::from(verb == Verb::Check);
+            session.decided += u64::from(verb == RequestVerb::Check);
             CommandOutcome::Answered
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn answer(
 /// Answers once the limiters have decided.
 pub(super) async fn later(
     state: &ListenerState,
-    verb: Verb,
+    verb: RequestVerb,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
 ) {
@@ -68,26 +68,28 @@ pub(super) async fn later(
     let read = state.counts().now();
     let answer = state.limiters.answer(verb, &request).await;
     count(state, verb, &answer);
-    state.counts().took(read, u64::from(verb == Verb::Check));
+    state.counts().took(read, u64::from(verb == RequestVerb::Check));
     write_answer(&answer, 0, reply);
 }
 
-fn count(state: &ListenerState, verb: Verb, answer: &Answer<'_>) {
-    if verb == Verb::Check {
+fn count(state: &ListenerState, verb: RequestVerb, answer: &Answer<'_>) {
+    if verb == RequestVerb::Check {
         state.counts().answered(answer);
     }
 }
 
 impl QuestionMistake {
     #[cold]
-    fn write(&self, state: &ListenerState, verb: Verb, reply: &mut RespReply<'_>) {
-        if verb == Verb::Check {
+    fn write(&self, state: &ListenerState, verb: RequestVerb, reply: &mut RespReply<'_>) {
+        if verb == RequestVerb::Check {
             state.counts().count(counts::RequestOutcome::Error);
             let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
             warn_of(WarningKind::Question, reason);
         }
         match self {
-            Self::Arity | Self::NoText if verb == Verb::Peek => wrong_number("tg.peek", reply),
+            Self::Arity | Self::NoText if verb == RequestVerb::Peek => {
+                wrong_number("tg.peek", reply)
+            }
             Self::Arity | Self::NoText => wrong_number("tg.check", reply),
             Self::Invalid(message) => reply.error(&format!("ERR {message}")),
         }

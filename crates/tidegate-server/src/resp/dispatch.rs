@@ -62,8 +62,12 @@ impl Session {
     ) -> CommandOutcome {
         match command.verb {
             CommandVerb::Throttle => return throttle::answer(self, args, reply),
-            CommandVerb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
-            CommandVerb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
+            CommandVerb::Check => {
+                return check::answer(self, limiters::RequestVerb::Check, args, reply);
+            }
+            CommandVerb::Peek => {
+                return check::answer(self, limiters::RequestVerb::Peek, args, reply);
+            }
             CommandVerb::Reserve
             | CommandVerb::Settle
             | CommandVerb::Renew

@@ -53,11 +53,11 @@ use state::ListenerState;
 
 /// Limiters that are served to Redis clients.
 #[derive(Clone)]
-pub(crate) struct Service {
+pub(crate) struct RespService {
     state: Arc<ListenerState>,
 }
 
-impl Service {
+impl RespService {
     /// Serves `limiters`, which other listeners may share.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Service {
     }
 }
 
-impl Handler for Service {
+impl Handler for RespService {
     async fn serve(self, stream: Stream, shell: Shell) {
         let granted = self.state.clients.of_connection(|| stream.peer());
         connection::serve(stream, Session::begin(self.state, granted), shell).await;

@@ -72,9 +72,9 @@ async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8
         Some(CommandVerb::Refund) => undo::refund(state, args, &mut reply).await,
         Some(CommandVerb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
         Some(CommandVerb::Peek) => {
-            check::later(state, limiters::Verb::Peek, args, &mut reply).await
+            check::later(state, limiters::RequestVerb::Peek, args, &mut reply).await
         }
-        _ => check::later(state, limiters::Verb::Check, args, &mut reply).await,
+        _ => check::later(state, limiters::RequestVerb::Check, args, &mut reply).await,
     }
     out
 }

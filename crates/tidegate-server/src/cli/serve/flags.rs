@@ -14,7 +14,7 @@ use super::super::guard::file;
 use super::super::{bounds, guard};
 use crate::grpc::{BadRequest, Choices, Family, Unavailable};
 use crate::logging::{LineFormat, LogLevel};
-use crate::otlp::{self, Endpoint};
+use crate::otlp::{self, CollectorAddress};
 use crate::policy;
 use crate::verbs::{self, PublicVerb, PublicVerbs};
 
@@ -155,7 +155,7 @@ pub(crate) struct ServeArgs {
     ///
     /// OTLP over gRPC. Requests whose `traceparent` is sampled have a span in that trace
     #[arg(long, value_name = "URL", env = "TIDEGATE_OTLP", value_parser = otlp::endpoint, hide_short_help = true)]
-    pub(super) otlp: Option<Endpoint>,
+    pub(super) otlp: Option<CollectorAddress>,
 
     #[command(flatten)]
     pub(super) bounds: bounds::BoundsArgs,

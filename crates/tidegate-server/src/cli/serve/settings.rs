@@ -9,7 +9,7 @@ use tidegate::config::{self, ConfigErrors, SectionValues};
 
 use super::super::{guard, listeners, sources};
 use super::flags::{ServeArgs, command};
-use crate::configuration::{Candidate, Origin};
+use crate::configuration::{Candidate, ConfigOrigin};
 use crate::failure::Failure;
 use crate::policy::{self, Wrong};
 
@@ -65,25 +65,25 @@ pub(super) fn read_file(
     file: &Path,
     text: String,
     given: Vec<OsString>,
-) -> Result<(Policy, ServeArgs, Origin), Failure> {
+) -> Result<(Policy, ServeArgs, ConfigOrigin), Failure> {
     let name = file.display().to_string();
     let (policy, server, args) = read(&name, &text, &given).map_err(Wrong::failure)?;
     let read = move |name: &str, text: &str| {
         let (policy, server, args) = read(name, text, &given)?;
         Ok(Candidate { policy: args.over_store(policy), server, level: args.log_level })
     };
-    let origin = Origin { file: Some(file.to_owned()), text, server, read: Box::new(read) };
+    let origin = ConfigOrigin { file: Some(file.to_owned()), text, server, read: Box::new(read) };
     Ok((policy, args, origin))
 }
 
 /// The built-in rules as the origin of the configuration.
-pub(super) fn built_in() -> Origin {
+pub(super) fn built_in() -> ConfigOrigin {
     let read = |_: &str, _: &str| {
         let why = "tidegate: the rules are built in: expected a server with --config";
         Err(Wrong::Whole(Failure::configuration(why)))
     };
     let text = policy::EXAMPLE.to_owned();
-    Origin { file: None, text, server: SectionValues::new(), read: Box::new(read) }
+    ConfigOrigin { file: None, text, server: SectionValues::new(), read: Box::new(read) }
 }
 
 fn read(

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::FastPath;
 use super::head::{Found, look};
-use crate::http::Service;
+use crate::http::HttpService;
 use crate::http::app::App;
 use crate::http::connection::Endpoint;
 use crate::http::routes::Public;
@@ -27,7 +27,7 @@ const PEEK: &str = "POST /v1/peek HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\
 fn app(bounds: Bounds) -> Arc<App> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 3, Duration::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
-    Service::new(Arc::new(Limiters::of(policy).unwrap().with_top_keys(256)), bounds, 100).0
+    HttpService::new(Arc::new(Limiters::of(policy).unwrap().with_top_keys(256)), bounds, 100).0
 }
 
 fn public(app: Arc<App>) -> Public {
@@ -263,7 +263,7 @@ fn a_check_allocates_once() {
 #[tokio::test]
 async fn a_panic_in_one_check_is_that_checks_500() {
     let limiters = Arc::new(Limiters::that_panic(Policy::default()));
-    let served = public(Service::new(limiters, Bounds::default(), 100).0);
+    let served = public(HttpService::new(limiters, Bounds::default(), 100).0);
     let server = testing::serve(served, Bounds::default()).await;
     let panics = check(r#"{"domain":"panics","descriptor":{"user":"ann"}}"#);
     let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;

@@ -11,9 +11,9 @@ use tidegate::{Answer, Clock, RecordedReservation, StoreError};
 
 use super::reserved_request::ReservedRequest;
 use super::table::TableEntry;
-use super::{Nothing, OpenReservation, ReservationId, Reservations, Space, Unsettled};
+use super::{Nothing, OpenReservation, ReservationId, ReservationSpace, Reservations, Unsettled};
 
-impl<C: Clock> Space<'_, C> {
+impl<C: Clock> ReservationSpace<'_, C> {
     /// The name and the life of the record to write; `None` if the request holds nothing of its own.
     pub(crate) fn to_record(&self, answer: &Answer<'_>) -> Option<([u8; 16], Duration)> {
         let holds = self.asked.is_some() && answer.is_allowed() && !answer.is_repeated();
