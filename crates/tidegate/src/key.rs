@@ -83,8 +83,8 @@ impl Seed {
     }
 
     /// The fingerprint of the bytes that `write` passes to a hasher.
-    pub(crate) fn of_written(&self, write: impl FnOnce(&mut Written)) -> Fingerprint {
-        let mut written = Written::default();
+    pub(crate) fn of_written(&self, write: impl FnOnce(&mut WrittenBytes)) -> Fingerprint {
+        let mut written = WrittenBytes::default();
         write(&mut written);
         self.of(&written.0[..])
     }
@@ -121,9 +121,9 @@ impl Hasher for Hashed {
 
 /// A hasher that only keeps the written bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Written(SmallVec<[u8; 128]>);
+pub(crate) struct WrittenBytes(SmallVec<[u8; 128]>);
 
-impl Hasher for Written {
+impl Hasher for WrittenBytes {
     fn write(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }

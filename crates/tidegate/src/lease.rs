@@ -16,7 +16,7 @@ mod terms;
 mod tests;
 mod units;
 
-pub(crate) use book::{Book, BookAsk, Choice, Counts, Granted, Leased};
+pub(crate) use book::{Book, BookAsk, Choice, Granted, LeaseCounts, Leased};
 pub use book::{Unspent, Wanted};
 pub(crate) use reply::Grant;
 pub use reply::{GivenBack, LimiterReport};

@@ -36,7 +36,8 @@ pub(crate) use blocks::{Blocks, Kind, ReadBlocks};
 pub(crate) use bytes::{Cursor, put_list, put_number, put_text};
 pub use error::SnapshotError;
 pub(crate) use records::{
-    Parameters, Records, put_fingerprint, put_values, read_fingerprint, read_limiter, read_values,
+    Records, ScriptParameters, put_fingerprint, put_values, read_fingerprint, read_limiter,
+    read_values,
 };
 
 /// The content of a snapshot ([`Gate::write_snapshot`](crate::Gate::write_snapshot)).

@@ -58,7 +58,7 @@ impl<S: Store> Leases<S> {
     }
 
     /// Returns the fate of all leased units so far.
-    pub(crate) fn counts(&self) -> crate::lease::Counts {
+    pub(crate) fn counts(&self) -> crate::lease::LeaseCounts {
         self.state.counts()
     }
 

@@ -21,24 +21,24 @@ const MOST: usize = SHARDS * GROUPS * PLACES;
 
 /// The last report of each limiter.
 #[derive(Debug)]
-pub(crate) struct Recent<T>(Box<[Mutex<Vec<Place<T>>>]>);
+pub(crate) struct RecentReports<T>(Box<[Mutex<Vec<ReportPlace<T>>>]>);
 
 /// A place in the table: one report, or empty.
 #[derive(Clone, Copy, Debug)]
-struct Place<T> {
+struct ReportPlace<T> {
     /// The three words of the limiter's fingerprint; all zero if the place is empty.
     fingerprint: [u32; 3],
     reported: T,
     until: Timestamp,
 }
 
-impl<T: Copy + Default> Place<T> {
+impl<T: Copy + Default> ReportPlace<T> {
     fn empty() -> Self {
         Self { fingerprint: [0; 3], reported: T::default(), until: Timestamp::EPOCH }
     }
 }
 
-impl<T: Copy + Default> Recent<T> {
+impl<T: Copy + Default> RecentReports<T> {
     pub(crate) fn new() -> Self {
         Self((0..SHARDS).map(|_| Mutex::default()).collect())
     }
@@ -56,7 +56,7 @@ impl<T: Copy + Default> Recent<T> {
         let words = fingerprint.words();
         let Some(Ok(mut shard)) = self.shard(words).map(|shard| shard.try_lock()) else { return };
         if shard.is_empty() {
-            shard.resize(GROUPS * PLACES, Place::empty());
+            shard.resize(GROUPS * PLACES, ReportPlace::empty());
         }
         let Some(group) = group_of(&mut shard, words) else { return };
         let place = match group.iter().position(|place| place.fingerprint == words) {
@@ -66,7 +66,7 @@ impl<T: Copy + Default> Recent<T> {
         let Some(place) = place else { return };
         let last = (place.fingerprint == words).then_some((place.reported, place.until));
         if gives_way(last) {
-            *place = Place { fingerprint: words, reported, until };
+            *place = ReportPlace { fingerprint: words, reported, until };
         }
     }
 
@@ -84,20 +84,22 @@ impl<T: Copy + Default> Recent<T> {
         let words = fingerprint.words();
         let Some(mut shard) = self.shard(words).map(held) else { return };
         let group = group_of(&mut shard, words).into_iter().flatten();
-        group.filter(|place| place.fingerprint == words).for_each(|place| *place = Place::empty());
+        group
+            .filter(|place| place.fingerprint == words)
+            .for_each(|place| *place = ReportPlace::empty());
     }
 
-    fn shard(&self, words: [u32; 3]) -> Option<&Mutex<Vec<Place<T>>>> {
+    fn shard(&self, words: [u32; 3]) -> Option<&Mutex<Vec<ReportPlace<T>>>> {
         self.0.get(words[0] as usize % SHARDS)
     }
 }
 
-fn held<T>(shard: &Mutex<Vec<Place<T>>>) -> MutexGuard<'_, Vec<Place<T>>> {
+fn held<T>(shard: &Mutex<Vec<ReportPlace<T>>>) -> MutexGuard<'_, Vec<ReportPlace<T>>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the places for a limiter; `None` if the shard has no places yet.
-fn group_of<T>(shard: &mut [Place<T>], words: [u32; 3]) -> Option<&mut [Place<T>]> {
+fn group_of<T>(shard: &mut [ReportPlace<T>], words: [u32; 3]) -> Option<&mut [ReportPlace<T>]> {
     let first = words[1] as usize % GROUPS * PLACES;
     shard.get_mut(first..first + PLACES)
 }
@@ -109,14 +111,14 @@ mod tests {
 
     #[test]
     fn invented_keys_take_no_more_memory_than_there_is_and_the_last_ones_are_known() {
-        let (recent, seed) = (Recent::<u64>::new(), Seed::random());
+        let (recent, seed) = (RecentReports::<u64>::new(), Seed::random());
         let fingerprint = |number: usize| seed.of(&number.to_le_bytes());
         let at = Timestamp::from_micros;
         for number in 0..4 * MOST {
             recent.note(fingerprint(number), 1, at(1_000 + number as u64), |_| true);
         }
         let places: usize = recent.0.iter().map(|shard| held(shard).len()).sum();
-        assert_eq!((places, size_of::<Place<u64>>()), (MOST, 32));
+        assert_eq!((places, size_of::<ReportPlace<u64>>()), (MOST, 32));
         let last =
             (3 * MOST..4 * MOST).filter(|number| recent.of(fingerprint(*number), at(1)).is_some());
         assert!(last.count() > MOST * 3 / 4);

@@ -108,7 +108,7 @@ pub struct Unspent<K> {
 
 /// The units of all leases so far, by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct LeaseCounts {
     /// Units of leases that could be spent here.
     pub(crate) taken: u64,
     pub(crate) spent: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Book<K> {
     next_ticket: u64,
     /// Limiters are not searched for idle ones before this time.
     next_sweep: Micros,
-    counts: Counts,
+    counts: LeaseCounts,
 }
 
 impl<K: Clone + Eq + Hash> Book<K> {
@@ -135,12 +135,12 @@ impl<K: Clone + Eq + Hash> Book<K> {
             most_limiters,
             next_ticket: 1,
             next_sweep: Micros::ZERO,
-            counts: Counts::default(),
+            counts: LeaseCounts::default(),
         }
     }
 
     /// Returns the fate of the units of all leases so far.
-    pub(crate) const fn counts(&self) -> Counts {
+    pub(crate) const fn counts(&self) -> LeaseCounts {
         self.counts
     }
 

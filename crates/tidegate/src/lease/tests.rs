@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
 use super::{
-    Book, BookAsk, Choice, Counts, Grant, Granted, Leased, LimiterReport, Terms, Unspent, Wanted,
+    Book, BookAsk, Choice, Grant, Granted, LeaseCounts, Leased, LimiterReport, Terms, Unspent,
+    Wanted,
 };
 
 const LIFE: Micros = Micros::from_millis(200);
@@ -123,7 +124,7 @@ fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
     assert_eq!(book.decide(at(20), &[ask(&7, 4)]), Choice::Store(vec![]), "3 are left");
     assert!(matches!(book.decide(at(20), &[ask(&7, 3)]), Choice::Here(_)));
     assert_eq!(book.held(at(20), &7), 0);
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 12, unspent: 0 });
+    assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 12, unspent: 0 });
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn what_is_unspent_when_a_lease_is_due_is_given_back_once() {
     let _ = book.decide(at(20), &[ask(&7, 2)]);
     assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 10)));
     assert_eq!((book.close(&7, ticket), book.held(at(150), &7)), (None, 0));
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10 });
+    assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 2, unspent: 10 });
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn a_lease_that_ended_before_anybody_looked_is_given_back_and_not_spent() {
     let (mut book, ticket) = leased();
     assert_eq!(book.decide(at(200), &[ask(&7, 1)]), Choice::Store(vec![]));
     assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 12)));
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12 });
+    assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 0, unspent: 12 });
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn newer_terms_end_the_leases_of_older_ones_which_go_back_and_older_ones_get_non
     assert_eq!(book.decide(at(22), &[ask(&7, 1)]), Choice::Store(vec![]));
     assert_eq!(book.held(at(30), &7), 0);
     assert_eq!(book.close(&7, ticket), Some(unspent(ticket, 11)));
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 1, unspent: 11 });
+    assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 1, unspent: 11 });
 }
 
 /// A request of 7 with these units, and of 8, which has no lease.
@@ -250,7 +251,7 @@ fn refusals_eat_no_lease_that_is_due_while_the_store_decides() {
         assert_eq!(book.held(at(150), &7), 0, "and nothing is spent until then");
         assert_eq!(book.release(&asks(cost), &held), vec![unspent(ticket, 12)], "it is one");
         assert_eq!(book.close(&7, ticket), None, "once");
-        assert_eq!(book.counts(), Counts { taken: 12, spent: 0, unspent: 12 });
+        assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 0, unspent: 12 });
     }
 }
 
@@ -262,7 +263,7 @@ fn the_last_of_the_requests_that_hold_units_of_a_closed_lease_takes_it_out() {
     assert_eq!(book.close(&7, ticket), None);
     assert_eq!(book.commit(&asks(2), &first), vec![]);
     assert_eq!(book.release(&asks(3), &second), vec![unspent(ticket, 10)]);
-    assert_eq!(book.counts(), Counts { taken: 12, spent: 2, unspent: 10 });
+    assert_eq!(book.counts(), LeaseCounts { taken: 12, spent: 2, unspent: 10 });
 }
 
 #[test]

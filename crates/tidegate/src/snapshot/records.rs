@@ -12,7 +12,7 @@ use crate::key::Fingerprint;
 const FULL: usize = 64 << 10;
 
 /// The kind and the parameters of a rule's script, and its `max_debt`.
-pub(crate) type Parameters = (u8, [u64; 4], Option<u64>);
+pub(crate) type ScriptParameters = (u8, [u64; 4], Option<u64>);
 
 /// Collects the limiters of one table, and writes them in blocks.
 pub(crate) struct Records<'a, 'w> {
@@ -83,7 +83,7 @@ pub(crate) fn read_limiter(
     from: &mut Cursor<'_>,
     has_own: bool,
     numbers: &mut Vec<u64>,
-) -> Option<(Option<Fingerprint>, Option<Parameters>)> {
+) -> Option<(Option<Fingerprint>, Option<ScriptParameters>)> {
     let fingerprint = read_fingerprint(from)?;
     let own = if has_own { Some(read_values(from)??) } else { None };
     numbers.clear();
@@ -115,7 +115,7 @@ fn put_parameters(to: &mut Vec<u8>, algorithm: &impl Algorithm) {
 }
 
 /// Reads values; the inner `None` is unlimited.
-pub(crate) fn read_values(from: &mut Cursor<'_>) -> Option<Option<Parameters>> {
+pub(crate) fn read_values(from: &mut Cursor<'_>) -> Option<Option<ScriptParameters>> {
     let kind = from.byte()?;
     if kind == 0 {
         return Some(None);

@@ -10,11 +10,11 @@ use tidegate_core::{Micros, Timestamp};
 pub(super) struct Holds {
     most_keys: usize,
     most: Micros,
-    book: Mutex<Book>,
+    book: Mutex<HoldsByHost>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct HoldsByHost {
     until: HashMap<String, Timestamp>,
     /// A hold of all keys, for holds that have no room of their own, so that no host is asked too
     /// early.
@@ -53,7 +53,7 @@ impl Holds {
     }
 
     /// Code that may panic never runs under this lock.
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, HoldsByHost> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

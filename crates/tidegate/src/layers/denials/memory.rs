@@ -12,7 +12,7 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
-use crate::layers::recent::Recent;
+use crate::layers::recent::RecentReports;
 use crate::step::{Decided, Done};
 use crate::store::KeyAsk;
 use crate::store::memory::Generation;
@@ -28,7 +28,7 @@ const ENDS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct DenialMemory {
     seed: Seed,
-    reports: Recent<Option<DenialReport>>,
+    reports: RecentReports<Option<DenialReport>>,
     /// When the last report ends, in microseconds.
     last: AtomicU64,
     /// When units were last given back to a limiter through this node, in microseconds; many limiters share one.
@@ -81,7 +81,7 @@ impl DenialMemory {
     pub(crate) fn with_seed(seed: Seed) -> Self {
         Self {
             seed,
-            reports: Recent::new(),
+            reports: RecentReports::new(),
             last: AtomicU64::new(0),
             given_back: (0..ENDS).map(|_| AtomicU64::new(0)).collect(),
         }

@@ -6,11 +6,11 @@
 use tidegate_core::{Micros, Timestamp};
 
 use crate::key::Fingerprint;
-use crate::layers::recent::Recent;
+use crate::layers::recent::RecentReports;
 
 /// The known denials: the smallest denied cost of each limiter.
 #[derive(Debug)]
-pub(super) struct Denied(Recent<u64>);
+pub(super) struct Denied(RecentReports<u64>);
 
 /// A known denial of a limiter: `cost` and more are denied for `wait` from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct KnownDenial {
 
 impl Denied {
     pub(super) fn new() -> Self {
-        Self(Recent::new())
+        Self(RecentReports::new())
     }
 
     /// Notes that the store denied a limiter this cost until a time. A denial of a cost no larger that still

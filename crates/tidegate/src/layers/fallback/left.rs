@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use tidegate_core::{Decision, Micros, Timestamp};
 
 use crate::key::Fingerprint;
-use crate::layers::recent::Recent;
+use crate::layers::recent::RecentReports;
 
 /// The time for which a reply of the store holds that less than half of a limiter is left.
 const LITTLE: Micros = Micros::from_millis(100);
@@ -34,11 +34,11 @@ pub(super) enum News {
 
 /// The units left of the limiters that the store reported lately.
 #[derive(Debug)]
-pub(super) struct Lefts(Recent<UnitsLeft>);
+pub(super) struct Lefts(RecentReports<UnitsLeft>);
 
 impl Lefts {
     pub(super) fn new() -> Self {
-        Self(Recent::new())
+        Self(RecentReports::new())
     }
 
     /// Notes the units left after a reply of the store.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::Micros;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use crate::lease::{Book, Counts, Terms, Unspent, Wanted};
+use crate::lease::{Book, LeaseCounts, Terms, Unspent, Wanted};
 use crate::rules::{Mode, Policy, PolicyRule, limit_of};
 use crate::store::KeyAsk;
 
@@ -183,7 +183,7 @@ impl LeaseState {
     }
 
     /// Returns the fate of all leased units so far.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> LeaseCounts {
         self.book().counts()
     }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tidegate_core::Micros;
 
 use super::super::{
-    Book, BookAsk, Choice, Counts, Grant, Granted, Leased, LimiterReport, Unspent, Wanted,
+    Book, BookAsk, Choice, Grant, Granted, LeaseCounts, Leased, LimiterReport, Unspent, Wanted,
 };
 use super::clock::MachineClocks;
 use super::history::{BookCounts, GrantId, LeasesEventKind, LeasesHistory};
@@ -348,7 +348,7 @@ impl<'a> LeasesNode<'a> {
     }
 
     pub(super) fn account(&self) -> BookCounts {
-        let Counts { taken, spent, unspent } = self.book.counts();
+        let LeaseCounts { taken, spent, unspent } = self.book.counts();
         let (held, truly_spent) = (self.book.all_units(), self.truly_spent);
         BookCounts { taken, spent, unspent, held, truly_spent }
     }

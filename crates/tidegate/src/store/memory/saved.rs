@@ -18,8 +18,8 @@ use super::table::Restored;
 use crate::clock::Clock;
 use crate::rules::PolicyErrors;
 use crate::snapshot::{
-    Blocks, Cursor, Kind, Parameters, Records, SnapshotLoaded, put_list, put_number, put_text,
-    put_values, read_limiter, read_values,
+    Blocks, Cursor, Kind, Records, ScriptParameters, SnapshotLoaded, put_list, put_number,
+    put_text, put_values, read_limiter, read_values,
 };
 use crate::step::Lineage;
 
@@ -153,7 +153,7 @@ fn read_rule(from: &mut Cursor<'_>) -> Option<Option<Rule>> {
 }
 
 /// Returns the rule of these values; `None` if there is none.
-fn rule_of((kind, parameters, max_debt): Parameters) -> Option<Rule> {
+fn rule_of((kind, parameters, max_debt): ScriptParameters) -> Option<Rule> {
     let any = Rule::new(Spec::unlimited(AlgorithmKind::TokenBucket)).ok()?;
     let mut spec = *any.of_parameters(kind, parameters)?.spec();
     spec.max_debt = max_debt;
@@ -249,7 +249,7 @@ pub(crate) struct Target {
     /// True if one table is for all.
     is_one: bool,
     /// The last values that a limiter had of its own.
-    last: Option<(Parameters, Rule)>,
+    last: Option<(ScriptParameters, Rule)>,
 }
 
 impl Target {
@@ -295,7 +295,7 @@ impl Target {
     }
 
     /// The rule of these values, which many limiters in a row have.
-    fn rule_of(&mut self, own: Parameters) -> Option<&Rule> {
+    fn rule_of(&mut self, own: ScriptParameters) -> Option<&Rule> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != own) {
             self.last = Some((own, rule_of(own)?));
         }
