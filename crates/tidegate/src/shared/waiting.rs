@@ -274,7 +274,8 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             };
             match next {
                 Next::Ask => {}
-                // A timeout and a wake both lead to another question.
+                // A timeout and a wake both lead to another question, because units that another node gives back wake
+                // no waiter here.
                 Next::Sleep(pause) => drop(timeout(pause, self.woken()).await),
                 Next::Done(answer) => return answer,
             }

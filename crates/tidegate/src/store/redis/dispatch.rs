@@ -137,7 +137,8 @@ impl Dispatcher {
             if ends {
                 return;
             }
-            // A stall of this thread is not charged to requests that were handed over during it.
+            // A stall of this thread is not charged to requests that were handed over during it: the store did not have
+            // them yet.
             let stalled = self.clock.stalled();
             let now = self.clock.now();
             taken.drain(..).for_each(|question| self.ask(question, stalled, now));

@@ -55,7 +55,8 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         }
         self.waitable.renew();
         let seen = self.waitable.step(Step::Peek);
-        // A request with the same id was answered since, so this request takes nothing from earlier waiters.
+        // A request with the same id was answered since. This request repeats that answer, so it takes nothing from
+        // earlier waiters.
         if seen.repeated {
             return Ok(self.done(seen));
         }
