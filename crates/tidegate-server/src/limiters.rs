@@ -26,6 +26,7 @@ use tidegate::{
     Answer, Gate, Mode, OnExcess, Policy, PolicyErrors, Request, RuleSpec, Setup, SharedGate,
     SnapshotWritten, StoreError, StoreSettings,
 };
+use tokio::time::timeout;
 
 use crate::counts::ServerCounts;
 use crate::failure::Failure;
@@ -46,6 +47,9 @@ pub(crate) use tail::Filter;
 pub(crate) use top_keys::{ONE_IN, Top, TopKeysBy};
 pub(crate) use unmatched::names;
 use watching::Watching;
+
+/// The longest time for which a server that starts waits for its store, before it answers without it.
+const UNTIL_CONNECTED: Duration = Duration::from_millis(250);
 
 /// All limiters of the policy in force.
 ///
@@ -211,6 +215,15 @@ impl Limiters {
         match &self.store {
             ServerStore::Memory(gate) => gate.policy(),
             ServerStore::Shared(gate, _) => gate.policy(),
+        }
+    }
+
+    /// Returns when the store was reached for the first time, or is known to be away. A store that is silent is not
+    /// waited for longer than [`UNTIL_CONNECTED`].
+    pub(crate) async fn connected(&self) {
+        if let Store::Shared(gate, _) = &self.store {
+            // An error has been logged.
+            let _ = timeout(UNTIL_CONNECTED, gate.connected()).await;
         }
     }
 

@@ -190,6 +190,7 @@ async fn serve(
     let open = OpenListeners::of(args)?;
     open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
+    limiters.connected().await;
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     surroundings.log(&file_text);
     if !args.no_watch {

@@ -10,11 +10,13 @@ use std::time::Duration;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::proxy::{Proxy, Way};
 use crate::raw;
 
 /// A Redis that ends with the test.
@@ -96,6 +98,16 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
 }
 
 /// Concurrent questions of one client do not push its own or another's past the store's bound.
+/// Its first requests were decided without the store, because it was still connecting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_answers_after_it_reached_its_store() {
+    let store = Store::start();
+    let proxy = Proxy::before(store.port()).await;
+    proxy.turn(Way::Slow(Duration::from_millis(15)));
+    let _server = block_in_place(|| Server::with_rules(&rules("closed", &proxy.url())));
+    assert_eq!(store.keys(), 1, "the list of nodes has the server");
+}
+
 #[tokio::test]
 async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
     let store = Store::start();
