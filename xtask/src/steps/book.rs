@@ -10,7 +10,7 @@ use super::installed::Tool;
 use crate::context::Context;
 use crate::process::run_as_step;
 use crate::step::Outcome;
-use crate::tree::{self, SourceFile};
+use crate::tree;
 
 const MDBOOK: Tool = Tool {
     name: "mdbook",
@@ -33,24 +33,19 @@ const STYLE: &str = ":root { --content-max-width: 900px; }\n\
                      .content td:not(:first-child):has(code) { min-width: 9em; }\n";
 
 /// Files that pages link to, next to pages.
-const LINKED: [&str; 11] = [
+const LINKED: [&str; 8] = [
     "docs/img",
     "docs/envoy",
     "packaging",
     "crates/tidegate-server/Cargo.toml",
     "examples",
     "crates/tidegate-lab/data",
-    "bench/src/server/rules.toml",
-    "bench/src/server/nginx.conf",
-    "bench/src/overload/rules.toml",
     "LICENSE-APACHE",
     "LICENSE-MIT",
 ];
 
-/// Folders whose pages are not part of the book: the site has them as text.
-const LABORATORY: [&str; 2] = ["bench", "fuzz"];
-
-/// Builds the site in `target/book/html`. The pages keep their paths below the root, so that their links hold.
+/// Builds the site in `target/book/html`. The pages keep their paths below the root, so that their links hold; each is
+/// there as text as well.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let tool = MDBOOK.path(context)?;
     let book = context.metadata.target_directory.as_std_path().join("book");
@@ -58,13 +53,9 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         fs::remove_dir_all(&book).with_context(|| format!("removing {}", book.display()))?;
     }
     let source = book.join("src");
-    let files = tree::read(context.root())?;
-    let texts: Vec<_> = files.iter().filter(|file| is_text(file)).collect();
-    for text in &texts {
-        write(&source.join(text.path.with_extension("txt")), &text.text)?;
-    }
-    for page in files.iter().filter(|file| file.is("md") && !is_text(file)) {
-        write(&source.join(&page.path), &for_site(&page.text, &texts))?;
+    for page in tree::read(context.root())?.iter().filter(|file| file.is("md")) {
+        write(&source.join(&page.path), &for_site(&page.text))?;
+        write(&source.join(page.path.with_extension("txt")), &page.text)?;
         if page.path == Path::new("docs/SUMMARY.md") {
             write(&source.join("SUMMARY.md"), &contents(&page.text))?;
         }
@@ -80,11 +71,6 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     dead_links(&book.join("html"), &mut dead)?;
     dead.iter().for_each(|link| println!("{link}"));
     Ok(if dead.is_empty() { built } else { Outcome::Failed(format!("dead links: {}", dead.len())) })
-}
-
-/// Returns whether the site has this page as text.
-fn is_text(file: &SourceFile) -> bool {
-    file.is("md") && LABORATORY.iter().any(|folder| file.path.starts_with(folder))
 }
 
 /// The links of the pages in a folder that lead to no file of the site.
@@ -120,21 +106,20 @@ fn contents(text: &str) -> String {
 }
 
 /// A page with links as the site has them: mdBook makes `index.html` of a README, and a list of its own of the contents.
-/// Pages of the laboratory are text.
-fn for_site(text: &str, texts: &[&SourceFile]) -> String {
-    let text = texts.iter().fold(text.to_owned(), |text, file| {
-        let page = file.path.display().to_string();
-        let as_text = file.path.with_extension("txt").display().to_string();
-        text.replace(&format!("{page})"), &format!("{as_text})"))
-            .replace(&format!("{page}#"), &format!("{as_text}#"))
-    });
+/// Pages of the laboratory are not in the contents, so links to them lead to their text.
+fn for_site(text: &str) -> String {
     let links = [
+        ("bench/README.md", "bench/README.txt"),
+        ("results/faults.md", "results/faults.txt"),
+        ("results/measurements.md", "results/measurements.txt"),
+        ("results/performance.md", "results/performance.txt"),
+        ("results/promises.md", "results/promises.txt"),
         ("(README.md", "(index.md"),
         ("/README.md)", "/index.md)"),
         ("/README.md#", "/index.md#"),
         ("(docs/SUMMARY.md", "(toc.html"),
     ];
-    links.iter().fold(text, |text, (from, to)| text.replace(from, to))
+    links.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -177,16 +162,8 @@ mod tests {
 
     #[test]
     fn links_to_readmes_lead_to_the_pages_made_of_them() {
-        let text = "[a](README.md#b) [b/README.md](../packaging/README.md) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
-        let expected = "[a](index.md#b) [b/README.md](../packaging/index.md) [c](toc.html) [d](../README.zh-CN.md)";
-        assert_eq!(for_site(text, &[]), expected);
-    }
-
-    #[test]
-    fn links_to_pages_of_the_laboratory_lead_to_their_text() {
-        let page = tree::file("bench/README.md", "");
-        let text = "[bench/README.md](../bench/README.md#a) [b](../bench/README.md)";
-        let expected = "[bench/README.md](../bench/README.txt#a) [b](../bench/README.txt)";
-        assert_eq!(for_site(text, &[&page]), expected);
+        let text = "[a](README.md#b) [b/README.md](../packaging/README.md) [e](../bench/README.md#f) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
+        let expected = "[a](index.md#b) [b/README.md](../packaging/index.md) [e](../bench/README.txt#f) [c](toc.html) [d](../README.zh-CN.md)";
+        assert_eq!(for_site(text), expected);
     }
 }
