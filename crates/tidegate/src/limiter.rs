@@ -1,8 +1,6 @@
 //! Limiters without a gate: [`Limiter`] for one limit here, [`KeyedLimiter`] for one limit per key.
 
-mod amend;
 mod ban;
-mod batch;
 mod counted;
 mod engine;
 mod key;
@@ -170,6 +168,40 @@ impl<C: Clock> Limiter<C> {
     pub fn reset(&self) {
         self.cell.step(0, Step::Reset { remembers: true }, self.reading());
         self.queues.wake(&());
+    }
+
+    /// Replaces the rule by a rule of any algorithm, atomically: no decision mixes both rules, and no unit is lost
+    /// between them.
+    ///
+    /// The limiter is first brought up to date under the old rule. Used units stay used: a higher
+    /// limit adds the difference, a lower one may leave a debt, and a change to another rule and
+    /// back gives no credit. If the algorithm, the window or its parts change, units in use count
+    /// as taken now. An unlimited rule counts nothing and forgets nothing.
+    ///
+    /// A limiter that was never changed pays nothing for this; a changed one keeps its state under
+    /// a lock.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Limiter, Spec};
+    ///
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400));
+    /// let limiter = Limiter::new(per_day(100))?;
+    /// assert!(limiter.admits(80));
+    /// limiter.amend(per_day(120))?;
+    /// assert_eq!(limiter.peek(1).remaining, 40);
+    /// limiter.amend(per_day(50))?;
+    /// assert_eq!(limiter.peek(1).remaining, 0);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns every invalid field of the spec; the old rule stays in force.
+    pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
+        let rule = Rule::new(spec)?;
+        self.replacement.amend(&*self.cell, &rule, Reading::of(&self.clock));
+        self.queues.wake(&());
+        Ok(())
     }
 
     /// [`Limiter::admits`] with a reading of `clock`; `None` if a caller waits.
