@@ -104,7 +104,7 @@ impl Store for RedisStore {
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
-        self.take_lease(ask, lease).await
+        leases::take_lease(self, ask, lease).await
     }
 
     async fn give_back_lease(
@@ -112,7 +112,7 @@ impl Store for RedisStore {
         rest: &Unspent<KeyAsk>,
         node: u64,
     ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
-        self.return_lease(rest, node).await
+        leases::return_lease(self, rest, node).await
     }
 
     async fn record(&self, name: &[u8], verb: RecordVerb<'_>) -> Result<RecordReply, StoreError> {
@@ -199,7 +199,7 @@ impl RedisStore {
         self.client.first_found().await?;
         // By the shard of the key of that name. If this fails, the first request asks.
         let key = self.client.settings().key_prefix.as_bytes();
-        let _ = self.know_loaded(key, self.client.deadline()).await;
+        let _ = revisions::know_loaded(self, key, self.client.deadline()).await;
         Ok(())
     }
 }

@@ -14,89 +14,91 @@ use crate::store::redis::script::{
 use crate::store::redis::{Delivered, NoReply, heard, lease_key};
 use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError};
 
-impl RedisStore {
-    /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
-    /// given back.
-    pub(super) async fn take_lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
-        let LeaseAsk { wanted, node, on_late } = lease;
-        let asked = ask.costing(wanted.units);
-        let limiters = self.limiters(from_ref(&asked), &[], &[], &[Some(wanted.earlier)]);
-        let Some(limiter) = limiters.first() else {
-            return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
-        };
-        let record = self.lease_record(ask, node, wanted.ticket);
-        let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
-        let replied = heard(self.client.ask(&call, 0, self.client.deadline()).await);
-        let is_in_time = replied.is_ok();
-        let reply = match replied {
-            Ok(reply) => Ok(reply),
-            Err(NoReply { late: Some(late), .. }) => {
-                on_late();
-                late.await.unwrap_or(Err(StoreError::Timeout))
-            }
-            Err(NoReply { error, late: None }) => Err(error),
-        };
-        let result = match reply {
-            Ok(Delivered { reply, .. }) => match call.answer(from_ref(limiter), &reply) {
-                Ok(answer) => read(&answer, limiter, wanted),
-                Err(_) => LeaseResult::Unknown,
-            },
-            Err(error) if error.is_of_other_layout() => LeaseResult::Undecided,
-            Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
+/// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
+/// given back.
+pub(super) async fn take_lease(
+    store: &RedisStore,
+    ask: &KeyAsk,
+    lease: LeaseAsk<'_>,
+) -> LeaseReply {
+    let LeaseAsk { wanted, node, on_late } = lease;
+    let asked = ask.costing(wanted.units);
+    let limiters = store.limiters(from_ref(&asked), &[], &[], &[Some(wanted.earlier)]);
+    let Some(limiter) = limiters.first() else {
+        return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
+    };
+    let record = lease_record(store, ask, node, wanted.ticket);
+    let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
+    let replied = heard(store.client.ask(&call, 0, store.client.deadline()).await);
+    let is_in_time = replied.is_ok();
+    let reply = match replied {
+        Ok(reply) => Ok(reply),
+        Err(NoReply { late: Some(late), .. }) => {
+            on_late();
+            late.await.unwrap_or(Err(StoreError::Timeout))
+        }
+        Err(NoReply { error, late: None }) => Err(error),
+    };
+    let result = match reply {
+        Ok(Delivered { reply, .. }) => match call.answer(from_ref(limiter), &reply) {
+            Ok(answer) => read(&answer, limiter, wanted),
             Err(_) => LeaseResult::Unknown,
-        };
-        LeaseReply { is_in_time, result }
-    }
+        },
+        Err(error) if error.is_of_other_layout() => LeaseResult::Undecided,
+        Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
+        Err(_) => LeaseResult::Unknown,
+    };
+    LeaseReply { is_in_time, result }
+}
 
-    /// Gives units of a lease back. A changed limit alone does not change the taken units, so the store is asked again
-    /// under newer values, until the deadline. Values that go on changing stop it.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(super) async fn return_lease(
-        &self,
-        rest: &Unspent<KeyAsk>,
-        node: u64,
-    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
-        let ask = rest.key.costing(rest.units);
-        let limiters = self.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
-        let record = self.lease_record(&ask, node, rest.ticket);
-        let deadline = self.client.deadline();
-        let mut newer = NewerValues::default();
-        let mut changes = 0;
-        loop {
-            let limiters = newer.limiters(&limiters);
-            let Some(limiter) = limiters.first() else { return Ok(None) };
-            let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
-            let call = Arc::new(call);
-            let reply = match heard(self.client.ask(&call, 0, deadline).await) {
-                Ok(delivered) => delivered.reply,
-                Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
-                Err(no_reply) => return Err(no_reply.error),
-            };
-            match call.answer(&limiters, &reply) {
-                Ok(CallResult::Decided(done)) => {
-                    return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
-                }
-                Ok(CallResult::Superseded(found))
-                    if found.count_as(&limiters) && changes < MOST_CHANGES =>
-                {
-                    if Instant::now() >= deadline {
-                        return Err(StoreError::Timeout);
-                    }
-                    changes += 1;
-                    newer = newer.and(found);
-                }
-                _ => return Ok(None),
+/// Gives units of a lease back. A changed limit alone does not change the taken units, so the store is asked again
+/// under newer values, until the deadline. Values that go on changing stop it.
+///
+/// # Errors
+/// The store did not reply.
+pub(super) async fn return_lease(
+    store: &RedisStore,
+    rest: &Unspent<KeyAsk>,
+    node: u64,
+) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+    let ask = rest.key.costing(rest.units);
+    let limiters = store.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
+    let record = lease_record(store, &ask, node, rest.ticket);
+    let deadline = store.client.deadline();
+    let mut newer = NewerValues::default();
+    let mut changes = 0;
+    loop {
+        let limiters = newer.limiters(&limiters);
+        let Some(limiter) = limiters.first() else { return Ok(None) };
+        let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
+        let call = Arc::new(call);
+        let reply = match heard(store.client.ask(&call, 0, deadline).await) {
+            Ok(delivered) => delivered.reply,
+            Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
+            Err(no_reply) => return Err(no_reply.error),
+        };
+        match call.answer(&limiters, &reply) {
+            Ok(CallResult::Decided(done)) => {
+                return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
             }
+            Ok(CallResult::Superseded(found))
+                if found.count_as(&limiters) && changes < MOST_CHANGES =>
+            {
+                if Instant::now() >= deadline {
+                    return Err(StoreError::Timeout);
+                }
+                changes += 1;
+                newer = newer.and(found);
+            }
+            _ => return Ok(None),
         }
     }
+}
 
-    /// The lease of a node with this ticket, in the record of the limiter.
-    fn lease_record(&self, ask: &KeyAsk, node: u64, ticket: u64) -> LeaseRecord {
-        let key = lease_key(&self.client.settings().key_prefix, &ask.fingerprint);
-        LeaseRecord::new(key, node, ticket)
-    }
+/// The lease of a node with this ticket, in the record of the limiter.
+fn lease_record(store: &RedisStore, ask: &KeyAsk, node: u64, ticket: u64) -> LeaseRecord {
+    let key = lease_key(&store.client.settings().key_prefix, &ask.fingerprint);
+    LeaseRecord::new(key, node, ticket)
 }
 
 /// Returns the standing of the only limiter of a reply.

@@ -13,85 +13,83 @@ use crate::store::redis::script::{
 };
 use crate::store::{GaveUp, KeyAsk, StoreError};
 
-impl RedisStore {
-    /// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
-    /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
-    /// memory for it.
-    pub(super) async fn decide_without_space(
-        &self,
-        limiters: &[ScriptLimiter<'_>],
-        lacks: &[Option<Lacks>],
-        call_args: &CallArgs<'_>,
-        pending: PendingStep<'_>,
-    ) -> Result<RoutedReply, GaveUp> {
-        let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
-        let mut rest: Vec<ScriptLimiter<'_>> = Vec::with_capacity(limiters.len());
-        let mut refused = Vec::new();
-        let mut opened = Vec::new();
-        for (one, lacks) in limiters.iter().zip(lacks) {
-            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
-            let is_there = |shared: &ScriptLimiter<'_>| {
-                limiters.iter().chain(&rest).any(|one| one.key == shared.key)
-            };
-            match (lacks, shared.filter(|shared| !is_there(shared))) {
-                (None, _) => rest.push(one.clone()),
-                (Some(_), Some(shared)) => rest.push(shared),
-                (Some(Lacks::Memory), None) if self.is_open(one, call_args.step, pending.asks) => {
-                    opened.push(one);
-                }
-                (Some(_), None) => refused.push(one),
-            }
-        }
-        if lacks.contains(&Some(Lacks::Memory))
-            && let Some(first) = limiters.first()
-        {
-            self.client.note_undecided(&StoreError::OutOfMemory, first.key);
-        }
-        let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
-        let denies = denies && !call_args.step.is_report();
-        let step = match call_args.step {
-            ScriptStep::Ask | ScriptStep::Decide if denies => ScriptStep::Peek,
-            step => step,
+/// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
+/// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
+/// memory for it.
+pub(super) async fn decide_without_space(
+    store: &RedisStore,
+    limiters: &[ScriptLimiter<'_>],
+    lacks: &[Option<Lacks>],
+    call_args: &CallArgs<'_>,
+    pending: PendingStep<'_>,
+) -> Result<RoutedReply, GaveUp> {
+    let is_alone = limiters.len() == 1 || !store.client.settings().url.is_cluster();
+    let mut rest: Vec<ScriptLimiter<'_>> = Vec::with_capacity(limiters.len());
+    let mut refused = Vec::new();
+    let mut opened = Vec::new();
+    for (one, lacks) in limiters.iter().zip(lacks) {
+        let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
+        let is_there = |shared: &ScriptLimiter<'_>| {
+            limiters.iter().chain(&rest).any(|one| one.key == shared.key)
         };
-        let call_args = CallArgs { step, ..*call_args };
-        let (mut done, route) = match rest.is_empty() {
-            true => (DecidedStep::nothing(self.host.now()), None),
-            false => {
-                Box::pin(self.decide(&rest, &call_args, PendingStep { undoes: false, ..pending }))
-                    .await?
+        match (lacks, shared.filter(|shared| !is_there(shared))) {
+            (None, _) => rest.push(one.clone()),
+            (Some(_), Some(shared)) => rest.push(shared),
+            (Some(Lacks::Memory), None) if is_open(store, one, call_args.step, pending.asks) => {
+                opened.push(one);
             }
-        };
-        for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
-            if lacks.is_none() {
-                continue;
-            }
-            let is_in = |all: &[&ScriptLimiter<'_>]| all.iter().any(|other| other.key == one.key);
-            let decision = match (is_in(&opened), is_in(&refused)) {
-                (true, _) => Some(Decision::UNLIMITED),
-                (false, true) => Some(refusal(one, call_args.step)),
-                (false, false) => None,
-            };
-            if let Some(decision) = decision {
-                let seen = without_limiter(&decision, &done);
-                done.decisions.insert(place.min(done.decisions.len()), decision);
-                done.seen.insert(place.min(done.seen.len()), seen);
-            } else if let Some(seen) = done.seen.get_mut(place) {
-                seen.overflow = true;
-            }
+            (Some(_), None) => refused.push(one),
         }
-        done.allowed &= !denies;
-        Ok((done, route))
     }
+    if lacks.contains(&Some(Lacks::Memory))
+        && let Some(first) = limiters.first()
+    {
+        store.client.note_undecided(&StoreError::OutOfMemory, first.key);
+    }
+    let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
+    let denies = denies && !call_args.step.is_report();
+    let step = match call_args.step {
+        ScriptStep::Ask | ScriptStep::Decide if denies => ScriptStep::Peek,
+        step => step,
+    };
+    let call_args = CallArgs { step, ..*call_args };
+    let (mut done, route) = match rest.is_empty() {
+        true => (DecidedStep::nothing(store.host.now()), None),
+        false => {
+            Box::pin(store.decide(&rest, &call_args, PendingStep { undoes: false, ..pending }))
+                .await?
+        }
+    };
+    for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
+        if lacks.is_none() {
+            continue;
+        }
+        let is_in = |all: &[&ScriptLimiter<'_>]| all.iter().any(|other| other.key == one.key);
+        let decision = match (is_in(&opened), is_in(&refused)) {
+            (true, _) => Some(Decision::UNLIMITED),
+            (false, true) => Some(refusal(one, call_args.step)),
+            (false, false) => None,
+        };
+        if let Some(decision) = decision {
+            let seen = without_limiter(&decision, &done);
+            done.decisions.insert(place.min(done.decisions.len()), decision);
+            done.seen.insert(place.min(done.seen.len()), seen);
+        } else if let Some(seen) = done.seen.get_mut(place) {
+            seen.overflow = true;
+        }
+    }
+    done.allowed &= !denies;
+    Ok((done, route))
+}
 
-    /// Returns whether a rule admits a key for whose limiter the store has no memory.
-    fn is_open(&self, one: &ScriptLimiter<'_>, step: ScriptStep, asks: &[KeyAsk]) -> bool {
-        let takes = matches!(step, ScriptStep::Ask | ScriptStep::Decide | ScriptStep::Peek)
-            || step.is_report();
-        let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
-        takes
-            && one.asks(step) > 0
-            && ask.is_some_and(|ask| ask.on_store_error(self.policy()) == OnStoreError::Open)
-    }
+/// Returns whether a rule admits a key for whose limiter the store has no memory.
+fn is_open(store: &RedisStore, one: &ScriptLimiter<'_>, step: ScriptStep, asks: &[KeyAsk]) -> bool {
+    let takes =
+        matches!(step, ScriptStep::Ask | ScriptStep::Decide | ScriptStep::Peek) || step.is_report();
+    let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
+    takes
+        && one.asks(step) > 0
+        && ask.is_some_and(|ask| ask.on_store_error(store.policy()) == OnStoreError::Open)
 }
 
 /// Returns the refusal for a key without room. It may come back a window later, because every limiter that was not

@@ -23,55 +23,53 @@ const fn has_revision(ask: &KeyAsk) -> bool {
     matches!(ask.source, ValuesSource::Rule | ValuesSource::NoPlan)
 }
 
-impl RedisStore {
-    /// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked
-    /// once.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(super) async fn know_revision(
-        &self,
-        asks: &[KeyAsk],
-        deadline: Instant,
-    ) -> Result<(), StoreError> {
-        match asks.iter().find(|ask| has_revision(ask)) {
-            Some(first) => self.know_loaded(&first.fingerprint, deadline).await,
-            None => Ok(()),
-        }
+/// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked
+/// once.
+///
+/// # Errors
+/// The store did not reply.
+pub(super) async fn know_revision(
+    store: &RedisStore,
+    asks: &[KeyAsk],
+    deadline: Instant,
+) -> Result<(), StoreError> {
+    match asks.iter().find(|ask| has_revision(ask)) {
+        Some(first) => know_loaded(store, &first.fingerprint, deadline).await,
+        None => Ok(()),
     }
+}
 
-    /// Dates the first policy by the clock of the shard of `key`. A policy that another node loads after this
-    /// has ended is newer.
-    ///
-    /// # Errors
-    /// The store did not reply.
-    pub(super) async fn know_loaded(
-        &self,
-        key: &[u8],
-        deadline: Instant,
-    ) -> Result<(), StoreError> {
-        if self.loaded.there.get().is_some() {
-            return Ok(());
-        }
-        let passed = self.host.now().since(self.loaded.here);
-        let reply = self.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
-        let now = match reply {
-            RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
-            _ => None,
-        };
-        let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
-        // If several calls ask together, the first reply counts for all.
-        self.loaded.there.get_or_init(|| now.minus(passed));
-        Ok(())
+/// Dates the first policy by the clock of the shard of `key`. A policy that another node loads after this
+/// has ended is newer.
+///
+/// # Errors
+/// The store did not reply.
+pub(super) async fn know_loaded(
+    store: &RedisStore,
+    key: &[u8],
+    deadline: Instant,
+) -> Result<(), StoreError> {
+    if store.loaded.there.get().is_some() {
+        return Ok(());
     }
+    let passed = store.host.now().since(store.loaded.here);
+    let reply = store.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
+    let now = match reply {
+        RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
+        _ => None,
+    };
+    let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
+    // If several calls ask together, the first reply counts for all.
+    store.loaded.there.get_or_init(|| now.minus(passed));
+    Ok(())
+}
 
-    /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
-    /// values of its rule came in force. A replay has none, because no other node asks about its limiters.
-    pub(super) fn revision(&self, ask: &KeyAsk) -> Revision {
-        let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(ask)) else {
-            return Revision::NONE;
-        };
-        let passed = self.generation.since(ask.rule).since(self.loaded.here);
-        Revision::new(self.policy().revision().map_or(0, u32::from), loaded.plus(passed))
-    }
+/// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
+/// values of its rule came in force. A replay has none, because no other node asks about its limiters.
+pub(super) fn revision(store: &RedisStore, ask: &KeyAsk) -> Revision {
+    let Some(loaded) = store.loaded.there.get().filter(|_| has_revision(ask)) else {
+        return Revision::NONE;
+    };
+    let passed = store.generation.since(ask.rule).since(store.loaded.here);
+    Revision::new(store.policy().revision().map_or(0, u32::from), loaded.plus(passed))
 }

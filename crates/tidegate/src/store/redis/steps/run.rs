@@ -14,56 +14,58 @@ use crate::store::redis::Delivered;
 use crate::store::redis::script::Call;
 use crate::store::{GaveUp, KeyAsk, StepArgs, StoreError, Verb};
 
-impl RedisStore {
-    /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent
-    /// once more within the rest, if that is safe. The first reply counts.
-    pub(super) async fn run(
-        &self,
-        call: &Arc<Call>,
-        pending: PendingStep<'_>,
-    ) -> Result<Delivered, GaveUp> {
-        if self.is_safe_twice(pending.asks, pending.args) {
-            return Box::pin(self.run_twice(call, pending)).await;
+/// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent
+/// once more within the rest, if that is safe. The first reply counts.
+pub(super) async fn run(
+    store: &RedisStore,
+    call: &Arc<Call>,
+    pending: PendingStep<'_>,
+) -> Result<Delivered, GaveUp> {
+    if is_safe_twice(store, pending.asks, pending.args) {
+        return Box::pin(run_twice(store, call, pending)).await;
+    }
+    attempt(store, call, pending).await
+}
+
+/// Sends a call once.
+fn attempt<'a>(
+    store: &'a RedisStore,
+    call: &'a Arc<Call>,
+    pending: PendingStep<'a>,
+) -> SentCall<'a> {
+    let replied = store.client.ask(call, pending.args.origin.source, pending.args.deadline);
+    SentCall::new(store, call, pending, replied)
+}
+
+async fn run_twice(
+    store: &RedisStore,
+    call: &Arc<Call>,
+    pending: PendingStep<'_>,
+) -> Result<Delivered, GaveUp> {
+    let deadline = pending.args.deadline;
+    let mut first = pin!(attempt(store, call, pending));
+    let half = deadline.duration_since(Instant::now()) / 2;
+    let reply = timeout_at(deadline - half, first.as_mut()).await;
+    let again = async {
+        timeout_at(deadline, store.client.fit()).await.map_err(|_| StoreError::Timeout)?;
+        attempt(store, call, pending).await
+    };
+    match reply {
+        Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {
+            again.await
         }
-        self.attempt(call, pending).await
+        Ok(reply) => reply,
+        Err(_) => either(first, pin!(again)).await,
     }
+}
 
-    /// Sends a call once.
-    fn attempt<'a>(&'a self, call: &'a Arc<Call>, pending: PendingStep<'a>) -> SentCall<'a> {
-        let replied = self.client.ask(call, pending.args.origin.source, pending.args.deadline);
-        SentCall::new(self, call, pending, replied)
-    }
-
-    async fn run_twice(
-        &self,
-        call: &Arc<Call>,
-        pending: PendingStep<'_>,
-    ) -> Result<Delivered, GaveUp> {
-        let deadline = pending.args.deadline;
-        let mut first = pin!(self.attempt(call, pending));
-        let half = deadline.duration_since(Instant::now()) / 2;
-        let reply = timeout_at(deadline - half, first.as_mut()).await;
-        let again = async {
-            timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
-            self.attempt(call, pending).await
-        };
-        match reply {
-            Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {
-                again.await
-            }
-            Ok(reply) => reply,
-            Err(_) => either(first, pin!(again)).await,
-        }
-    }
-
-    /// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
-    /// remembers answers for as long as a decision may take.
-    fn is_safe_twice(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> bool {
-        let least = dedupe::least_time(self.policy(), asks);
-        args.origin.id.is_some()
-            && args.verb == Verb::Ask
-            && least.is_some_and(|least| least >= self.client.settings().timeout.into())
-    }
+/// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
+/// remembers answers for as long as a decision may take.
+fn is_safe_twice(store: &RedisStore, asks: &[KeyAsk], args: StepArgs<'_>) -> bool {
+    let least = dedupe::least_time(store.policy(), asks);
+    args.origin.id.is_some()
+        && args.verb == Verb::Ask
+        && least.is_some_and(|least| least >= store.client.settings().timeout.into())
 }
 
 /// Returns the reply that comes first; an error only if both calls failed.

@@ -7,7 +7,7 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp};
 use tokio::time::Instant;
 
 use super::reply::{RoutedReply, reply_of};
-use super::{PendingStep, RedisStore};
+use super::{PendingStep, RedisStore, no_space, revisions, run};
 use crate::dedupe;
 use crate::request::{Origin, RequestIdentity};
 use crate::rules::Policy;
@@ -46,7 +46,7 @@ impl RedisStore {
             return Err(error.into());
         }
         if args.at.is_none() {
-            let known = self.know_revision(asks, args.deadline).await;
+            let known = revisions::know_revision(self, asks, args.deadline).await;
             known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
         let (step, costs) = part(self.policy(), asks, args);
@@ -168,7 +168,8 @@ impl RedisStore {
             if let Some(lacks) = lacks {
                 let pending = PendingStep { newer: Some(&newer), ..pending };
                 let without_space =
-                    self.decide_without_space(&limiters, &lacks, call_args, pending).await?;
+                    no_space::decide_without_space(self, &limiters, &lacks, call_args, pending)
+                        .await?;
                 return Ok((without_space.0.decided_by(newer), without_space.1));
             }
             if Instant::now() >= pending.args.deadline {
@@ -189,11 +190,11 @@ impl RedisStore {
         mut call: Arc<Call>,
         pending: PendingStep<'_>,
     ) -> Result<(CallResult, Option<Route>), GaveUp> {
-        let mut replied = self.run(&call, pending).await;
+        let mut replied = run::run(self, &call, pending).await;
         if replied.as_ref().is_err_and(|gave_up| gave_up.error == StoreError::OutOfMemory) {
             // Nothing was done.
             call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
-            replied = self.run(&call, pending).await;
+            replied = run::run(self, &call, pending).await;
         }
         let (reply, route) = match replied {
             Err(gave_up) if gave_up.error.is_of_other_layout() => (RedisReply::Nil, None),
@@ -267,7 +268,7 @@ impl RedisStore {
             };
             let looks = costs.is_empty() && ask.asks > ask.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
-            let limiter = limiter.of_revision(self.revision(ask));
+            let limiter = limiter.of_revision(revisions::revision(self, ask));
             let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
             let limiter = match self.counted.get(ask.rule) {
                 Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
