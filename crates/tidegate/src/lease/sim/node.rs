@@ -2,7 +2,6 @@
 
 mod back;
 mod decided;
-mod ends;
 mod works;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

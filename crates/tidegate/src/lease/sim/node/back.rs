@@ -1,4 +1,4 @@
-//! Units of leases that a node gives back.
+//! Units of leases that a node gives back, also when it leaves.
 
 use super::super::super::Unspent;
 use super::super::history::{LeasesEventKind, LeasesHistory};
@@ -6,6 +6,21 @@ use super::super::store::LeasesQuestion;
 use super::{LeasesNode, RestDue, SentQuestion, Wait};
 
 impl LeasesNode<'_> {
+    /// Gives back all leases, and takes no more.
+    pub(in super::super) fn leave(&mut self) -> Vec<SentQuestion> {
+        (self.up, self.leaves) = (false, true);
+        let mut unspent = self.book.close_those(|_| true);
+        // In an order that every run has.
+        unspent.sort_by_key(|rest| (rest.key, rest.ticket));
+        unspent.into_iter().flat_map(|rest| self.give_back(rest, true)).collect()
+    }
+
+    /// Forgets everything.
+    pub(in super::super) fn crash(&mut self, history: &mut LeasesHistory) {
+        (self.up, self.leaves) = (false, false);
+        history.gone.insert((self.number, self.begun));
+    }
+
     /// Gives back the unspent units of a lease that is due.
     pub(in super::super) fn give_back_rest(
         &mut self,
