@@ -221,9 +221,9 @@ impl Limiters {
     /// Returns when the store was reached for the first time, or is known to be away. A store that is silent is not
     /// waited for longer than [`UNTIL_CONNECTED`].
     pub(crate) async fn connected(&self) {
-        if let Store::Shared(gate, _) = &self.store {
+        if let ServerStore::Shared(gate, _) = &self.store {
             // An error has been logged.
-            let _ = timeout(UNTIL_CONNECTED, gate.connected()).await;
+            let _ = timeout(UNTIL_CONNECTED, gate.store().connected()).await;
         }
     }
 
