@@ -135,6 +135,7 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         let setup = setup.into();
+        // Before anything is connected or read from a file.
         settings.fits(setup.policy())?;
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;

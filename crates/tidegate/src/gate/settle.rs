@@ -133,6 +133,7 @@ impl<C: Clock> Gate<C> {
             Ok((settling, done))
         });
         let Settling { asks, unreached, .. } = settling;
+        // Also after a settlement that took more: the waiter finds out.
         self.wake(&asks);
         Answer { unreached, ..Stepped { generation, asks, done }.answer() }
     }

@@ -192,14 +192,14 @@ impl<C: Timer> Gate<C> {
     pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
-        let done = match early {
+        let mut done = match early {
             Some(done) => done,
             None => waiter.decided(&self.clock).await,
         };
-        let done = match request.returns_delay() {
-            true => done,
-            false => waiter.hold(done, &self.clock).await,
-        };
+        // A caller that gets the delay holds the work itself.
+        if !request.returns_delay() {
+            done = waiter.hold(done, &self.clock).await;
+        }
         self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 }
@@ -227,11 +227,10 @@ impl<C: Park> Gate<C> {
     pub fn acquire_blocking<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         let (mut waiter, early) = self.arrive(request);
-        let done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
-        let done = match request.returns_delay() {
-            true => done,
-            false => waiter.hold_blocking(done, &self.clock),
-        };
+        let mut done = early.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
+        if !request.returns_delay() {
+            done = waiter.hold_blocking(done, &self.clock);
+        }
         self.conclude_last(request, waiter.waitable().last.stepped(done))
     }
 }

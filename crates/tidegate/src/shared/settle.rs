@@ -192,6 +192,7 @@ impl<S: Store> SharedGate<S> {
             self.wake(asks);
         }
         let reply = settled.map_err(|gave_up| gave_up.error)?;
+        // A settlement by what was taken says under which values, and needs no overflow limiter's reply.
         if settle.under.is_empty() {
             return Ok(in_force.with_overflow(asks, reply, settle.deadline).await);
         }
