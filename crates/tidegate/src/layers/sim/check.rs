@@ -216,9 +216,11 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let mut resets = 0;
     for event in events {
         match event.what {
-            LayersEventKind::Taken { request, .. } => drop(taken_at.insert(request, event.at)),
+            LayersEventKind::Taken { request, .. } => {
+                taken_at.insert(request, event.at);
+            }
             LayersEventKind::Settled { request, back, late, .. } => {
-                drop(surplus.insert(request, back + late))
+                surplus.insert(request, back + late);
             }
             LayersEventKind::Reset => resets += 1,
             _ => {}
