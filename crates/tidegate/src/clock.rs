@@ -111,11 +111,6 @@ impl<'a> Reading<'a> {
         (self.early, self.clock)
     }
 
-    /// The clock.
-    pub(crate) const fn clock(self) -> &'a dyn Clock {
-        self.clock
-    }
-
     /// The inverse of [`Reading::apart`].
     #[inline]
     pub(crate) const fn joined(early: Timestamp, clock: &'a dyn Clock) -> Self {

@@ -9,13 +9,11 @@ mod plans;
 mod reservation;
 mod waiting;
 
-use std::sync::Arc;
-
 use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step};
-use crate::store::memory::{Cell, Preview, Replacement, cell_of};
+use crate::store::memory::{Preview, Unkeyed};
 use crate::wait::Queues;
 pub use ban::Ban;
 pub(crate) use engine::{LimiterCall, LimiterSource};
@@ -39,9 +37,7 @@ pub use reservation::Reservation;
 /// ```
 #[derive(Debug)]
 pub struct Limiter<C = SystemClock> {
-    cell: Box<dyn Cell>,
-    /// The cell that decides after the rule was changed.
-    replacement: Arc<Replacement<dyn Cell>>,
+    cell: Unkeyed,
     pub(crate) clock: C,
     /// The waiters.
     pub(crate) queues: Queues<()>,
@@ -92,10 +88,9 @@ impl<C: Clock> Limiter<C> {
     ) -> Result<Self, RuleErrors> {
         let spec = spec.try_into().map_err(Into::into)?;
         let base = clock.never_steps_back().then(|| clock.now());
-        let replacement = Replacement::none_yet();
-        let cell = cell_of(&Rule::new(spec)?, base, &replacement);
+        let cell = Unkeyed::new(&Rule::new(spec)?, base);
         let early = cell.reads_early();
-        Ok(Self { cell, replacement, clock, queues: Queues::new(), early })
+        Ok(Self { cell, clock, queues: Queues::new(), early })
     }
 
     /// Takes `cost` units if they fit now. Faster than [`Limiter::check`], because it computes no
@@ -199,7 +194,7 @@ impl<C: Clock> Limiter<C> {
     /// Returns every invalid field of the spec; the old rule stays in force.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        self.replacement.amend(&*self.cell, &rule, Reading::of(&self.clock));
+        self.cell.amend(&rule, Reading::of(&self.clock));
         self.queues.wake(&());
         Ok(())
     }

@@ -28,7 +28,6 @@ mod per_key;
 mod preset;
 mod preview;
 mod replace;
-mod replacement;
 mod ruled;
 mod saved;
 mod several;
@@ -49,7 +48,7 @@ use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
-pub(crate) use cell::{Cell, cell_of};
+pub(crate) use cell::Unkeyed;
 pub use generation::{Generation, KeptOfRule};
 #[cfg(test)]
 #[cfg(feature = "redis")]
@@ -60,7 +59,6 @@ pub(crate) use per_key::PerKey;
 pub(crate) use preview::preview_of_reply;
 pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
-pub(crate) use replacement::Replacement;
 #[cfg(feature = "redis")]
 pub(crate) use ruled::Single;
 pub(crate) use saved::{Loading, Target};

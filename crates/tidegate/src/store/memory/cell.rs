@@ -1,110 +1,138 @@
 //! A limiter without a key.
 //!
 //! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
-//! a lock bit in the first, or an unpacked state under a lock. All run the same verbs on a copy. A change of the rule
-//! closes the cell, and the next cell keeps its state unpacked, because a packed one could cut it off. A state that is
-//! too large for the words, such as a debt or a state with an open reservation, is spilled: it lies next to them until
-//! it fits.
+//! a lock bit in the first, or an unpacked state under a lock. All run the same verbs. A state that is too large for the
+//! words, such as a debt or a state with an open reservation, is spilled: it lies next to them until it fits.
+//!
+//! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change of the rule *closes*
+//! it for good, and from then on another cell decides, under a reader's lock. That cell keeps its state unpacked, because
+//! a packed state could cut it off; later changes replace it under the writer's lock.
 
-mod locked;
-mod pair;
-mod spilled;
-mod unlimited;
-mod word;
+mod limited;
+mod words;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::PoisonError;
 
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
 use super::leaving::carried;
-use super::preview::Preview;
-use super::replacement::Replacement;
+use super::preview::{Preview, UnlimitedPreview};
+use super::sync::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+    RwLock,
+};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use locked::Locked;
-use pair::Pair;
-use unlimited::UnlimitedCell;
-use word::Word;
-
-/// The bit that packed states leave free.
-const LOCKED: u64 = 1 << 63;
+use limited::{Limited, Unpacked};
+use words::{InWords, OneWord, TwoWords};
 
 /// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
 /// takes longer than to lock it.
 const MOST_PACKED_BYTES: usize = 40;
 
-/// A limiter without a key, with any algorithm and any way to keep its state.
-pub(crate) trait Cell: fmt::Debug + Send + Sync {
+/// A limiter without a key. If its rule never changes, only the first cell is read.
+#[derive(Debug)]
+pub(crate) struct Unkeyed {
+    first: Box<dyn Cell>,
+    /// The cell that decides once the first is closed.
+    replacement: RwLock<Option<Box<dyn Cell>>>,
+}
+
+impl Unkeyed {
+    /// Creates the limiter of a rule. Without `base`, the base of packed times, the state is kept unpacked.
+    pub(crate) fn new(rule: &Rule, base: Option<Timestamp>) -> Self {
+        Self { first: cell_of(rule, base), replacement: RwLock::new(None) }
+    }
+
     /// Returns whether the early part of a [`Reading`] is used; an unpacked state does not use it.
-    fn reads_early(&self) -> bool;
+    pub(crate) fn reads_early(&self) -> bool {
+        self.first.reads_early()
+    }
 
     /// Decides and takes; returns only whether the cost was admitted. `early` and `clock` are the parts of a
     /// [`Reading`].
-    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
+    #[inline]
+    pub(crate) fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        match self.first.admits(cost, early, clock) {
+            Some(admitted) => admitted,
+            None => self.replaced(|cell| cell.admits(cost, early, clock)).unwrap_or(true),
+        }
+    }
 
     /// Runs one step.
-    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
+    #[inline]
+    pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        match self.first.step(cost, step, reading) {
+            Some(one) => one,
+            None => {
+                let one = self.replaced(|cell| cell.step(cost, step, reading));
+                one.unwrap_or_else(|| One::unlimited(reading.early()))
+            }
+        }
+    }
 
     /// Creates a preview from the current state.
-    fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
+    pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
+        let preview = self.first.preview(reading);
+        let preview = preview.or_else(|| self.replaced(|cell| cell.preview(reading)));
+        preview.unwrap_or_else(|| Box::new(UnlimitedPreview))
+    }
+
+    /// Puts another rule in force; what was used stays used.
+    pub(crate) fn amend(&self, rule: &Rule, reading: Reading<'_>) {
+        let mut replacement = self.replacement.write().unwrap_or_else(PoisonError::into_inner);
+        let next = replacement.as_ref().unwrap_or(&self.first).close(rule, reading);
+        *replacement = Some(next);
+    }
+
+    /// Asks the cell that decides once the first is closed; waits for a running change.
+    #[cold]
+    fn replaced<O>(&self, ask: impl FnOnce(&dyn Cell) -> Option<O>) -> Option<O> {
+        let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
+        replacement.as_deref().and_then(ask)
+    }
+}
+
+/// The state of a limiter without a key, with any algorithm and any way to keep it. The methods are those of [`Unkeyed`],
+/// and return `None` if the cell is closed.
+trait Cell: fmt::Debug + Send + Sync {
+    fn reads_early(&self) -> bool;
+
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool>;
+
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One>;
+
+    fn preview(&self, reading: Reading<'_>) -> Option<Box<dyn Preview>>;
 
     /// Closes the cell for good. Returns the next cell, under `rule`, with the same usage.
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell>;
 }
 
-impl Replacement<dyn Cell> {
-    /// [`Cell::admits`] of the cell in force.
-    pub(crate) fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
-        self.ask(|cell| cell.admits(cost, reading.early(), reading.clock()))
-    }
-
-    /// [`Cell::step`] of the cell in force.
-    pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        self.ask(|cell| cell.step(cost, step, reading))
-    }
-
-    /// [`Cell::preview`] of the cell in force.
-    pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        self.ask(|cell| cell.preview(reading))
-    }
-
-    /// Puts `rule` in force in place of the rule of `first`, or of the cell that replaced it.
-    pub(crate) fn amend(&self, first: &(dyn Cell + 'static), rule: &Rule, reading: Reading<'_>) {
-        self.change(first, |last| last.close(rule, reading));
-    }
-
-    fn ask<O>(&self, ask: impl FnOnce(&dyn Cell) -> O) -> O {
-        self.with(|cell| ask(cell.unwrap_or(&UnlimitedCell::ALONE)))
-    }
-}
-
-/// Creates the cell of a rule; `replacement` decides once the cell is closed. Without `base`, the base of packed
-/// times, the state is kept unpacked.
-pub(crate) fn cell_of(
-    rule: &Rule,
-    base: Option<Timestamp>,
-    replacement: &Arc<Replacement<dyn Cell>>,
-) -> Box<dyn Cell> {
-    let cell = rule.visit(Build { base, replacement: Arc::clone(replacement) });
-    cell.unwrap_or_else(|| Box::new(UnlimitedCell::replaced_by(Arc::clone(replacement))))
+/// Creates the cell of a rule.
+fn cell_of(rule: &Rule, base: Option<Timestamp>) -> Box<dyn Cell> {
+    rule.visit(Build { base }).unwrap_or_else(|| Box::new(Unlimited::default()))
 }
 
 struct Build {
     base: Option<Timestamp>,
-    replacement: Arc<Replacement<dyn Cell>>,
 }
 
 impl Visitor for Build {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        let (algorithm, replacement) = (algorithm.clone(), self.replacement);
+        let algorithm = algorithm.clone();
         let base = self.base.filter(|_| size_of::<R::State>() <= MOST_PACKED_BYTES);
         match (algorithm.packing(), base) {
-            (Packing::One, Some(base)) => Box::new(Word::new(algorithm, base, replacement)),
-            (Packing::Two, Some(base)) => Box::new(Pair::new(algorithm, base, replacement)),
-            _ => Box::new(Locked::new(algorithm, None, Timestamp::EPOCH, replacement)),
+            (Packing::One, Some(base)) => {
+                Box::new(Limited::new(algorithm, InWords::<R, OneWord, 1>::new(base)))
+            }
+            (Packing::Two, Some(base)) => {
+                Box::new(Limited::new(algorithm, InWords::<R, TwoWords, 2>::new(base)))
+            }
+            _ => Box::new(Limited::new(algorithm, Unpacked::<R::State>::of(None))),
         }
     }
 }
@@ -121,7 +149,7 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
         let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
-        Box::new(Locked::new(algorithm.clone(), state, self.now, Replacement::none_yet()))
+        Box::new(Limited::following(algorithm.clone(), state, self.now))
     }
 }
 
@@ -135,7 +163,51 @@ fn followed_under<R: Algorithm>(
     let carried = rule.visit(CarryOver { old, state: state.clone(), now });
     carried.unwrap_or_else(|| {
         // Without a limit the state stays under the rule that it has.
-        let kept = Locked::new(old.clone(), state, now, Replacement::none_yet());
-        Box::new(UnlimitedCell::keeping(Box::new(kept)))
+        let kept: Box<dyn Cell> = Box::new(Limited::following(old.clone(), state, now));
+        Box::new(Unlimited { kept: Some(kept), ..Unlimited::default() })
     })
+}
+
+/// The cell of an unlimited rule: it admits everything and counts nothing.
+#[derive(Debug, Default)]
+struct Unlimited {
+    /// The state under the last limit, if there was one.
+    kept: Option<Box<dyn Cell>>,
+    /// 1 if closed.
+    closed: AtomicU32,
+}
+
+impl Unlimited {
+    fn while_open<O>(&self, value: O) -> Option<O> {
+        (self.closed.load(Acquire) == 0).then_some(value)
+    }
+}
+
+impl Cell for Unlimited {
+    fn reads_early(&self) -> bool {
+        false
+    }
+
+    fn admits(&self, _cost: u64, _early: Timestamp, _clock: &dyn Clock) -> Option<bool> {
+        self.while_open(true)
+    }
+
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
+        if let (Some(kept), Some(step)) = (&self.kept, step.without_limit(cost)) {
+            kept.step(cost, step, reading);
+        }
+        self.while_open(One::unlimited(reading.early()))
+    }
+
+    fn preview(&self, _reading: Reading<'_>) -> Option<Box<dyn Preview>> {
+        self.while_open(Box::new(UnlimitedPreview))
+    }
+
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
+        self.closed.store(1, Release);
+        match &self.kept {
+            Some(kept) => kept.close(rule, reading),
+            None => cell_of(rule, None),
+        }
+    }
 }

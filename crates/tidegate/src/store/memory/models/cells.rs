@@ -8,7 +8,7 @@ use tidegate_core::{Rule, Spec};
 use super::{BASE, MANY, NOW, explore, spec, together, two_words};
 use crate::clock::Reading;
 use crate::step::Step;
-use crate::store::memory::{Cell, Replacement, cell_of};
+use crate::store::memory::Unkeyed;
 
 /// A way to keep a state: a rule of a given number of units, and the cost of one unit.
 #[derive(Clone, Copy)]
@@ -23,8 +23,7 @@ const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
 /// A shared limiter with a given number of units.
 #[derive(Clone)]
 struct Limiter {
-    cell: Arc<dyn Cell>,
-    replacement: Arc<Replacement<dyn Cell>>,
+    cell: Arc<Unkeyed>,
     kind: Kind,
     unit: u64,
 }
@@ -32,9 +31,7 @@ struct Limiter {
 impl Limiter {
     fn new(kind: Kind, limit: u64) -> Self {
         let rule = Rule::new((kind.spec)(limit)).expect("a sound rule");
-        let replacement = Replacement::none_yet();
-        let cell = cell_of(&rule, Some(BASE), &replacement);
-        Self { cell: Arc::from(cell), replacement, kind, unit: kind.unit }
+        Self { cell: Arc::new(Unkeyed::new(&rule, Some(BASE))), kind, unit: kind.unit }
     }
 
     fn admits(&self, units: u64) -> bool {
@@ -60,7 +57,7 @@ impl Limiter {
 
     fn amend(&self, limit: u64) -> bool {
         let rule = Rule::new((self.kind.spec)(limit)).expect("a sound rule");
-        self.replacement.amend(&*self.cell, &rule, Reading::of(&NOW));
+        self.cell.amend(&rule, Reading::of(&NOW));
         true
     }
 
