@@ -9,9 +9,11 @@ mod alone;
 mod budget;
 mod build;
 mod cell;
+mod common;
 mod entry;
 mod fixed;
 mod generation;
+mod in_force;
 mod in_words;
 mod known;
 mod leaving;
@@ -21,11 +23,9 @@ mod migration;
 #[cfg(all(test, loom))]
 mod models;
 mod newest;
-mod overflow;
 mod packed;
 mod parameters;
 mod per_key;
-mod preset;
 mod preview;
 mod replace;
 mod ruled;
@@ -36,14 +36,12 @@ mod spin;
 mod succession;
 mod sync;
 mod table;
-mod unlimited;
 
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, Reading};
-use crate::inline_list::{InlineList, StepList};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -62,7 +60,7 @@ use replace::Lineages;
 #[cfg(feature = "redis")]
 pub(crate) use ruled::Single;
 pub(crate) use saved::{Loading, Target};
-use several::run;
+use several::Locked;
 pub(crate) use succession::Moved;
 use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
@@ -117,13 +115,7 @@ impl MemoryStore {
         &self,
         ask: impl Fn(&Generation) -> Result<T, Moved>,
     ) -> (Kept<Generation>, T) {
-        loop {
-            let generation = self.newest.read();
-            if let Ok(answer) = ask(&generation) {
-                return (generation, answer);
-            }
-            self.newest.wait_for_newer();
-        }
+        self.newest.ask(ask)
     }
 
     /// Waits until the generation that a step reported is published.
@@ -144,16 +136,7 @@ impl MemoryStore {
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        match asks {
-            [] => Ok(Done {
-                allowed: true,
-                at: clock.now(),
-                repeated: false,
-                decisions: InlineList::new(),
-            }),
-            [one] => self.step_with_one(generation, one, clock, step),
-            several => self.step_with_all(generation, several, clock, |_| step),
-        }
+        self.run(generation, asks, clock, |_| step)
     }
 
     /// Settles a reservation with all limiters of `asks`, each for its own `actual` units.
@@ -164,17 +147,13 @@ impl MemoryStore {
         actual: &[u64],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
-        let settle = |place: usize| {
+        self.run(generation, asks, clock, |place| {
             let (actual, one) = (actual.get(place).copied().unwrap_or(0), asks.get(place));
             let since = one.and_then(Ask::taken);
             let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
             let table = one.and_then(|one| generation.table(one));
             table.map_or(step, |table| table.succession().dated(step))
-        };
-        match asks {
-            [one] => self.step_with_one(generation, one, clock, settle(0)),
-            all => self.step_with_all(generation, all, clock, settle),
-        }
+        })
     }
 
     /// Renews the permits of `asks`; allowed if all are still out.
@@ -184,43 +163,35 @@ impl MemoryStore {
         asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
-        let renew = |place: usize| Step::Renew { token: asks.get(place).and_then(|one| one.token) };
-        match asks {
-            [one] => self.step_with_one(generation, one, clock, renew(0)),
-            all => self.step_with_all(generation, all, clock, renew),
-        }
-    }
-
-    fn step_with_one(
-        &self,
-        generation: &Generation,
-        ask: &Ask,
-        clock: &impl Clock,
-        step: Step,
-    ) -> Result<Done, Moved> {
-        let Some(table) = generation.table(ask) else {
-            let one = One::unlimited(clock.now());
-            return Ok(done_by(ask, one, step));
-        };
-        let one = table.one(&generation.part(0, ask, step), Reading::of(clock))?;
-        self.tidy_if(generation, one.overflow, one.at);
-        Ok(done_by(ask, one, step))
+        self.run(generation, asks, clock, |place| Step::Renew {
+            token: asks.get(place).and_then(|one| one.token),
+        })
     }
 
     /// Runs one step over limiters, with `step` for their indices in `asks`.
-    fn step_with_all(
+    #[inline]
+    fn run(
         &self,
         generation: &Generation,
         asks: &[Ask],
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
+        if let [ask] = asks {
+            let step = step(0);
+            let one = match generation.table(ask) {
+                Some(table) => table.one(&generation.part(ask, step), Reading::of(clock))?,
+                None => One::unlimited(clock.now()),
+            };
+            self.tidy_if(generation, one.overflow, one.at);
+            return Ok(done_by(ask, one, step));
+        }
         if let Some(done) = generation.step_in_words(asks, clock, &step)? {
             return Ok(done);
         }
-        let mut locked = StepList::new();
-        generation.lock_all(asks, &step, clock, &mut locked)?;
-        let (done, short) = run(&mut locked, asks, clock, &step);
+        let mut locked = Locked::default();
+        generation.lock_all(asks, clock, &step, &mut locked)?;
+        let (done, short) = locked.run(asks, clock, &step);
         self.tidy_if(generation, short, done.at);
         Ok(done)
     }
@@ -266,7 +237,7 @@ impl Generation {
         ask: &Ask,
         clock: &impl Clock,
     ) -> Result<Option<Box<dyn Preview>>, Moved> {
-        let part = self.part(0, ask, Step::Peek);
+        let part = self.part(ask, Step::Peek);
         self.table(ask).map(|table| table.preview(&part, Reading::of(clock))).transpose()
     }
 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, PoisonError};
 use tidegate_core::{Rule, RuleErrors, Timestamp};
 
 use super::budget::Budget;
-use super::build::{Build, SharedTable, budget_of};
+use super::build::{Build, budget_of};
+use super::in_force::TableInForce;
 use super::migration::{sweep, too_small};
 use super::newest::Newest;
 use super::preview::Preview;
 use super::succession::{Moved, NEVER};
 use super::sync::Mutex;
-use super::table::{Part, Table};
+use super::table::Part;
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::RuleSpec;
@@ -20,8 +21,8 @@ use crate::step::{One, Step};
 /// The limiters of one rule. If the rule never changes, only the first table is read.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    first: SharedTable,
-    newest: Newest<SharedTable>,
+    first: TableInForce,
+    newest: Newest<TableInForce>,
     /// Locked while the rule changes.
     changing: Mutex<()>,
     budget: Arc<Budget>,
@@ -34,7 +35,7 @@ impl Limiters {
     pub(crate) fn new(rule: &Rule, spec: &RuleSpec, base: Option<Timestamp>) -> Self {
         let budget = budget_of(spec, None);
         let build = Build { base, budget: &budget, at: Timestamp::EPOCH };
-        Self::beginning_with(build.table(rule, Vec::new()), budget, base)
+        Self::beginning_with(build.table(rule, None), budget, base)
     }
 
     /// Creates limiters with a rule each; `usual` is the rule of keys without one.
@@ -44,8 +45,8 @@ impl Limiters {
         Self::beginning_with(build.table_of_rules(usual, Vec::new()), budget, None)
     }
 
-    fn beginning_with(first: SharedTable, budget: Arc<Budget>, base: Option<Timestamp>) -> Self {
-        let newest = Newest::new(Arc::clone(&first));
+    fn beginning_with(first: TableInForce, budget: Arc<Budget>, base: Option<Timestamp>) -> Self {
+        let newest = Newest::new(first.clone());
         Self { first, newest, changing: Mutex::new(()), budget, base }
     }
 
@@ -62,7 +63,7 @@ impl Limiters {
         published: impl FnOnce(),
     ) -> Result<(), RuleErrors> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = Arc::clone(&*self.newest.read());
+        let old = self.table();
         let build = |at| Build { base: self.base, budget: &self.budget, at };
         let before = at();
         let (bytes, limiters) = build(before).weigh(&*old, rule);
@@ -70,16 +71,16 @@ impl Limiters {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
         }
         self.newest.publish(|| {
-            old.serve_since(NEVER);
+            old.succession().serve_since(NEVER);
             self.budget.follow(spec);
-            let new = build(at()).table(rule, vec![Arc::clone(&old)]);
+            let new = build(at()).table(rule, Some(&old));
             self.budget.largest_needs(new.bytes_of_one());
             new
         });
         published();
-        let new = Arc::clone(&*self.newest.read());
-        if new.kept().is_none() {
-            sweep(&old, &new);
+        let new = self.table();
+        if !new.is_unlimited {
+            sweep(&*old, &*new);
             new.succession().end();
         }
         Ok(())
@@ -91,8 +92,8 @@ impl Limiters {
     }
 
     /// The table of the rule that is in force.
-    pub(super) fn table(&self) -> SharedTable {
-        Arc::clone(&*self.newest.read())
+    pub(super) fn table(&self) -> TableInForce {
+        TableInForce::clone(&self.newest.read())
     }
 
     /// Returns whether the early part of a [`Reading`] is used.
@@ -125,13 +126,18 @@ impl Limiters {
     /// [`Table::one`].
     #[inline]
     pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        self.ask(|table| table.one(&part.dated(table.succession()), reading))
+        match self.first.one(&part.dated(self.first.succession()), reading) {
+            Ok(one) => one,
+            Err(Moved) => {
+                self.ask_newest(|table| table.one(&part.dated(table.succession()), reading))
+            }
+        }
     }
 
-    /// [`Table::shared`].
+    /// A step on the overflow limiter, for a reservation that was taken there.
     pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let part = Part::alone(Fingerprint::FIRST, cost, step);
-        self.ask(|table| table.shared(&part.dated(table.succession()), reading))
+        self.ask(|table| table.one_of_overflow(&part.dated(table.succession()), reading))
     }
 
     /// [`Table::preview`].
@@ -145,12 +151,12 @@ impl Limiters {
     }
 
     #[inline]
-    fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> O {
-        ask(&*self.first).unwrap_or_else(|Moved| self.ask_newest(ask))
+    fn ask<O>(&self, ask: impl Fn(&TableInForce) -> Result<O, Moved>) -> O {
+        ask(&self.first).unwrap_or_else(|Moved| self.ask_newest(ask))
     }
 
     #[cold]
-    fn ask_newest<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> O {
-        self.newest.ask(|newest| ask(&**newest))
+    fn ask_newest<O>(&self, ask: impl Fn(&TableInForce) -> Result<O, Moved>) -> O {
+        self.newest.ask(ask).1
     }
 }

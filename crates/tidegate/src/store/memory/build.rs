@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Limit, Packing, Rule, Timestamp, Visitor};
 
 use super::budget::Budget;
+use super::in_force::TableInForce;
 use super::packed::Packed;
 use super::ruled::RuledTable;
 use super::sharded::Sharded;
-use super::succession::Succession;
+use super::succession::{KEPT, Succession};
 use super::table::Table;
-use super::unlimited::Unlimited;
 use crate::rules::RuleSpec;
 
 /// A table that several generations can share.
@@ -27,27 +27,26 @@ pub(super) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Builds the table of a rule, which succeeds `old`, or keeps its limiters if the rule is unlimited.
-    pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
-        if let (true, Some(old)) = (rule.is_unlimited(), old.first()) {
-            let kept = Arc::clone(old.kept().unwrap_or(old));
-            return Arc::new(Unlimited::keeping(kept, Arc::clone(self.budget)));
+    /// Builds the table of a rule, which succeeds `old`, or keeps its limiters there if the rule is unlimited.
+    pub(super) fn table(self, rule: &Rule, old: Option<&TableInForce>) -> TableInForce {
+        let is_unlimited = rule.is_unlimited();
+        if let Some(old) = old.filter(|_| is_unlimited) {
+            old.succession().serve_since(KEPT);
+            return TableInForce { is_unlimited, ..old.clone() };
         }
+        let old: Vec<_> = old.map(|old| Arc::clone(&old.table)).into_iter().collect();
         let succession = self.succession(rule, old.clone());
-        let table = rule.visit(Building { build: self, succession });
-        table.unwrap_or_else(|| self.table_of_nothing(rule, old))
-    }
-
-    /// Builds a table that drops the limiters of the `old` ones, which are under `rule` or succeeded by it.
-    pub(super) fn table_of_nothing(self, rule: &Rule, old: Vec<SharedTable>) -> SharedTable {
-        let succession = self.succession(rule, old);
-        Arc::new(Unlimited::dropping(Arc::clone(self.budget), succession))
+        match rule.visit(Building { build: self, succession }) {
+            Some(table) => TableInForce { table, is_unlimited },
+            None => TableInForce { is_unlimited, ..self.table_of_rules(rule, old) },
+        }
     }
 
     /// Builds a table with a rule for each limiter; `usual` is the rule of keys without one.
-    pub(super) fn table_of_rules(self, usual: &Rule, old: Vec<SharedTable>) -> SharedTable {
+    pub(super) fn table_of_rules(self, usual: &Rule, old: Vec<SharedTable>) -> TableInForce {
         let succession = self.succession(usual, old);
-        Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
+        let table = RuledTable::under(Arc::clone(self.budget), succession);
+        TableInForce { table: Arc::new(table), is_unlimited: false }
     }
 
     fn succession(self, rule: &Rule, old: Vec<SharedTable>) -> Succession<dyn Table> {

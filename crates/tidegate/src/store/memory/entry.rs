@@ -6,9 +6,8 @@ use tidegate_core::{Decision, Rule, Timestamp, Verdict};
 
 use super::budget::Need;
 use super::leaving::Leaving;
-use super::preset::Preset;
 use super::preview::Preview;
-use super::table::{Part, StoreVerbs};
+use super::table::Part;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::snapshot::Records;
@@ -25,17 +24,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Creates an entry without a state, under the rule of `part`; `None` if that is unlimited.
     fn new(part: &Part<'_>, recent: &mut Self::Recent, now: Timestamp) -> Option<Self>;
 
-    /// Since when it has a state, if it knows: units taken before are not used any more. A state whose rules the table
-    /// knows need not know that.
-    fn began(&self) -> Timestamp {
-        Timestamp::EPOCH
-    }
-
-    /// Heap bytes that it needs when it is created, and for its next unit.
+    /// Heap bytes that it needs when it is created, and for its next unit: none if its state has the memory for that.
     fn need(&self, rules: &Self::Rules) -> Need;
-
-    /// Returns whether its state has the memory for its next unit.
-    fn has_place(&self, rules: &Self::Rules) -> bool;
 
     /// Heap bytes that it uses now.
     fn bytes(&self, rules: &Self::Rules) -> usize;
@@ -61,15 +51,6 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         None
     }
 
-    /// Returns its verbs for a step over several limiters.
-    fn verbs<'h>(
-        &'h mut self,
-        rules: &'h Self::Rules,
-        cost: u64,
-        enforced: bool,
-        in_place: bool,
-    ) -> Box<dyn StoreVerbs + 'h>;
-
     /// Creates a preview from its state under the rule of `part`; a missing entry is a limiter that does not exist
     /// yet.
     fn preview(
@@ -83,7 +64,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;
 
     /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
-    fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Preset;
+    fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Decision;
 
     /// Prepares the limiter to leave for a table whose limiters are under `rule`; `None` if it has no state.
     fn leave(self, rules: &Self::Rules, rule: &Rule) -> Option<Box<dyn Leaving>>;
@@ -119,8 +100,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         false
     }
 
-    /// Returns the reply to a key without room whose own rule never admits the cost.
-    fn never(_part: &Part<'_>, _now: Timestamp) -> Option<One> {
+    /// Returns the decision for a key without room whose own rule never admits the cost.
+    fn never(_part: &Part<'_>, _now: Timestamp) -> Option<Decision> {
         None
     }
 
@@ -130,22 +111,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         true
     }
 
-    /// Puts the limiter under the rule of `part`, in a step over one limiter. `claim` claims the memory that it
-    /// [needs](Entry::need) for that.
-    ///
-    /// # Errors
-    /// Returns the reply if the limiter stays under its old rule.
-    fn come_under(
-        &mut self,
-        _part: &Part<'_>,
-        _recent: &mut Self::Recent,
-        _now: Timestamp,
-        _claim: impl FnOnce(usize) -> bool,
-    ) -> Result<(), One> {
-        Ok(())
-    }
-
-    /// Puts the limiter under the rule of `part`, in a step over several; returns the change, which may be undone.
+    /// Puts the limiter under the rule of `part`; returns the change, if it may be undone.
     fn begin(
         &mut self,
         _part: &Part<'_>,
@@ -168,9 +134,15 @@ pub(super) struct Change<E> {
 }
 
 impl<E> Change<E> {
-    /// The denial under a rule that the request supplied and that does not come in force.
-    pub(super) fn denied(&self) -> Option<Decision> {
-        let seen = self.seen.as_ref().filter(|_| !self.in_force)?;
-        (seen.verdict == Verdict::Deny).then_some(seen.decision)
+    /// Returns the reply to a step on the limiter as changed. The change comes in force if the step takes; if it does
+    /// not, a denial under the rule that the request supplied says when the cost fits.
+    pub(super) fn reply(&mut self, one: One, step: Step, cost: u64) -> One {
+        self.in_force |= self.commits && one.verdict.is_allowed() && step.takes(cost);
+        match &self.seen {
+            Some(seen) if !self.in_force && seen.verdict == Verdict::Deny => {
+                One { decision: seen.decision, ..one }
+            }
+            _ => one,
+        }
     }
 }

@@ -1,14 +1,13 @@
 //! An entry under the one rule of its table: only a state.
 
-use tidegate_core::{Algorithm, Held, Past, Rule, Timestamp};
+use tidegate_core::{Algorithm, Decision, Past, Rule, Timestamp};
 
 use super::budget::Need;
 use super::entry::Entry;
 use super::leaving::{Leaving, Left, bytes_under};
 use super::parameters::{Parameters, heap_bytes};
-use super::preset::Preset;
 use super::preview::{Preview, preview};
-use super::table::{Part, StoreVerbs};
+use super::table::{Part, refusal};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::snapshot::Records;
@@ -28,12 +27,10 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
 
     #[inline]
     fn need(&self, rules: &Parameters<R>) -> Need {
-        rules.heap
-    }
-
-    #[inline]
-    fn has_place(&self, rules: &Parameters<R>) -> bool {
-        self.0.as_ref().is_some_and(|state| rules.algorithm.has_place(state))
+        match &self.0 {
+            Some(state) if rules.algorithm.has_place(state) => Need { next: 0, ..rules.heap },
+            _ => rules.heap,
+        }
     }
 
     fn bytes(&self, rules: &Parameters<R>) -> usize {
@@ -66,18 +63,6 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         Some(rules.algorithm.ask(state, clock.now(), cost).is_allowed())
     }
 
-    fn verbs<'h>(
-        &'h mut self,
-        rules: &'h Parameters<R>,
-        cost: u64,
-        enforced: bool,
-        in_place: bool,
-    ) -> Box<dyn StoreVerbs + 'h> {
-        let held = Held::new(&rules.algorithm, &mut self.0, cost);
-        let held = if enforced { held } else { held.shadow() };
-        Box::new(if in_place { held.in_place() } else { held })
-    }
-
     fn preview(
         entry: Option<Self>,
         rules: &Parameters<R>,
@@ -92,8 +77,8 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         true
     }
 
-    fn refusal(rules: &Parameters<R>, part: &Part<'_>, _alone: bool) -> Preset {
-        Preset::refusal(&rules.algorithm, part.cost, part.enforced)
+    fn refusal(rules: &Parameters<R>, part: &Part<'_>, _alone: bool) -> Decision {
+        refusal(&rules.algorithm, part)
     }
 
     fn leave(self, rules: &Parameters<R>, rule: &Rule) -> Option<Box<dyn Leaving>> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::build::SharedTable;
+use super::in_force::TableInForce;
 use super::succession::GenerationNumber;
-use super::table::{Part, Table};
+use super::table::Part;
 use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Step, ValuesSource};
 
@@ -18,7 +18,7 @@ pub struct Generation {
     /// By the number of the rule.
     pub(super) rules: Vec<TablesOfRule>,
     /// Tables of removed rules that are still in use.
-    pub(super) removed: Vec<SharedTable>,
+    pub(super) removed: Vec<TableInForce>,
 }
 
 /// The tables of one rule in one generation.
@@ -26,7 +26,7 @@ pub struct Generation {
 pub(super) struct TablesOfRule {
     pub(super) lineage: Lineage,
     /// By variant. One table for all if each limiter has a rule of its own.
-    pub(super) tables: Vec<SharedTable>,
+    pub(super) tables: Vec<TableInForce>,
     pub(super) is_per_key: bool,
     /// When its values came in force; a later change of a rule always has a later time.
     pub(super) since: Timestamp,
@@ -133,13 +133,12 @@ impl Generation {
 
     /// The part of a limiter in a step.
     #[inline]
-    pub(super) fn part<'a>(&'a self, place: usize, ask: &'a Ask, step: Step) -> Part<'a> {
+    pub(super) fn part<'a>(&'a self, ask: &'a Ask, step: Step) -> Part<'a> {
         let (cost, step) = ask.part(step);
-        let Ask { fingerprint, enforced, .. } = *ask;
         let supplied = ask.source == ValuesSource::Request;
         let rule = ask.values.as_deref().or_else(|| self.own(ask));
         let generation = self.number;
-        Part { place, fingerprint, cost, step, enforced, rule, supplied, generation }
+        Part { fingerprint: ask.fingerprint, cost, step, rule, supplied, generation }
     }
 
     /// The rule's own values, for a limiter that has a rule of its own.
@@ -150,9 +149,9 @@ impl Generation {
     }
 
     #[inline]
-    pub(super) fn table(&self, ask: &Ask) -> Option<&dyn Table> {
+    pub(super) fn table(&self, ask: &Ask) -> Option<&TableInForce> {
         let rule = self.rules.get(ask.rule)?;
-        Some(&**rule.tables.get(if rule.is_per_key { 0 } else { ask.variant })?)
+        rule.tables.get(if rule.is_per_key { 0 } else { ask.variant })
     }
 
     /// A number that orders tables the same way in all generations: by lineage, then by variant.
@@ -176,7 +175,7 @@ impl Generation {
     }
 
     /// All tables, including the tables of removed rules.
-    pub(super) fn tables(&self) -> impl Iterator<Item = &SharedTable> {
+    pub(super) fn tables(&self) -> impl Iterator<Item = &TableInForce> {
         self.rules.iter().flat_map(|rule| &rule.tables).chain(&self.removed)
     }
 }

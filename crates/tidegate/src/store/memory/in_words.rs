@@ -1,22 +1,15 @@
 //! A step over several limiters that replaces no more than the words of their packed states.
 //!
-//! Most requests need no more: all limiters are in their tables, and stay there. They are locked in the same order as
-//! in any step, and nothing is stored before all have decided; so a step that finds another case has changed nothing,
-//! and is run in full ([`several`](super::several)).
+//! Most requests need no more: all limiters are in their tables, and stay there. They are locked in the same order as in
+//! any step, and nothing is stored before all have decided. A step over any other limiters is run in full
+//! ([`several`](super::several)).
 
 use super::generation::Generation;
 use super::locked_words::LockedWords;
 use super::succession::Moved;
-use super::table::Table;
 use crate::clock::Clock;
 use crate::inline_list::{StepList, with_space_for};
 use crate::step::{Ask, Decided, Done, Step};
-
-/// One limiter of the step.
-struct Limiter<'a> {
-    table: &'a dyn Table,
-    words: LockedWords<'a>,
-}
 
 impl Generation {
     /// Runs a step over limiters, with `step` for their indices in `asks`; `None`, and nothing is changed, if it has to
@@ -27,42 +20,33 @@ impl Generation {
         clock: &impl Clock,
         step: &impl Fn(usize) -> Step,
     ) -> Result<Option<Done>, Moved> {
-        let step_of_all = step(0);
-        if matches!(step_of_all, Step::Renew { .. }) {
-            return Ok(None);
-        }
-        let part = |place: usize, ask: &Ask| ask.part(step(place));
-        let Some(mut all) = self.lock_all_words(asks, &part)? else { return Ok(None) };
+        let Some(mut all) = self.lock_all_words(asks, step)? else { return Ok(None) };
         let at = clock.now();
-        let wants_values = step_of_all.wants_values();
+        let wants_values = step(0).wants_values();
         let mut decisions = with_space_for(if wants_values { asks.len() } else { 0 });
         let mut allowed = true;
-        for (place, (one, ask)) in all.iter_mut().zip(asks).enumerate() {
-            let (cost, step) = part(place, ask);
-            let answer = one.table.step_words(&mut one.words, cost, step, at);
-            let Some(answer) = answer else { return Ok(None) };
-            allowed &= answer.verdict.is_allowed() | !ask.enforced;
+        for (place, (words, ask)) in all.iter_mut().zip(asks).enumerate() {
+            let (cost, step) = ask.part(step(place));
+            let one = words.run(cost, step, at);
+            allowed &= one.verdict.is_allowed() | !ask.enforced;
             if wants_values {
-                decisions.push(Decided::from(answer));
+                decisions.push(Decided::from(one));
             }
         }
         if !allowed {
-            for (place, (one, ask)) in all.iter_mut().zip(asks).enumerate() {
-                let (cost, step) = part(place, ask);
-                if !matches!(step, Step::Decide | Step::Ask | Step::Reserve)
-                    || !one.words.are_changed()
-                {
+            for (place, (words, ask)) in all.iter_mut().zip(asks).enumerate() {
+                let (cost, step) = ask.part(step(place));
+                if !step.takes_if_all_admit() || !words.changed {
                     continue;
                 }
                 // The limiter admits the request but another limiter refuses it, so nothing is taken.
-                let answer = one.table.step_words(&mut one.words, cost, Step::Peek, at);
-                let Some(answer) = answer else { return Ok(None) };
+                let one = words.run(cost, Step::Peek, at);
                 if let Some(decided) = decisions.get_mut(place) {
-                    *decided = answer.into();
+                    *decided = one.into();
                 }
             }
         }
-        all.into_iter().for_each(|one| one.words.store());
+        all.into_iter().for_each(LockedWords::release);
         Ok(Some(Done { allowed, at, repeated: false, decisions }))
     }
 
@@ -72,14 +56,14 @@ impl Generation {
     fn lock_all_words<'a>(
         &'a self,
         asks: &[Ask],
-        part: &impl Fn(usize, &Ask) -> (u64, Step),
-    ) -> Result<Option<StepList<Limiter<'a>>>, Moved> {
+        step: &impl Fn(usize) -> Step,
+    ) -> Result<Option<StepList<LockedWords<'a>>>, Moved> {
         let mut all = StepList::new();
         let mut last = None;
         for (place, ask) in asks.iter().enumerate() {
             let Some(rule) = self.rules.get(ask.rule) else { return Ok(None) };
             let number = Some((ask.lineage, ask.variant));
-            let (cost, step) = part(place, ask);
+            let (cost, step) = ask.part(step(place));
             // A limiter that has a rule of its own is not packed.
             if rule.is_per_key || number <= last || step.may_not_fit(cost) {
                 return Ok(None);
@@ -88,7 +72,7 @@ impl Generation {
             let Some(table) = rule.tables.get(ask.variant) else { return Ok(None) };
             let words = table.lock_words(ask.fingerprint, self.number)?;
             let Some(words) = words else { return Ok(None) };
-            all.push(Limiter { table: &**table, words });
+            all.push(words);
         }
         Ok(Some(all))
     }

@@ -43,7 +43,7 @@ impl Known {
         let is_per_key = store.per_key.has(rule.spec());
         let tables = match is_per_key {
             true => vec![build.table_of_rules(&store.per_key.usual(rule), Vec::new())],
-            false => variants(rule).map(|rule| build.table(rule, Vec::new())).collect(),
+            false => variants(rule).map(|rule| build.table(rule, None)).collect(),
         };
         let of_rule = TablesOfRule { lineage, tables, is_per_key, since: at };
         let (rule, places) = (rule.clone(), budget.most_keys());
@@ -53,7 +53,7 @@ impl Known {
     }
 
     pub(super) fn supersede(&self) {
-        self.of_rule.tables.iter().for_each(|table| table.serve_since(NEVER));
+        self.of_rule.tables.iter().for_each(|table| table.succession().serve_since(NEVER));
     }
 
     /// Returns the bytes that the limiters to be moved would take under `rule`, and their number.
@@ -114,12 +114,7 @@ impl Known {
             let Self { is_kept, is_planned, .. } = *self;
             let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };
             let old = std::mem::replace(self, fresh);
-            let build = Build { base: store.base, budget: &old.budget, at };
-            migrations.0.extend(old.of_rule.tables.into_iter().map(|table| {
-                let end =
-                    build.table_of_nothing(&table.succession().rule, vec![Arc::clone(&table)]);
-                (table, end)
-            }));
+            migrations.ended.extend(old.of_rule.tables);
             self.become_per_key(store, rule, at, migrations);
             return;
         }
@@ -135,10 +130,10 @@ impl Known {
                 if has_places && self.keeps(variant, rule) {
                     return old.clone();
                 }
-                let new = build.table(rule.variant(variant), vec![Arc::clone(old)]);
-                // A table of an unlimited rule keeps the limiters where they are.
-                if new.kept().is_none() {
-                    migrations.0.push((Arc::clone(old), Arc::clone(&new)));
+                let new = build.table(rule.variant(variant), Some(old));
+                // Under an unlimited rule the limiters stay where they are.
+                if !new.is_unlimited {
+                    migrations.succeeded.push((old.clone(), new.clone()));
                 }
                 new
             });
@@ -180,8 +175,9 @@ impl Known {
         }
         let build = Build { base: store.base, budget: &self.budget, at };
         let old = std::mem::take(&mut self.of_rule.tables);
-        let new = build.table_of_rules(&store.per_key.usual(rule), old.clone());
-        migrations.0.extend(old.into_iter().map(|old| (old, Arc::clone(&new))));
+        let tables = old.iter().map(|old| Arc::clone(&old.table)).collect();
+        let new = build.table_of_rules(&store.per_key.usual(rule), tables);
+        migrations.succeeded.extend(old.into_iter().map(|old| (old, new.clone())));
         (self.of_rule.tables, self.of_rule.is_per_key) = (vec![new], true);
     }
 

@@ -1,14 +1,13 @@
 //! Locked entries: limiters that a step over several has to itself.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Decision, Timestamp};
 
-use super::budget::Budget;
+use super::common::{Common, LockedOverflow};
 use super::entry::{Change, Entry};
-use super::overflow::{LockedOverflow, Overflow};
-use super::preset::{Marked, Preset};
-use super::succession::{Moved, Succession};
-use super::table::{LockedLimiter, LockedVerbs, Part, StoreVerbs, Table};
-use crate::inline_list::{InlineList, StepList};
+use super::succession::Moved;
+use super::table::Part;
+use crate::inline_list::InlineList;
+use crate::step::{One, Step};
 
 /// One limiter of a step over several.
 #[derive(Debug)]
@@ -35,8 +34,10 @@ pub(super) enum Standing {
     Absent,
     /// The limiter is not in the table, and there is no room.
     NoSpace,
-    /// The limiter does not decide; units are given back to it if it is in the table.
-    Preset(Preset),
+    /// The rule is unlimited; units are given back to the limiter if it is in the table.
+    Unlimited,
+    /// The limiter does not decide, but this; units are given back to it if it is in the table.
+    Refused(Decision),
 }
 
 impl<'a, E: Entry> LockedEntry<'a, E> {
@@ -56,36 +57,32 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         undone.map(|change| change.before).or(self.entry.take())
     }
 
-    /// Returns its verbs; `shared` is the overflow limiter, for the first key that needs it.
-    fn verbs<'h>(
-        &'h mut self,
-        rules: &'h E::Rules,
-        shared: &mut Option<&'h mut E>,
-    ) -> Box<dyn StoreVerbs + 'h> {
-        let Part { cost, enforced, .. } = self.part;
-        let in_place = matches!(self.standing, Standing::Full);
-        match (self.standing, &mut self.entry) {
-            (Standing::Preset(preset), _) => Box::new(preset),
+    /// Runs a step; `shared` is the overflow limiter, if it decides for this key.
+    pub(super) fn run(
+        &mut self,
+        rules: &E::Rules,
+        shared: Option<&mut E>,
+        step: Step,
+        at: Timestamp,
+    ) -> One {
+        let cost = self.part.cost;
+        let one = match (self.standing, &mut self.entry) {
+            (Standing::Unlimited, _) => Some(One::unlimited(at)),
+            (Standing::Refused(decision), _) => Some(One::instead(decision, at)),
+            (Standing::Full, Some(entry)) => entry.run_in_place(rules, step, cost, at),
             (_, Some(entry)) => {
-                let verbs = entry.verbs(rules, cost, enforced, in_place);
-                match &mut self.change {
-                    None if !in_place => verbs,
-                    None => Box::new(Marked { overflow: true, ..Marked::new(verbs) }),
-                    Some(change) => {
-                        let denied = change.denied();
-                        let taken = Some(&mut change.in_force).filter(|_| change.commits);
-                        Box::new(Marked { denied, taken, ..Marked::new(verbs) })
-                    }
-                }
+                let one = entry.run(rules, step, cost, at);
+                Some(match &mut self.change {
+                    Some(change) => change.reply(one, step, cost),
+                    None => one,
+                })
             }
-            (_, None) => match shared.take() {
-                Some(entry) => {
-                    let marked = Marked::new(entry.verbs(rules, cost, enforced, false));
-                    Box::new(Marked { overflow: true, shared: true, ..marked })
-                }
-                None => Box::new(E::refusal(rules, &self.part, false)),
-            },
-        }
+            (_, None) => shared.map(|entry| {
+                let one = entry.run(rules, step.beyond(cost), cost, at);
+                One { overflow: true, elsewhere: true, ..one }
+            }),
+        };
+        one.unwrap_or_else(|| One::instead(E::refusal(rules, &self.part, false), at))
     }
 }
 
@@ -93,7 +90,9 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
 #[derive(Debug)]
 pub(super) struct LockedEntries<'a, E: Entry> {
     pub(super) entries: InlineList<LockedEntry<'a, E>>,
-    overflow: Option<LockedOverflow<'a, E>>,
+    /// The overflow limiter, and the index of the first key without room: it decides for that key, and the other keys
+    /// without room are refused.
+    overflow: Option<(LockedOverflow<'a, E>, usize)>,
 }
 
 impl<'a, E: Entry> LockedEntries<'a, E> {
@@ -107,39 +106,28 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
     /// Returns [`Moved`] if the table may not be asked any more.
     pub(super) fn lock_overflow(
         &mut self,
-        overflow: &'a Overflow<E>,
-        rules: &E::Rules,
-        budget: &Budget,
-        succession: &Succession<dyn Table>,
+        common: &'a Common<E>,
         now: Timestamp,
     ) -> Result<(), Moved> {
-        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::NoSpace));
-        if let Some(first) = first {
-            self.overflow = overflow.hold(rules, budget, succession, &first.part, now)?;
+        let has_no_space = |entry: &LockedEntry<'_, E>| matches!(entry.standing, Standing::NoSpace);
+        if let Some(first) = self.entries.iter().position(has_no_space) {
+            let locked = common.hold_overflow(&self.entries[first].part, now)?;
+            self.overflow = locked.map(|locked| (locked, first));
         }
         Ok(())
     }
 
-    /// Adds the verbs of all limiters to a list. The first key without room gets the overflow limiter; the other
-    /// keys without room are refused.
-    pub(super) fn held<'h>(
-        &'h mut self,
-        rules: &'h E::Rules,
-        held: &mut StepList<LockedLimiter<'h>>,
-    ) {
-        let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
-        let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
-            place: entry.part.place,
-            began: entry.entry.as_ref().map_or(Timestamp::EPOCH, E::began),
-            verbs: LockedVerbs::Made(entry.verbs(rules, &mut shared)),
-        });
-        held.extend(verbs);
+    /// The limiter with this number; and the overflow limiter, if it decides for this key.
+    pub(super) fn entry(&mut self, number: usize) -> (&mut LockedEntry<'a, E>, Option<&mut E>) {
+        let shared = self.overflow.as_mut().filter(|(_, first)| *first == number);
+        let shared = shared.and_then(|((shared, _), _)| shared.entry.as_mut());
+        (&mut self.entries[number], shared)
     }
 
     /// Unlocks the overflow limiter, and counts its bytes.
-    pub(super) fn release_overflow(&mut self, rules: &E::Rules, budget: &Budget) {
-        if let Some((mut shared, claimed)) = self.overflow.take() {
-            shared.weigh(rules, budget, claimed);
+    pub(super) fn release_overflow(&mut self, common: &Common<E>) {
+        if let Some(((mut shared, claimed), _)) = self.overflow.take() {
+            common.weigh_overflow(&mut shared, claimed);
         }
     }
 }

@@ -1,9 +1,15 @@
 //! The words of a packed limiter, its chain locked. Most steps over several limiters replace only these.
 
+use std::fmt;
+
+use tidegate_core::Timestamp;
+
 use super::sync::{
     AtomicU32, AtomicU64,
     Ordering::{Relaxed, Release},
 };
+use crate::key::Fingerprint;
+use crate::step::{One, Step};
 
 /// The bit of a chain's header that is set while it is locked.
 pub(super) const LOCKED: u32 = 1 << 31;
@@ -29,27 +35,51 @@ impl Drop for Lock<'_> {
 /// The maximum number of words of a packed state.
 pub(super) const MOST_WORDS: usize = 6;
 
+/// A table of packed states, of any algorithm.
+pub(super) trait RunOnWords: fmt::Debug {
+    /// Runs a step and keeps the words that it leaves.
+    fn run_on_words(
+        &self,
+        locked: &mut LockedWords<'_>,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> One;
+
+    /// Drops a limiter whose words are all zero, which is idle.
+    fn drop_if_empty(&self, fingerprint: Fingerprint);
+}
+
 /// The words of a limiter in any table of packed states, and the words that a step leaves there.
 #[derive(Debug)]
 pub(super) struct LockedWords<'a> {
+    pub(super) table: &'a dyn RunOnWords,
+    pub(super) fingerprint: Fingerprint,
     /// Unlocks the chain.
-    pub(super) _lock: Lock<'a>,
+    pub(super) lock: Lock<'a>,
     pub(super) kept: &'a [AtomicU64],
     pub(super) next: [u64; MOST_WORDS],
+    /// True if the last step leaves other words.
     pub(super) changed: bool,
 }
 
 impl LockedWords<'_> {
-    /// Returns whether the last step leaves other words.
-    pub(super) const fn are_changed(&self) -> bool {
-        self.changed
+    /// Runs a step, which stores nothing yet, in place of the last.
+    #[inline]
+    pub(super) fn run(&mut self, cost: u64, step: Step, now: Timestamp) -> One {
+        self.table.run_on_words(self, cost, step, now)
     }
 
     /// Stores the words that the last step leaves, and unlocks.
     #[inline]
-    pub(super) fn store(self) {
-        if self.changed {
-            self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
+    pub(super) fn release(self) {
+        let Self { table, fingerprint, kept, next, changed, lock } = self;
+        if changed {
+            kept.iter().zip(next).for_each(|(to, word)| to.store(word, Relaxed));
+        }
+        drop(lock);
+        if changed && next == [0; MOST_WORDS] {
+            table.drop_if_empty(fingerprint);
         }
     }
 }

@@ -2,28 +2,40 @@
 
 use tidegate_core::{Field, RuleError, RuleErrors};
 
-use super::build::SharedTable;
+use super::in_force::TableInForce;
 use super::table::Table;
 use crate::key::Fingerprint;
 
-/// Tables to be emptied, each with its successor.
+/// Tables to be emptied.
 #[derive(Default)]
-pub(super) struct Migrations(pub(super) Vec<(SharedTable, SharedTable)>);
+pub(super) struct Migrations {
+    /// Each with its successor.
+    pub(super) succeeded: Vec<(TableInForce, TableInForce)>,
+    /// Those whose limiters are dropped.
+    pub(super) ended: Vec<TableInForce>,
+}
 
 impl Migrations {
-    /// Moves all limiters that no step has moved.
+    /// Moves or drops all limiters that no step has moved.
     pub(super) fn run(self) {
-        self.0.iter().for_each(|(old, new)| sweep(old, new));
-        self.0.iter().for_each(|(_, new)| new.succession().end());
+        self.succeeded.iter().for_each(|(old, new)| sweep(&**old, &**new));
+        self.succeeded.iter().for_each(|(_, new)| new.succession().end());
+        for old in &self.ended {
+            for fingerprint in limiters(&**old) {
+                drop(old.take_out(fingerprint));
+                old.budget().release(1);
+            }
+            drop(old.overflow().take_out());
+        }
     }
 }
 
 /// Moves all limiters left in an old table into its successor, one at a time.
-pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
-    limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));
-    new.adopt_overflow();
+pub(super) fn sweep(old: &dyn Table, new: &dyn Table) {
+    limiters(old).for_each(|fingerprint| new.adopt(fingerprint));
+    new.overflow().adopt();
     // A table that succeeds several tables adopts only the first table's overflow limiter.
-    drop(old.take_overflow());
+    drop(old.overflow().take_out());
 }
 
 /// Iterates over the limiters of a table that is not asked any more, part by part: no limiter comes into a part that

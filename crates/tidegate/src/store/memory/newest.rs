@@ -87,11 +87,14 @@ impl<T> Newest<T> {
         Kept(held)
     }
 
-    /// Asks the newest value, and again a newer one if the value reports that there is one, or will be.
-    pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> O {
+    /// Asks the newest value, and again a newer one if the value reports that there is one, or will be; returns the reply
+    /// with the value that gave it.
+    #[inline]
+    pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> (Kept<T>, O) {
         loop {
-            if let Ok(reply) = ask(&self.read()) {
-                return reply;
+            let value = self.read();
+            if let Ok(reply) = ask(&value) {
+                return (value, reply);
             }
             self.wait_for_newer();
         }

@@ -2,16 +2,13 @@
 //!
 //! A debt may not fit: the first word is then marked, and the state is spilled.
 
-mod alone;
 mod chains;
 mod held;
 mod line;
 mod lines;
 mod migrate;
 mod run_on_words;
-mod saved;
 mod spilled;
-mod sweep;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod words;
@@ -21,15 +18,14 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::{Budget, Need};
-use super::entry::Entry;
+use super::common::Common;
 use super::fixed::FixedEntry;
 use super::locked_words::LockedWords;
-use super::overflow::Overflow;
 use super::parameters::Parameters;
 use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
-use super::sync::AtomicU32;
-use super::table::{LockedLimiters, Part, Table};
+use super::sync::{AtomicU32, Ordering::Relaxed};
+use super::table::{LockedLimiters, Overflow, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
@@ -45,16 +41,13 @@ const SWEPT_WHEN_FULL: u32 = 16;
 /// A table of packed states.
 #[derive(Debug)]
 pub(super) struct Packed<R: Algorithm, const PLACES: usize = 3, const WORDS: usize = 1> {
-    rules: Parameters<R>,
+    pub(super) common: Common<FixedEntry<R>>,
     /// The base of packed times.
     base: Timestamp,
     chains: Chains<PLACES, WORDS>,
     spilled: Spilled<R>,
-    pub(super) budget: Arc<Budget>,
-    overflow: Overflow<FixedEntry<R>>,
     /// The chain that is swept next.
     next_swept: AtomicU32,
-    succession: Succession<dyn Table>,
 }
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
@@ -70,18 +63,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> Self {
         // More limiters may have to be moved here than may be created here.
         let chains = Chains::for_keys(budget.most_keys().max(budget.keys()));
-        let table = Self {
-            // Packed states need no memory next to their words.
-            rules: Parameters::packed(algorithm),
-            base,
-            chains,
-            spilled: Spilled::default(),
-            budget,
-            overflow: Overflow::new(),
-            next_swept: AtomicU32::new(0),
-            succession,
-        };
-        table.budget.has_space_for_one_of(table.bytes_of_one());
+        // Packed states need no memory next to their words.
+        let common = Common::new(Parameters::packed(algorithm), budget, succession);
+        let (spilled, next_swept) = (Spilled::default(), AtomicU32::new(0));
+        let table = Self { common, base, chains, spilled, next_swept };
+        table.common.budget.has_space_for_one_of(table.bytes_of_one());
         table
     }
 
@@ -94,7 +80,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> Result<Chain<'_, PLACES, WORDS>, Moved> {
         // Chains of fingerprints always exist.
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
-        match self.succession.check(generation) {
+        match self.common.succession.check(generation) {
             Ok(false) => Ok(chain),
             Ok(true) => Ok(self.move_in(chain, fingerprint)),
             Err(Moved) => Err(Moved),
@@ -118,14 +104,15 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         if chain.find(fingerprint).is_some() {
             return;
         }
-        let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
-        let Succession { rule, at, .. } = &self.succession;
-        let entry = FixedEntry::<R>::adopt(&self.rules, left, rule, *at);
-        match entry.and_then(|entry| entry.0) {
-            None => self.budget.release(1),
+        let Some(left) = self.common.succession.take(|old| old.take_out(fingerprint)) else {
+            return;
+        };
+        let at = self.common.succession.at;
+        match self.common.adopted(left, at).and_then(|entry| entry.0) {
+            None => self.common.budget.release(1),
             Some(state) => {
-                self.budget.resize(0, Self::BYTES);
-                self.add(chain, fingerprint, self.words_of_moved(fingerprint, &state, *at));
+                self.common.budget.resize(0, Self::BYTES);
+                self.add(chain, fingerprint, self.words_of_moved(fingerprint, &state, at));
             }
         }
     }
@@ -163,8 +150,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     /// Uncounts limiters and their bytes.
     fn release(&self, limiters: usize) {
-        self.budget.resize(limiters * Self::BYTES, 0);
-        self.budget.release(limiters);
+        self.common.budget.resize(limiters * Self::BYTES, 0);
+        self.common.budget.release(limiters);
     }
 
     /// The bytes of a limiter, and the bytes that it needs `next`. Some of the latter are reserved: new limiters cannot
@@ -176,8 +163,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     /// Claims a place and its bytes, if there is room.
     fn claim(&self, next: usize) -> bool {
         match WORDS {
-            1 => self.budget.claim(),
-            _ => self.budget.claim_with_memory(Self::need(next)),
+            1 => self.common.budget.claim(),
+            _ => self.common.budget.claim_with_memory(Self::need(next)),
         }
     }
 
@@ -185,8 +172,10 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     fn find_space(&self, stays: bool, now: Timestamp) -> bool {
         let found = || match stays {
             true => self.claim(Spilled::<R>::BYTES),
-            false if WORDS > 1 => self.budget.has_memory_for(Self::need(Spilled::<R>::BYTES)),
-            false => self.budget.has_space(),
+            false if WORDS > 1 => {
+                self.common.budget.has_memory_for(Self::need(Spilled::<R>::BYTES))
+            }
+            false => self.common.budget.has_space(),
         };
         found() || {
             self.sweep(SWEPT_WHEN_FULL, now);
@@ -194,10 +183,37 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         }
     }
 
+    /// Drops idle limiters from the next few unlocked chains; returns their number.
+    fn sweep(&self, chains: u32, now: Timestamp) -> usize {
+        let mut swept = 0;
+        for _ in 0..chains {
+            let number = self.next_swept.fetch_add(1, Relaxed) % self.chains.count();
+            if let Some(chain) = self.chains.try_lock(number) {
+                swept += self.sweep_chain(&chain, now);
+            }
+        }
+        swept
+    }
+
+    /// Drops idle limiters from a locked chain; returns their number.
+    fn sweep_chain(&self, chain: &Chain<'_, PLACES, WORDS>, now: Timestamp) -> usize {
+        let swept = chain.sweep(|fingerprint, words| {
+            let goes = self.common.rules.algorithm.is_idle(&self.unpack(fingerprint, words), now);
+            if goes {
+                self.forget_spilled(fingerprint, words);
+            }
+            goes
+        });
+        self.common.budget.resize(swept * Self::BYTES, 0);
+        self.common.budget.release_idle(swept);
+        swept
+    }
+
     /// Makes room for later limiters after one was added and its chain is unlocked: by dropping idle limiters, else
     /// by one more chain.
     fn tend(&self, now: Timestamp) {
-        if self.chains.are_full(self.budget.keys()) && self.sweep(SWEPT_PER_GROWTH, now) == 0 {
+        if self.chains.are_full(self.common.budget.keys()) && self.sweep(SWEPT_PER_GROWTH, now) == 0
+        {
             self.chains.grow();
         }
     }
@@ -215,8 +231,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> One {
         let before = place.state();
         let mut slot = Some(self.unpack(fingerprint, before));
-        let now = self.rules.algorithm.overtaken(slot.as_ref(), now);
-        let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
+        let now = self.common.rules.algorithm.overtaken(slot.as_ref(), now);
+        let one = step.run(&self.common.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
             let may_be_cut = step.may_not_fit(cost) || is_spilled(before);
             self.store(chain, place, fingerprint, self.words(fingerprint, slot, may_be_cut, now));
@@ -256,10 +272,10 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         if !has_space {
             drop(chain);
             let part = Part::alone(fingerprint, cost, step.beyond(cost));
-            return self.one_of_overflow(&Part { generation, ..part }, reading);
+            return self.common.one(&Part { generation, ..part }, reading);
         }
         let mut slot = None;
-        let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
+        let one = step.run(&self.common.rules.algorithm, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| step.changes(one.verdict, cost));
             self.add(
@@ -271,10 +287,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             self.tend(now);
         }
         Ok(one)
-    }
-
-    fn one_of_overflow(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
-        self.overflow.one(&self.rules, &self.budget, &self.succession, part, reading)
     }
 }
 
@@ -300,7 +312,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         if is_spilled(words) {
             return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
-        let algorithm = &self.rules.algorithm;
+        let algorithm = &self.common.rules.algorithm;
         let allowed = algorithm.ask_packed(self.base, &mut words, early, cost).is_allowed();
         if allowed {
             place.set_state(words);
@@ -319,8 +331,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         }
     }
 
-    fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
-        self.one_of_overflow(part, reading)
+    fn overflow(&self) -> &dyn Overflow {
+        &self.common
     }
 
     fn hold<'a>(
@@ -328,11 +340,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         parts: &[Part<'a>],
         clock: &dyn Clock,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        if let [part] = parts
-            && let Some(hold) = self.hold_alone(part)?
-        {
-            return Ok(hold);
-        }
         self.hold_chains(parts, clock.now())
     }
 
@@ -342,16 +349,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         generation: GenerationNumber,
     ) -> Result<Option<LockedWords<'_>>, Moved> {
         self.words_of(fingerprint, generation)
-    }
-
-    fn step_words(
-        &self,
-        locked: &mut LockedWords<'_>,
-        cost: u64,
-        step: Step,
-        now: Timestamp,
-    ) -> Option<One> {
-        self.run_on_words(locked, cost, step, now)
     }
 
     fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {
@@ -367,12 +364,12 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         let chain = self.lock(fingerprint, part.generation)?;
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
-        let now = self.rules.algorithm.overtaken(state.as_ref(), reading.early());
-        Ok(preview(&self.rules.algorithm, state, now))
+        let now = self.common.rules.algorithm.overtaken(state.as_ref(), reading.early());
+        Ok(preview(&self.common.rules.algorithm, state, now))
     }
 
     fn budget(&self) -> &Budget {
-        &self.budget
+        &self.common.budget
     }
 
     fn bytes_of_one(&self) -> usize {
@@ -384,6 +381,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
     }
 
     fn succession(&self) -> &Succession<dyn Table> {
-        &self.succession
+        &self.common.succession
     }
 }

@@ -178,7 +178,7 @@ impl Lineages {
         known.follow(store, rule, at, migrations);
         known.of_rule.since = since;
         let tables = known.of_rule.tables.iter();
-        tables.for_each(|table| table.serve_since(number));
+        tables.for_each(|table| table.succession().serve_since(number));
         known.of_rule.clone()
     }
 

@@ -13,18 +13,17 @@ mod supplied;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Algorithm, Rule, Timestamp, TokenBucket, Verdict, Visitor};
+use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Verdict, Visitor};
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::FixedEntry;
 use super::leaving::Leaving;
 use super::parameters::{Parameters, bytes_beside_heap};
-use super::preset::Preset;
 use super::preview::{Preview, UnlimitedPreview, preview};
 use super::sharded::Sharded;
 use super::succession::Succession;
-use super::table::{Part, StoreVerbs, Table};
+use super::table::{self, Part, Table};
 use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step};
@@ -68,18 +67,9 @@ impl Entry for RuledEntry {
         part.rule?.visit(Beginning(recent, now))
     }
 
-    fn began(&self) -> Timestamp {
-        for_each_kind!(self, own => own.began())
-    }
-
     #[inline]
     fn need(&self, _rules: &Usual) -> Need {
         for_each_kind!(self, own => own.need())
-    }
-
-    #[inline]
-    fn has_place(&self, _rules: &Usual) -> bool {
-        for_each_kind!(self, own => own.has_place())
     }
 
     #[inline]
@@ -107,16 +97,6 @@ impl Entry for RuledEntry {
         self.any_mut().run_in_place(step, cost, now)
     }
 
-    fn verbs<'h>(
-        &'h mut self,
-        _rules: &'h Usual,
-        cost: u64,
-        enforced: bool,
-        in_place: bool,
-    ) -> Box<dyn StoreVerbs + 'h> {
-        self.any_mut().verbs(cost, enforced, in_place)
-    }
-
     fn preview(
         entry: Option<Self>,
         _rules: &Usual,
@@ -142,7 +122,7 @@ impl Entry for RuledEntry {
     }
 
     /// In a step over one key, the refusal is under the rule of the overflow limiter, if there is one.
-    fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Preset {
+    fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Decision {
         let usual = rules.get();
         match part.rule {
             Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
@@ -180,11 +160,11 @@ impl Entry for RuledEntry {
 
     /// A cost that the key's own rule never admits is not admitted by the overflow limiter either.
     #[cold]
-    fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
+    fn never(part: &Part<'_>, now: Timestamp) -> Option<Decision> {
         let mut entry = Self::new(part, &mut Recent::default(), now)?;
         let one = entry.any_mut().run(Step::Peek, part.cost, now);
-        let one = One { overflow: true, elsewhere: true, ..one };
-        (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
+        let is_refused = one.verdict == Verdict::Never && !part.step.is_unconditional();
+        is_refused.then_some(one.decision)
     }
 
     #[inline]
@@ -192,44 +172,7 @@ impl Entry for RuledEntry {
         part.rule.and_then(|rule| rule.visit(Comparing(self))).unwrap_or(false)
     }
 
-    /// Without memory for the change the step is refused: under the old rule the key would get its limit again. But
-    /// units are given back, under the old rule. A rule that a request supplied does not come in force by a denial.
-    #[cold]
-    fn come_under(
-        &mut self,
-        part: &Part<'_>,
-        recent: &mut Recent,
-        now: Timestamp,
-        claim: impl FnOnce(usize) -> bool,
-    ) -> Result<(), One> {
-        let Some(rule) = part.rule else { return Ok(()) };
-        let refusal = || refusal(rule, part).one(now);
-        if follows(part) {
-            let need = Self::new(part, recent, now).map_or(0, |entry| entry.any().need().first);
-            if claim(need) {
-                self.carry_to(rule, recent, now);
-                return Ok(());
-            }
-            let step = part.unconditional_step(false);
-            let one = step.and_then(|step| self.any_mut().run_in_place(step, part.cost, now));
-            return Err(one.unwrap_or_else(refusal));
-        }
-        let Some(mut change) = self.begin(part, recent, now) else { return Ok(()) };
-        let takes = |one: &One| one.verdict.is_allowed() && part.step.takes(part.cost);
-        change.in_force |= change.commits && change.seen.as_ref().is_some_and(takes);
-        if change.in_force && claim(self.any().need().first) {
-            self.any_mut().share(recent);
-            return Ok(());
-        }
-        let one = match change.seen {
-            Some(_) if change.in_force => refusal(),
-            Some(seen) => seen,
-            None => self.any_mut().run(part.step, part.cost, now),
-        };
-        *self = change.before;
-        Err(one)
-    }
-
+    /// A rule that a request supplied does not come in force by a denial.
     fn begin(
         &mut self,
         part: &Part<'_>,
@@ -263,15 +206,15 @@ const fn follows(part: &Part<'_>) -> bool {
 }
 
 /// The refusal of a key under a rule.
-fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
+fn refusal(rule: &Rule, part: &Part<'_>) -> Decision {
     struct Refusing<'a>(&'a Part<'a>);
     impl Visitor for Refusing<'_> {
-        type Out = Preset;
-        fn visit<R: Algorithm>(self, algorithm: &R) -> Preset {
-            Preset::refusal(algorithm, self.0.cost, self.0.enforced)
+        type Out = Decision;
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Decision {
+            table::refusal(algorithm, self.0)
         }
     }
-    rule.visit(Refusing(part)).unwrap_or_else(|| Preset::unlimited(part.enforced))
+    rule.visit(Refusing(part)).unwrap_or(Decision::UNLIMITED)
 }
 
 /// Creates a limiter, once the algorithm of its rule is known.
@@ -321,7 +264,7 @@ struct Trying<'a> {
     entry: &'a mut RuledEntry,
     part: &'a Part<'a>,
     rule: &'a Rule,
-    recent: &'a Recent,
+    recent: &'a mut Recent,
     now: Timestamp,
 }
 
@@ -332,8 +275,8 @@ impl Visitor for Trying<'_> {
         let Self { entry, part, rule, recent, now } = self;
         let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
         let tried = RuledEntry::of(Own {
-            parameters: recent.for_a_look(algorithm),
-            began: if slot.is_some() { entry.began() } else { now },
+            parameters: recent.parameters(algorithm),
+            began: if slot.is_some() { entry.any().began() } else { now },
             entry: FixedEntry(slot),
         });
         let commits = part.step.changes_rule(part.cost);

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use tidegate_core::{AlgorithmKind, Rule, Spec, Timestamp};
 
 use super::MemoryStore;
 use super::alone::Limiters;
-use super::build::SharedTable;
+use super::in_force::TableInForce;
 use super::known::Known;
 use super::leaving::restored;
 use super::table::Restored;
@@ -77,7 +77,7 @@ impl Limiters {
 
 fn save_tables<'t>(
     blocks: &mut Blocks<'_>,
-    tables: impl Iterator<Item = &'t SharedTable>,
+    tables: impl Iterator<Item = &'t TableInForce>,
     has_own: bool,
     clock: &dyn Clock,
 ) -> io::Result<u64> {
@@ -241,7 +241,7 @@ impl<'s> Loading<'s> {
 #[derive(Default)]
 pub(crate) struct Target {
     /// None if the limiters are dropped.
-    tables: Vec<SharedTable>,
+    tables: Vec<TableInForce>,
     /// The values of each table of the snapshot.
     values: Vec<Option<Rule>>,
     /// True if the limiters of the snapshot have values of their own.
@@ -270,7 +270,7 @@ impl Target {
         let (mut from, mut numbers) = (Cursor(payload), Vec::new());
         let number = usize::try_from(from.number()?).ok()?;
         let of_table = if self.has_own { None } else { Some(self.values.get(number)?.clone()?) };
-        let table = self.tables.get(if self.is_one { 0 } else { number }).map(Arc::clone);
+        let table = self.tables.get(if self.is_one { 0 } else { number }).cloned();
         while !from.is_at_end() {
             let (fingerprint, own) = read_limiter(&mut from, self.has_own, &mut numbers)?;
             // The overflow limiter serves keys without an override.
@@ -285,7 +285,12 @@ impl Target {
                 None => of_table.as_ref()?,
             };
             let left = restored(rule, &numbers)?;
-            *match table.restore(fingerprint, left, at) {
+            let restored = if table.is_unlimited {
+                Restored::Idle
+            } else {
+                table.restore(fingerprint, left, at)
+            };
+            *match restored {
                 Restored::Kept => &mut loaded.limiters,
                 Restored::Idle => &mut loaded.idle,
                 Restored::WithoutSpace => &mut loaded.without_space,

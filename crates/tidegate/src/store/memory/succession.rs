@@ -20,7 +20,7 @@ pub(crate) type GenerationNumber = u64;
 
 /// The generation in which a table that was superseded would be asked: there is none.
 pub(super) const NEVER: GenerationNumber = GenerationNumber::MAX / 2;
-/// The generation in which the table of an unlimited rule asks the table whose limiters it keeps.
+/// The generation in which steps give back to the limiters that are kept under an unlimited rule.
 pub(super) const KEPT: GenerationNumber = NEVER - 1;
 
 /// A newer generation is in force: nothing was taken, and the step must ask the newer generation.

@@ -1,12 +1,12 @@
 //! The operations of a table of limiters, for every algorithm and every way to keep states.
 
-use std::borrow::BorrowMut;
 use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Held, Rule, Settled, Settlement, Timestamp, Token, Verbs, Verdict};
+use tidegate_core::{
+    Algorithm, Decision, Held, Micros, Outcome, Rule, Settled, Settlement, Timestamp, Verbs as _,
+    Verdict,
+};
 
 use super::budget::Budget;
 use super::leaving::Leaving;
@@ -14,7 +14,6 @@ use super::locked_words::LockedWords;
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
-use crate::inline_list::StepList;
 use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step, without_values};
@@ -48,6 +47,11 @@ impl Step {
     /// [`Step::AskReported`], never for [`Step::Peek`].
     pub(super) const fn changes_rule(self, cost: u64) -> bool {
         self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
+    }
+
+    /// Returns whether it takes its units only if all limiters of its request admit theirs.
+    pub(super) const fn takes_if_all_admit(self) -> bool {
+        matches!(self, Self::Decide | Self::Ask | Self::Reserve)
     }
 
     #[inline]
@@ -95,15 +99,31 @@ impl Step {
     }
 }
 
+impl One {
+    /// The reply to a key without room, whose own limiter does not decide.
+    pub(super) fn instead(decision: Decision, at: Timestamp) -> Self {
+        let one = Self::of(decision.verdict(), decision, at);
+        Self { overflow: true, elsewhere: true, ..one }
+    }
+}
+
+/// The refusal of a key that has no room and may not share. It may come back a window later, because every limiter that
+/// was not asked for a window is idle. A permit of such a key is out no more.
+pub(super) fn refusal<R: Algorithm>(algorithm: &R, part: &Part<'_>) -> Decision {
+    let outcome = match part.cost {
+        0 if !matches!(part.step, Step::Renew { .. }) => Outcome::Allow { delay: Micros::ZERO },
+        _ => Outcome::Deny { retry_after: algorithm.window() },
+    };
+    let (limit, reset_after) = (algorithm.limit(), algorithm.window());
+    Decision { outcome, limit, remaining: 0, reset_after }
+}
+
 /// One limiter's part in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
-    /// Its index in the request.
-    pub(super) place: usize,
     pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
     pub(super) step: Step,
-    pub(super) enforced: bool,
     /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
     /// True if the request supplied the rule: then it comes in force only if units are taken or given back. A key's
@@ -117,7 +137,7 @@ impl<'a> Part<'a> {
     /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
         let (rule, supplied, generation) = (None, false, 0);
-        Self { place: 0, fingerprint, cost, step, enforced: true, rule, supplied, generation }
+        Self { fingerprint, cost, step, rule, supplied, generation }
     }
 
     /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
@@ -144,7 +164,7 @@ impl<'a> Part<'a> {
 /// The limiters of one variant of a rule.
 ///
 /// A caller that gets [`Moved`] has taken nothing, and asks again in the newest generation.
-pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
+pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// Returns whether the early part of a [`Reading`] is used; unpacked states do not use it.
     fn reads_early(&self) -> bool {
         false
@@ -163,8 +183,8 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
     /// Runs one step on one limiter: finds it, decides, and stores it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Runs one step on the overflow limiter, for a reservation that was taken there under any key.
-    fn shared(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
+    /// The overflow limiter.
+    fn overflow(&self) -> &dyn Overflow;
 
     /// Locks several limiters, each once, until the result is dropped or released.
     fn hold<'a>(
@@ -181,18 +201,6 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
         _generation: GenerationNumber,
     ) -> Result<Option<LockedWords<'_>>, Moved> {
         Ok(None)
-    }
-
-    /// Runs a step on a limiter that [`Table::lock_words`] returned, and stores nothing yet; `None` if the step would
-    /// replace more than its words.
-    fn step_words(
-        &self,
-        _locked: &mut LockedWords<'_>,
-        _cost: u64,
-        _step: Step,
-        _now: Timestamp,
-    ) -> Option<One> {
-        None
     }
 
     /// Prefetches a little of the memory of limiters; the result means nothing.
@@ -224,19 +232,25 @@ pub(crate) trait Table: Migrate + Save + fmt::Debug + Send + Sync {
 
     /// The generations that may ask it, and the tables that it succeeds.
     fn succession(&self) -> &Succession<dyn Table>;
-
-    /// Lets only steps of this generation and of later ones ask.
-    fn serve_since(&self, generation: GenerationNumber) {
-        self.succession().serve_since(generation);
-    }
-
-    /// The table whose limiters it keeps, if its rule has no limit and had one before.
-    fn kept(&self) -> Option<&Arc<dyn Table>> {
-        None
-    }
 }
 
-/// The migration of limiters between a table and its successor.
+/// The overflow limiter of a table.
+pub(crate) trait Overflow {
+    /// Runs one step on it, or refuses if there is none: for a key without room, or for a reservation that was taken there,
+    /// whatever the key of `part`.
+    ///
+    /// # Errors
+    /// Returns [`Moved`] if the table may not be asked any more.
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
+
+    /// Moves it here from a table that this table succeeds, unless that was done.
+    fn adopt(&self);
+
+    /// Takes it out.
+    fn take_out(&self) -> Option<Box<dyn Leaving>>;
+}
+
+/// The migration of limiters, from a table to its successor.
 pub(crate) trait Migrate {
     /// The limiters in one of its parts, numbered from 0; `None` after the last part.
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
@@ -244,24 +258,15 @@ pub(crate) trait Migrate {
     /// Takes a limiter out; its place stays claimed.
     fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;
 
-    /// Takes the overflow limiter out.
-    fn take_overflow(&self) -> Option<Box<dyn Leaving>>;
-
     /// Moves a limiter here from a table that this table succeeds, unless that was done.
     fn adopt(&self, fingerprint: Fingerprint);
-
-    /// Moves the overflow limiter here, unless that was done.
-    fn adopt_overflow(&self);
 
     /// The bytes of all its limiters in a sharded table under `rule`, and their number.
     fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize);
 
     /// Returns whether all its limiters are idle.
     fn is_idle(&self, now: Timestamp) -> bool;
-}
 
-/// The limiters of a table in a snapshot.
-pub(crate) trait Save {
     /// Adds all limiters to a snapshot, a few under a lock at a time. Limiters that are created during the call may be
     /// missing; a limiter that is in it twice is newer the second time. No policy may be put in force during the call.
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()>;
@@ -289,111 +294,10 @@ pub(crate) enum Restored {
 pub(crate) trait LockedLimiters {
     /// Prepares the limiters for a step at this time.
     fn begin(&mut self, _at: Timestamp) {}
-    /// Adds the limiters, each with its index in the request, to a list.
-    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>);
+
+    /// Runs a step on the limiter with this number among the parts: its own step, or before that [`Step::Peek`].
+    fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One;
+
     /// Stores the limiters as the step left them, drops idle limiters, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
-}
-
-/// One of the limiters under the locks of a table.
-pub(crate) struct LockedLimiter<'a> {
-    pub(super) place: usize,
-    /// Units taken before do not come back.
-    pub(super) began: Timestamp,
-    pub(super) verbs: LockedVerbs<'a>,
-}
-
-/// The verbs of a locked limiter.
-pub(super) enum LockedVerbs<'a> {
-    /// They are kept with the lock.
-    Kept(&'a mut (dyn StoreVerbs + 'a)),
-    /// They were made for this step.
-    Made(Box<dyn StoreVerbs + 'a>),
-}
-
-impl LockedLimiter<'_> {
-    /// Settles units that were taken.
-    pub(super) fn settle_by(&mut self, step: Step, reserved: u64, at: Timestamp) -> Settled {
-        let Step::Settle { actual, token, since } = step.on_limiter_since(self.began) else {
-            return Settled::Whole;
-        };
-        self.settle(at, Settlement { token, since, reserved, actual })
-    }
-}
-
-impl<'a> Deref for LockedLimiter<'a> {
-    type Target = dyn StoreVerbs + 'a;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        match &self.verbs {
-            LockedVerbs::Kept(verbs) => *verbs,
-            LockedVerbs::Made(verbs) => &**verbs,
-        }
-    }
-}
-
-impl DerefMut for LockedLimiter<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        match &mut self.verbs {
-            LockedVerbs::Kept(verbs) => *verbs,
-            LockedVerbs::Made(verbs) => &mut **verbs,
-        }
-    }
-}
-
-/// The verbs of an algorithm on a locked limiter, and the verbs that the store adds.
-pub(crate) trait StoreVerbs: Verbs {
-    /// Returns whether the limiter decided without room for its state.
-    fn is_overflow(&self) -> bool;
-
-    /// Returns whether the overflow limiter decided instead of the key's own.
-    fn is_elsewhere(&self) -> bool;
-
-    /// Settles: gives back the units that `reserved` exceeds `actual` by, or takes the units that it falls short of it.
-    /// Units taken at `since` come back as far as they still count.
-    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled;
-
-    /// Notes that the cost that was taken is reserved.
-    fn open(&mut self);
-
-    /// Resets the limiter, and remembers that.
-    fn reset(&mut self, now: Timestamp);
-
-    /// Renews the permit with this token; returns whether it is still out.
-    fn renew(&mut self, now: Timestamp, token: Token) -> bool;
-
-    /// Takes its cost as usage that is reported: see [`Held::take_reported`].
-    fn take_reported(&mut self, now: Timestamp) -> Settled;
-}
-
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> StoreVerbs for Held<'_, R, S> {
-    fn is_overflow(&self) -> bool {
-        false
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        false
-    }
-
-    fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
-        Held::settle(self, now, settlement)
-    }
-
-    fn open(&mut self) {
-        Held::open(self);
-    }
-
-    fn reset(&mut self, now: Timestamp) {
-        Held::reset(self, now, true);
-    }
-
-    fn renew(&mut self, now: Timestamp, token: Token) -> bool {
-        Held::renew(self, now, token)
-    }
-
-    fn take_reported(&mut self, now: Timestamp) -> Settled {
-        Held::take_reported(self, now)
-    }
 }

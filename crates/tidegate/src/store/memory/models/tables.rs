@@ -40,7 +40,7 @@ fn two_threads_that_bring_the_same_key_get_one_limiter() {
         let table = table(1, 4);
         let admitted = together(vec![ask(&table, 2, NOW), ask(&table, 2, NOW)]);
         assert_ne!(admitted[0], admitted[1]);
-        assert_eq!((left(&*table, fingerprint(2)), table.budget.keys()), (0, 1));
+        assert_eq!((left(&*table, fingerprint(2)), table.common.budget.keys()), (0, 1));
     });
 }
 
@@ -58,7 +58,7 @@ fn two_threads_with_the_same_new_keys_get_one_limiter_for_each() {
         assert_ne!(admitted[0][0], admitted[1][1], "key 2");
         assert_ne!(admitted[0][1], admitted[1][0], "key 3");
         assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (0, 0));
-        assert_eq!(table.budget.keys(), 2);
+        assert_eq!(table.common.budget.keys(), 2);
     });
 }
 
@@ -73,7 +73,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
             assert_eq!(admitted, [true, true]);
             assert_eq!(left(&*table, fingerprint(first)), 0, "both units are remembered");
             assert_eq!(left(&*table, fingerprint(second)), 1);
-            assert_eq!(table.budget.keys(), 2);
+            assert_eq!(table.common.budget.keys(), 2);
         });
     }
 }
@@ -86,7 +86,7 @@ fn keys_added_while_the_table_grows_are_all_there() {
         let admitted = together(vec![ask(&table, 3, NOW), ask(&table, 5, NOW)]);
         assert_eq!(admitted, [true, true]);
         let left: Vec<_> = [2, 3, 5].map(|key| left(&*table, fingerprint(key))).into();
-        assert_eq!((left, table.budget.keys()), (vec![0; 3], 3));
+        assert_eq!((left, table.common.budget.keys()), (vec![0; 3], 3));
     });
 }
 
@@ -102,7 +102,7 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
         assert_eq!(admitted, [true, true]);
         assert_eq!(left(&*table, fingerprint(3)), 0, "both units are remembered");
         assert_eq!(left(&*table, fingerprint(5)), 1);
-        assert_eq!(table.budget.keys(), 2);
+        assert_eq!(table.common.budget.keys(), 2);
     });
 }
 
@@ -125,7 +125,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
         }
         assert_eq!(left(&*table, fingerprint(3)), 1);
         let own = admitted.iter().filter(|yes| **yes).count();
-        assert_eq!(table.budget.keys(), 1 + own);
+        assert_eq!(table.common.budget.keys(), 1 + own);
     });
 }
 
@@ -138,7 +138,7 @@ fn a_refund_that_ends_a_limiter_frees_its_place_once() {
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
         let free = 1 - u64::from(admitted[0]);
         assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (free, free));
-        assert_eq!(table.budget.keys(), usize::from(admitted[0]));
+        assert_eq!(table.common.budget.keys(), usize::from(admitted[0]));
     });
 }
 
@@ -165,7 +165,7 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
             let _ = refund(LARGE + asked - 1);
             assert_eq!(left(&*table, fingerprint(2)), 1, "one is owed still");
             let _ = refund(1);
-            assert_eq!(table.budget.keys(), usize::from(other != 2));
+            assert_eq!(table.common.budget.keys(), usize::from(other != 2));
         });
     }
 }

@@ -5,12 +5,13 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::Packed;
 use super::chains::{Chain, Chains, Place};
 use super::spilled::is_spilled;
-use crate::inline_list::{InlineList, StepList};
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
+use crate::step::{One, Step};
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
 use crate::store::memory::succession::Moved;
-use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
+use crate::store::memory::table::{LockedLimiters, Part};
 
 /// Limiters of one table, their chains locked.
 #[derive(Debug)]
@@ -32,8 +33,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let entries = parts.iter().map(entry).collect();
         let mut held =
             Box::new(HeldChains { table: self, chains, locked: LockedEntries::new(entries) });
-        let (overflow, rules, budget) = (&self.overflow, &self.rules, &*self.budget);
-        match held.locked.lock_overflow(overflow, rules, budget, &self.succession, now) {
+        match held.locked.lock_overflow(&self.common, now) {
             Ok(()) => Ok(held),
             Err(Moved) => {
                 held.release(now);
@@ -57,7 +57,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             };
             if parts.iter().all(holds) {
                 for part in parts {
-                    if self.succession.check(part.generation)?
+                    if self.common.succession.check(part.generation)?
                         && let Some(chain) = of_fingerprint(&chains, &self.chains, part.fingerprint)
                     {
                         self.move_to(chain, part.fingerprint);
@@ -110,13 +110,14 @@ fn of_fingerprint<'c, 'a, const PLACES: usize, const WORDS: usize>(
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> LockedLimiters
     for HeldChains<'_, R, PLACES, WORDS>
 {
-    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
-        self.locked.held(&self.table.rules, held);
+    fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One {
+        let (entry, shared) = self.locked.entry(number);
+        entry.run(&self.table.common.rules, shared, step, at)
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {
         let table = self.table;
-        self.locked.release_overflow(&table.rules, &table.budget);
+        self.locked.release_overflow(&table.common);
         let mut added = false;
         for locked in &mut self.locked.entries {
             let Part { fingerprint, step, cost, .. } = locked.part;

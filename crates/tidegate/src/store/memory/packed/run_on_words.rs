@@ -8,7 +8,7 @@ use super::Packed;
 use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
-use crate::store::memory::locked_words::{LockedWords, MOST_WORDS};
+use crate::store::memory::locked_words::{LockedWords, MOST_WORDS, RunOnWords};
 use crate::store::memory::succession::{GenerationNumber, Moved};
 use crate::store::memory::sync::Ordering::Relaxed;
 
@@ -27,29 +27,38 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             return Ok(None);
         }
         let (kept, next) = (place.words(), [0; MOST_WORDS]);
-        Ok(Some(LockedWords { _lock: chain.into_lock(), kept, next, changed: false }))
+        let lock = chain.into_lock();
+        Ok(Some(LockedWords { table: self, fingerprint, lock, kept, next, changed: false }))
     }
+}
 
-    /// Runs a step and keeps the words that it leaves; `None` if it leaves an idle limiter, which is dropped.
-    #[inline]
-    pub(super) fn run_on_words(
+impl<R: Algorithm, const PLACES: usize, const WORDS: usize> RunOnWords
+    for Packed<R, PLACES, WORDS>
+{
+    fn run_on_words(
         &self,
         locked: &mut LockedWords<'_>,
         cost: u64,
         step: Step,
         now: Timestamp,
-    ) -> Option<One> {
+    ) -> One {
         let words = from_fn(|index| locked.kept.get(index).map_or(0, |word| word.load(Relaxed)));
-        let mut slot = Some(self.rules.algorithm.unpack::<WORDS>(self.base, words));
-        let one = step.run(&self.rules.algorithm, &mut slot, cost, now);
+        let mut slot = Some(self.common.rules.algorithm.unpack::<WORDS>(self.base, words));
+        let one = step.run(&self.common.rules.algorithm, &mut slot, cost, now);
         locked.changed = step.changes(one.verdict, cost);
         if locked.changed {
-            let words = self.pack(&slot?);
-            if words == [0; WORDS] {
-                return None;
-            }
+            let words = slot.map_or([0; WORDS], |state| self.pack(&state));
             locked.next.iter_mut().zip(words).for_each(|(next, word)| *next = word);
         }
-        Some(one)
+        one
+    }
+
+    #[cold]
+    fn drop_if_empty(&self, fingerprint: Fingerprint) {
+        let chain = self.chains.lock(fingerprint);
+        let found = chain.and_then(|chain| Some((chain.find(fingerprint)?, chain)));
+        if let Some((place, chain)) = found.filter(|(place, _)| place.state() == [0; WORDS]) {
+            self.store(&chain, place, fingerprint, [0; WORDS]);
+        }
     }
 }

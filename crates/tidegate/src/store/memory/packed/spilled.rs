@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::Algorithm;
 
 use crate::key::Fingerprint;
-use crate::store::memory::budget::Budget;
+use crate::store::memory::common::Common;
+use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::heap_bytes;
 
 /// The first word of a limiter whose state is spilled: the bit that packed states leave free.
@@ -36,48 +37,37 @@ impl<R: Algorithm> Spilled<R> {
     pub(super) const BYTES: usize = 3 * size_of::<(Fingerprint, R::State)>();
 
     /// The bytes counted for a state.
-    fn bytes(algorithm: &R, state: &R::State) -> usize {
-        Self::BYTES + heap_bytes(algorithm, state)
+    fn bytes(common: &Common<FixedEntry<R>>, state: &R::State) -> usize {
+        Self::BYTES + heap_bytes(&common.rules.algorithm, state)
     }
 
     pub(super) fn get(&self, fingerprint: Fingerprint) -> Option<R::State> {
         self.lock().get(&fingerprint).cloned()
     }
 
-    /// Keeps a state, if it was kept before or there is memory for it; returns whether it is kept.
+    /// Keeps a state, if it was kept before, or there is memory for it, or it is kept `always`; returns whether it is kept.
     pub(super) fn keep(
         &self,
-        algorithm: &R,
+        common: &Common<FixedEntry<R>>,
         fingerprint: Fingerprint,
         state: &R::State,
-        budget: &Budget,
+        always: bool,
     ) -> bool {
         let mut states = self.lock();
-        let bytes = Self::bytes(algorithm, state);
-        match states.get(&fingerprint) {
-            Some(before) => budget.resize(Self::bytes(algorithm, before), bytes),
-            None if !budget.claim_bytes(bytes) => return false,
-            None => {}
+        let bytes = Self::bytes(common, state);
+        let before = states.get(&fingerprint).map(|before| Self::bytes(common, before));
+        if before.is_some() || always {
+            common.budget.resize(before.unwrap_or(0), bytes);
+        } else if !common.budget.claim_bytes(bytes) {
+            return false;
         }
         states.insert(fingerprint, state.clone());
         true
     }
 
-    /// Keeps a state from another table, even without memory for it.
-    pub(super) fn adopt(
-        &self,
-        algorithm: &R,
-        fingerprint: Fingerprint,
-        state: &R::State,
-        budget: &Budget,
-    ) {
-        budget.resize(0, Self::bytes(algorithm, state));
-        self.lock().insert(fingerprint, state.clone());
-    }
-
-    pub(super) fn forget(&self, algorithm: &R, fingerprint: Fingerprint, budget: &Budget) {
+    pub(super) fn forget(&self, common: &Common<FixedEntry<R>>, fingerprint: Fingerprint) {
         if let Some(state) = self.lock().remove(&fingerprint) {
-            budget.resize(Self::bytes(algorithm, &state), 0);
+            common.budget.resize(Self::bytes(common, &state), 0);
         }
     }
 

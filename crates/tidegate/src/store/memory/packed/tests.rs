@@ -75,7 +75,7 @@ fn owed<R: Algorithm, const PLACES: usize, const WORDS: usize>(
 ) -> u64 {
     let chain = table.chains.lock(fingerprint(key)).unwrap();
     let word = chain.find(fingerprint(key)).unwrap().state();
-    table.rules.algorithm.used(&table.unpack(fingerprint(key), word), BASE)
+    table.common.rules.algorithm.used(&table.unpack(fingerprint(key), word), BASE)
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn one_limiter_of_two_words_has_space_and_may_owe_in_any_memory() {
     assert_eq!(owed(&table, 1), (1 << 40) + 1);
     assert!(!admits(2), "all bytes are in use");
     run(&table, 1, 0, Step::Reset { remembers: false }, BASE);
-    assert_eq!((table.budget.keys(), table.budget.bytes()), (0, 0));
+    assert_eq!((table.common.budget.keys(), table.common.budget.bytes()), (0, 0));
 }
 
 /// A debt ends by a refund of all or of a part, by a reset, by a sweep, or by a unit that starts another window.

@@ -15,6 +15,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         words
     };
 
+    /// Returns whether the words of a state would cut it off.
+    fn is_cut(&self, state: &R::State, now: Timestamp) -> bool {
+        !stays_whole::<_, WORDS>(&self.common.rules.algorithm, self.base, state, now)
+    }
+
     /// Returns the words for a state from another table. A state that would be cut off is spilled, even without memory
     /// for it.
     pub(super) fn words_of_moved(
@@ -23,10 +28,10 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         state: &R::State,
         at: Timestamp,
     ) -> [u64; WORDS] {
-        if stays_whole::<_, WORDS>(&self.rules.algorithm, self.base, state, at) {
+        if !self.is_cut(state, at) {
             return self.pack(state);
         }
-        self.spilled.adopt(&self.rules.algorithm, fingerprint, state, &self.budget);
+        self.spilled.keep(&self.common, fingerprint, state, true);
         Self::SPILLED
     }
 
@@ -39,11 +44,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             }
             words = [0; WORDS];
         }
-        self.rules.algorithm.unpack(self.base, words)
+        self.common.rules.algorithm.unpack(self.base, words)
     }
 
     pub(super) fn pack(&self, state: &R::State) -> [u64; WORDS] {
-        self.rules.algorithm.pack(self.base, state)
+        self.common.rules.algorithm.pack(self.base, state)
     }
 
     /// Returns the words for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
@@ -55,31 +60,18 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         may_be: bool,
         now: Timestamp,
     ) -> [u64; WORDS] {
-        let is_cut = |state: &R::State| {
-            may_be && !stays_whole::<_, WORDS>(&self.rules.algorithm, self.base, state, now)
-        };
-        match state {
-            None => [0; WORDS],
-            Some(state)
-                if is_cut(&state)
-                    && self.spilled.keep(
-                        &self.rules.algorithm,
-                        fingerprint,
-                        &state,
-                        &self.budget,
-                    ) =>
-            {
-                Self::SPILLED
-            }
-            Some(state) => self.pack(&state),
-        }
+        let Some(state) = state else { return [0; WORDS] };
+        let is_spilled = may_be
+            && self.is_cut(&state, now)
+            && self.spilled.keep(&self.common, fingerprint, &state, false);
+        if is_spilled { Self::SPILLED } else { self.pack(&state) }
     }
 
     /// Drops the spilled state of a limiter, if its words say that it has one.
     #[inline]
     pub(super) fn forget_spilled(&self, fingerprint: Fingerprint, words: [u64; WORDS]) {
         if is_spilled(words) {
-            self.spilled.forget(&self.rules.algorithm, fingerprint, &self.budget);
+            self.spilled.forget(&self.common, fingerprint);
         }
     }
 }

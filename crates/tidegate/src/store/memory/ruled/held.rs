@@ -15,7 +15,6 @@ use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
-use crate::store::memory::table::StoreVerbs;
 
 /// A limiter under the parameters of one algorithm.
 #[derive(Clone, Debug)]
@@ -33,8 +32,6 @@ pub(in crate::store::memory) trait AnyOwn:
 {
     fn need(&self) -> Need;
 
-    fn has_place(&self) -> bool;
-
     fn bytes(&self) -> usize;
 
     fn is_idle(&self, now: Timestamp) -> bool;
@@ -45,15 +42,10 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
 
-    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_>;
-
     fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>);
 
     /// Returns a copy.
     fn copy(&self) -> RuledEntry;
-
-    /// Lets other limiters share its parameters.
-    fn share(&mut self, recent: &mut Recent);
 
     /// Advances its times to `now`, also if the clock went back by more than the window.
     fn pass(&mut self, now: Timestamp);

@@ -12,7 +12,6 @@ use crate::store::memory::entry::Entry as _;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
-use crate::store::memory::table::StoreVerbs;
 
 /// The estimated overhead of the allocator for each allocation.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
@@ -28,11 +27,6 @@ impl<R: Algorithm> AnyOwn for Own<R> {
     fn need(&self) -> Need {
         let heap = self.entry.need(&self.parameters);
         Need { first: Self::BYTES + heap.first, ..heap }
-    }
-
-    #[inline]
-    fn has_place(&self) -> bool {
-        self.entry.has_place(&self.parameters)
     }
 
     #[inline]
@@ -58,20 +52,12 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.entry.run_in_place(&self.parameters, step.on_limiter_since(self.began), cost, now)
     }
 
-    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_> {
-        self.entry.verbs(&self.parameters, cost, enforced, in_place)
-    }
-
     fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>) {
         self.entry.save(&self.parameters, fingerprint, records);
     }
 
     fn copy(&self) -> RuledEntry {
         RuledEntry::of(self.clone())
-    }
-
-    fn share(&mut self, recent: &mut Recent) {
-        self.parameters = recent.parameters(&self.parameters.algorithm);
     }
 
     fn pass(&mut self, now: Timestamp) {

@@ -22,11 +22,6 @@ impl Recent {
             .unwrap_or_else(|| self.add(Arc::new(Parameters::new(algorithm.clone()))))
     }
 
-    /// Returns the parameters of an algorithm, without adding them to the recent ones.
-    pub(super) fn for_a_look<R: Algorithm>(&self, algorithm: &R) -> Arc<Parameters<R>> {
-        self.find(algorithm).unwrap_or_else(|| Arc::new(Parameters::new(algorithm.clone())))
-    }
-
     fn find<R: Algorithm>(&self, algorithm: &R) -> Option<Arc<Parameters<R>>> {
         let mut all = self.0.iter().flatten();
         all.find_map(|one| {

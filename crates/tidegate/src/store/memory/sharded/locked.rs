@@ -6,13 +6,13 @@ use tidegate_core::Timestamp;
 
 use super::Sharded;
 use super::shard::Shard;
-use crate::inline_list::{InlineList, StepList};
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
+use crate::step::{One, Step};
 use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
-use crate::store::memory::preset::Preset;
 use crate::store::memory::succession::Moved;
-use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
+use crate::store::memory::table::{LockedLimiters, Part};
 
 type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
 
@@ -38,18 +38,19 @@ impl<E: Entry> Sharded<E> {
         let mut shards: InlineList<_> =
             numbers.iter().map(|number| (*number, self.lock_as_it_is(*number))).collect();
         for part in parts {
-            if self.succession.check(part.generation)?
+            if self.common.succession.check(part.generation)?
                 && let Some(shard) = shard_among(&mut shards, part.fingerprint)
             {
                 self.move_in(shard, part.fingerprint);
             }
         }
-        let entry = |part: &Part<'a>| self.lock_entry(&mut shards, *part, now);
-        let entries = parts.iter().map(entry).collect();
-        let locked = LockedEntries::new(entries);
+        let entry = |part: &Part<'a>| match shard_among(&mut shards, part.fingerprint) {
+            Some(shard) => self.lock_entry(shard, *part, now),
+            None => LockedEntry::without(*part, Standing::NoSpace),
+        };
+        let locked = LockedEntries::new(parts.iter().map(entry).collect());
         let mut held = Box::new(LockedShards { table: self, shards, locked });
-        let (overflow, rules, budget) = (&self.overflow, &self.rules, &*self.budget);
-        match held.locked.lock_overflow(overflow, rules, budget, &self.succession, now) {
+        match held.locked.lock_overflow(&self.common, now) {
             Ok(()) => Ok(held),
             Err(Moved) => {
                 held.release(now);
@@ -58,18 +59,18 @@ impl<E: Entry> Sharded<E> {
         }
     }
 
-    fn lock_entry<'a>(
+    /// Takes a limiter out of its locked shard, or makes a new one, with the memory that the step needs.
+    pub(super) fn lock_entry<'a>(
         &self,
-        shards: &mut [Locked<'_, E>],
+        shard: &mut Shard<E>,
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, E> {
-        let shard = shard_among(shards, part.fingerprint).filter(|_| !E::is_unlimited(&part));
-        let locked = shard.and_then(|shard| {
-            self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now))
-        });
-        let unlimited = || Standing::Preset(Preset::unlimited(part.enforced));
-        locked.unwrap_or_else(|| LockedEntry::without(part, unlimited()))
+        if E::is_unlimited(&part) {
+            return LockedEntry::without(part, Standing::Unlimited);
+        }
+        let locked = self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now));
+        locked.unwrap_or_else(|| LockedEntry::without(part, Standing::Unlimited))
     }
 
     /// Locks a limiter that is not in its shard; `None` if its rule is unlimited.
@@ -84,7 +85,10 @@ impl<E: Entry> Sharded<E> {
         Some(match self.find_space(shard, need, stays, now) {
             true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
             true => LockedEntry::new(part, Standing::Absent, entry, 0),
-            false => LockedEntry::without(part, no_space::<E>(&part, now)),
+            false => {
+                let never = E::never(&part, now);
+                LockedEntry::without(part, never.map_or(Standing::NoSpace, Standing::Refused))
+            }
         })
     }
 
@@ -103,20 +107,23 @@ impl<E: Entry> Sharded<E> {
             true => self.growth(&entry, &part),
             false => self.wanted_under(kept.bytes, &part, recent),
         };
-        if self.after_sweeps(shard, now, || self.budget.claim_bytes(wanted)) {
+        if self.after_sweeps(shard, now, || self.common.budget.claim_bytes(wanted)) {
             return Some(LockedEntry::new(part, Standing::There, entry, wanted));
         }
-        if is_under && !entry.is_idle(&self.rules, now) {
+        if is_under && !entry.is_idle(&self.common.rules, now) {
             return Some(LockedEntry::new(part, Standing::Full, entry, 0));
         }
         if is_under {
-            shard.forget(part.fingerprint, &self.budget);
+            shard.forget(part.fingerprint, &self.common.budget);
             return None;
         }
         if let Some((kept, _)) = shard.get_mut(part.fingerprint) {
             kept.entry = Some(entry);
         }
-        Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
+        Some(LockedEntry::without(
+            part,
+            Standing::Refused(E::refusal(&self.common.rules, &part, false)),
+        ))
     }
 
     /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
@@ -126,12 +133,64 @@ impl<E: Entry> Sharded<E> {
         let Some(entry) = entry else { return 0 };
         self.need(&entry).first.saturating_sub(bytes) + self.growth(&entry, part)
     }
-}
 
-/// A key for which there is no room.
-fn no_space<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
-    let Some(never) = E::never(part, now) else { return Standing::NoSpace };
-    Standing::Preset(Preset::instead(never.decision, part.enforced))
+    /// Prepares a limiter for a step at this time.
+    pub(super) fn begin(shard: &mut Shard<E>, locked: &mut LockedEntry<'_, E>, at: Timestamp) {
+        if let Some(entry) = &mut locked.entry {
+            locked.change = entry.begin(&locked.part, &mut shard.recent, at);
+        }
+    }
+
+    /// Runs a step on a limiter. If it does not decide, it gets back what the step gives back.
+    pub(super) fn run(
+        &self,
+        shard: &mut Shard<E>,
+        locked: &mut LockedEntry<'_, E>,
+        shared: Option<&mut E>,
+        step: Step,
+        at: Timestamp,
+    ) -> One {
+        let is_unlimited = matches!(locked.standing, Standing::Unlimited);
+        let part = Part { step, ..locked.part };
+        if (is_unlimited || matches!(locked.standing, Standing::Refused(_)))
+            && let Some(step) = part.unconditional_step(is_unlimited)
+            && let Some((kept, _)) = shard.get_mut(part.fingerprint)
+            && let Some(entry) = &mut kept.entry
+        {
+            let one = entry.run_in_place(&self.common.rules, step, part.cost, at);
+            kept.weigh(&self.common, 0);
+            if let Some(one) = one.filter(|_| !is_unlimited) {
+                return one;
+            }
+        }
+        locked.run(&self.common.rules, shared, step, at)
+    }
+
+    /// Puts a limiter back as the step left it, and drops it if it was reset.
+    pub(super) fn put_back(
+        &self,
+        shard: &mut Shard<E>,
+        locked: &mut LockedEntry<'_, E>,
+        at: Timestamp,
+    ) {
+        let Part { fingerprint, step, .. } = locked.part;
+        let entry = locked.end();
+        match locked.standing {
+            Standing::There | Standing::Full => {
+                if let Some((kept, _)) = shard.get_mut(fingerprint) {
+                    kept.entry = entry;
+                    kept.weigh(&self.common, locked.claimed);
+                }
+            }
+            Standing::Claimed => {
+                entry.into_iter().for_each(|entry| {
+                    self.add(shard, fingerprint, entry, locked.claimed, at);
+                });
+            }
+            _ => {}
+        }
+        self.drop_if_reset(shard, fingerprint, step, at);
+    }
 }
 
 fn shard_among<'s, E: Entry>(
@@ -145,51 +204,25 @@ fn shard_among<'s, E: Entry>(
 impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
     fn begin(&mut self, at: Timestamp) {
         for locked in &mut self.locked.entries {
-            let part = &locked.part;
-            let Some(shard) = shard_among(&mut self.shards, part.fingerprint) else { continue };
-            match (&mut locked.standing, &mut locked.entry) {
-                (Standing::Preset(preset), _) => {
-                    let is_unlimited = E::is_unlimited(part);
-                    let Some(step) = part.unconditional_step(is_unlimited) else { continue };
-                    let Some((kept, _)) = shard.get_mut(part.fingerprint) else { continue };
-                    let one = self.table.give_back(kept, Part { step, ..*part }, at);
-                    if let Some(one) = one.filter(|_| !is_unlimited) {
-                        (preset.decision, preset.elsewhere) = (one.decision, false);
-                    }
-                }
-                (_, Some(entry)) => locked.change = entry.begin(part, &mut shard.recent, at),
-                _ => {}
+            if let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) {
+                Sharded::begin(shard, locked, at);
             }
         }
     }
 
-    fn held<'h>(&'h mut self, held: &mut StepList<LockedLimiter<'h>>) {
-        self.locked.held(&self.table.rules, held);
+    fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One {
+        let (locked, shared) = self.locked.entry(number);
+        match shard_among(&mut self.shards, locked.part.fingerprint) {
+            Some(shard) => self.table.run(shard, locked, shared, step, at),
+            None => locked.run(&self.table.common.rules, shared, step, at),
+        }
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {
-        let table = self.table;
-        self.locked.release_overflow(&table.rules, &table.budget);
+        self.locked.release_overflow(&self.table.common);
         for locked in &mut self.locked.entries {
-            let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
-                continue;
-            };
-            let Some(entry) = locked.end() else {
-                table.drop_if_reset(shard, &locked.part, at);
-                continue;
-            };
-            match locked.standing {
-                Standing::There | Standing::Full => {
-                    if let Some((kept, _)) = shard.get_mut(locked.part.fingerprint) {
-                        kept.entry = Some(entry);
-                        kept.weigh(&table.rules, &table.budget, locked.claimed);
-                    }
-                    table.drop_if_reset(shard, &locked.part, at);
-                }
-                Standing::Claimed => {
-                    table.add(shard, locked.part.fingerprint, entry, locked.claimed, at)
-                }
-                _ => {}
+            if let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) {
+                self.table.put_back(shard, locked, at);
             }
         }
     }

@@ -8,6 +8,7 @@ use tidegate_core::Timestamp;
 
 use crate::key::{Fingerprint, Hashed};
 use crate::store::memory::budget::Budget;
+use crate::store::memory::common::Common;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::parameters::bytes_beside_heap;
 
@@ -31,10 +32,10 @@ impl<E: Entry> Kept<E> {
     /// Counts the bytes it takes now; `claimed` more than before are counted already. Any step may change them, even if
     /// it looks or is refused, because the state remembers a clock that steps back. If they stay the same, nothing that
     /// threads share is written.
-    pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
-        let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
+    pub(super) fn weigh(&mut self, common: &Common<E>, claimed: usize) {
+        let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(&common.rules));
         let bytes = bytes_beside_heap::<E>().saturating_add(heap);
-        budget.resize(self.bytes + claimed, bytes);
+        common.budget.resize(self.bytes + claimed, bytes);
         self.bytes = bytes;
     }
 
@@ -82,16 +83,15 @@ impl<E: Entry> Shard<E> {
         &mut self,
         fingerprint: Fingerprint,
         entry: E,
-        rules: &E::Rules,
-        budget: &Budget,
+        common: &Common<E>,
         claimed: usize,
     ) {
         let mut kept = Kept { entry: Some(entry), bytes: 0 };
-        kept.weigh(rules, budget, claimed);
+        kept.weigh(common, claimed);
         match self.limiters.insert(fingerprint, kept) {
             None => self.turns.push_back(fingerprint),
             // A panic in a step over several limiters left its entry empty.
-            Some(kept) => kept.uncount(budget),
+            Some(kept) => kept.uncount(&common.budget),
         }
     }
 
@@ -110,28 +110,22 @@ impl<E: Entry> Shard<E> {
     }
 
     /// Looks at the next few limiters and drops idle limiters.
-    pub(super) fn sweep(
-        &mut self,
-        rules: &E::Rules,
-        budget: &Budget,
-        looked_at: usize,
-        now: Timestamp,
-    ) {
+    pub(super) fn sweep(&mut self, common: &Common<E>, looked_at: usize, now: Timestamp) {
         let mut dropped = 0;
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(fingerprint) = self.turns.pop_front() else { break };
             let Occupied(kept) = self.limiters.entry(fingerprint) else { continue };
             // An empty entry is put back by the step that took it.
-            if kept.get().entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
+            if kept.get().entry.as_ref().is_some_and(|entry| entry.is_idle(&common.rules, now)) {
                 let Kept { entry, bytes } = kept.remove();
                 drop(entry);
-                budget.resize(bytes, 0);
+                common.budget.resize(bytes, 0);
                 dropped += 1;
             } else {
                 self.turns.push_back(fingerprint);
             }
         }
-        budget.release_idle(dropped);
+        common.budget.release_idle(dropped);
     }
 
     /// Takes a limiter out, whose place stays claimed.
