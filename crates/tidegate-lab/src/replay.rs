@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate::{Answer, Descriptor, Gate, Policy, PolicyRule, Request, RuleSpec, Timestamp};
+use tidegate::{Answer, Gate, Policy, PolicyRule, RuleSpec, Timestamp};
 
 use crate::trace::{Event, Options};
 
@@ -51,9 +51,8 @@ impl Replay {
 
     /// Decides one request at its recorded time.
     pub fn decide(&self, event: &Event<'_>) -> Answer<'_> {
-        let descriptors = [Descriptor::new(&event.descriptor).cost(event.cost)];
-        let request = event.under_id(Request::new(event.domain, &descriptors));
-        self.gate.check_at(&request, Timestamp::from_micros(event.at_us))
+        let at = Timestamp::from_micros(event.at_us);
+        event.request(|| self.policy(), |request| self.gate.check_at(request, at))
     }
 }
 
@@ -61,7 +60,7 @@ impl Replay {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tidegate::{AlgorithmKind, OnNoRule, OverrideSpec, Spec};
+    use tidegate::{AlgorithmKind, Descriptor, OnNoRule, OverrideSpec, Request, Spec};
 
     use crate::trace::{self, Source};
 

@@ -23,6 +23,7 @@ mod variant_report;
 mod watched;
 mod worst;
 
+use serde::Serialize;
 use tidegate::{Answer, Policy};
 
 use crate::plot::{Bins, MAX_LANES, Timeline};
@@ -61,12 +62,33 @@ pub struct Report {
     pub refused: u64,
     /// Requests that no enforced rule with a limit matched.
     pub unlimited: u64,
+    /// How the decisions differ from those that the trace has.
+    pub recorded: Recorded,
     /// Time of the first request.
     pub first_at_us: Option<u64>,
     /// Time of the last request.
     pub last_at_us: u64,
     /// One for each rule of the policy, in its order.
     pub rules: Vec<RuleReport>,
+}
+
+/// Decisions that a trace has, and those that differ from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Recorded {
+    /// Requests whose line says what was decided.
+    pub decisions: u64,
+    /// Requests that were admitted, and are refused in the replay.
+    pub now_refused: u64,
+    /// Requests that were refused, and are admitted in the replay.
+    pub now_admitted: u64,
+}
+
+impl Recorded {
+    fn record(&mut self, was_allowed: bool, is_allowed: bool) {
+        self.decisions += 1;
+        self.now_refused += u64::from(was_allowed && !is_allowed);
+        self.now_admitted += u64::from(!was_allowed && is_allowed);
+    }
 }
 
 impl Report {
@@ -88,6 +110,7 @@ impl Report {
             requests: 0,
             refused: 0,
             unlimited: 0,
+            recorded: Recorded::default(),
             first_at_us: None,
             last_at_us: 0,
             rules: policy.rules().iter().map(|rule| RuleReport::new(rule, memory)).collect(),
@@ -131,6 +154,9 @@ impl Report {
         self.requests += 1;
         self.refused += u64::from(!answer.is_allowed());
         self.unlimited += u64::from(answer.is_unlimited());
+        if let Some(was_allowed) = event.allowed {
+            self.recorded.record(was_allowed, answer.is_allowed());
+        }
         self.first_at_us.get_or_insert(event.at_us);
         self.last_at_us = self.last_at_us.max(event.at_us);
         for matched in answer.matched() {

@@ -11,6 +11,15 @@
 //! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1, "request_id": "7"}
 //! ```
 //!
+//! A request with several descriptors has a list in place of `descriptor`. An item may have a cost, else that of the
+//! line is its own, and a limit that the request supplied (-1 for none, without a window). `allowed`, which any line may
+//! have, is what was decided when it was recorded.
+//!
+//! ```json
+//! {"at_us": 100000, "descriptors": [{"descriptor": {"key": "a"}}, {"descriptor": {"key": "b"}, "cost": 2,
+//!  "limit": 30, "window_us": 60000000}], "allowed": true}
+//! ```
+//!
 //! **Access log**, in common, combined or vhost_combined format. The descriptor has the entries `ip`, `method`,
 //! `path`, `status` and, in combined format, `user_agent`, in this order.
 //!
@@ -111,7 +120,7 @@ mod zstd;
 pub use bad_lines::{BadLine, BadLines};
 pub use batch::Batch;
 pub use error::TraceError;
-pub use event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, Event};
+pub use event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, Event, FurtherDescriptor, SuppliedLimit};
 pub use explained::Explained;
 pub use json_descriptor::JsonDescriptor;
 pub use notation::{LogFormat, LogFormatError};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Error;
 use tidegate::{Limit, Micros, Mode};
 
-use super::{Report, RuleReport, VariantReport};
+use super::{Recorded, Report, RuleReport, VariantReport};
 
 /// The number of keys that are listed under `refused_most`.
 const TOP: usize = 5;
@@ -16,6 +16,8 @@ struct ReportJson<'a> {
     unlimited: u64,
     first_at_us: Option<u64>,
     last_at_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<Recorded>,
     rules: Vec<RuleReportJson<'a>>,
 }
 
@@ -83,6 +85,7 @@ pub fn json(report: &Report) -> Result<String, Error> {
         unlimited: report.unlimited,
         first_at_us: report.first_at_us,
         last_at_us: report.first_at_us.map(|_| report.last_at_us),
+        recorded: Some(report.recorded).filter(|recorded| recorded.decisions > 0),
         rules: report.rules.iter().map(of_rule).collect(),
     };
     serde_json::to_string(&whole)

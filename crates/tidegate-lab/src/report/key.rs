@@ -5,14 +5,14 @@ use std::fmt;
 use tidegate::PolicyRule;
 
 use super::fingerprint::{Fingerprint, Seed};
-use crate::trace::Event;
 
 /// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without a
 /// key.
 #[derive(Clone, Copy)]
 pub(super) struct RuleKey<'a> {
     pub(super) rule: &'a PolicyRule,
-    pub(super) event: &'a Event<'a>,
+    /// Those of the descriptor that the rule matched.
+    pub(super) descriptor: &'a [(&'a str, &'a str)],
 }
 
 impl<'a> RuleKey<'a> {
@@ -22,7 +22,7 @@ impl<'a> RuleKey<'a> {
 
     /// A rule matches only requests that have every entry of its key.
     fn entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let entries = &self.event.descriptor;
+        let entries = self.descriptor;
         let value = move |name: &String| entries.iter().find(|(entry, _)| entry == name).copied();
         self.rule.spec().key.iter().filter_map(value)
     }

@@ -87,7 +87,7 @@ impl RuleReport {
         variant.asked += 1;
         variant.refused += u64::from(refused);
         if refused {
-            self.refuse(event);
+            self.refuse(event, matched);
         }
         let took = matched.is_report() || !refused && answer.is_allowed();
         if took && !answer.is_repeated() {
@@ -106,9 +106,9 @@ impl RuleReport {
         (variant, &mut self.space)
     }
 
-    fn refuse(&mut self, event: &Event<'_>) {
+    fn refuse(&mut self, event: &Event<'_>, matched: &Matched<'_>) {
         self.refused += 1;
-        let key = RuleKey { rule: &self.rule, event };
+        let key = RuleKey { rule: &self.rule, descriptor: event.entries_of(matched) };
         self.refused_most.add(key.fingerprint(&self.seed), || key.to_string());
         if let Some(drawn) = &mut self.drawn {
             drawn.refuse(event.at_us);
@@ -119,10 +119,10 @@ impl RuleReport {
         let delay = matched.decision().delay_micros();
         self.longest_delay = self.longest_delay.max(delay.into());
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
-        let key = RuleKey { rule: matched.rule(), event };
+        let key = RuleKey { rule: matched.rule(), descriptor: event.entries_of(matched) };
         let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
         let (variant, space) = self.variant(matched.variant());
-        variant.admit(print, || key.to_string(), times_us, event.cost, space);
+        variant.admit(print, || key.to_string(), times_us, matched.cost(), space);
         if let Some(drawn) = &mut self.drawn {
             drawn.admit(event.at_us, delay);
         }

@@ -47,6 +47,16 @@ fn totals(report: &Report) -> String {
         let _ = write!(text, "; {} met no limit", grouped(report.unlimited));
     }
     text.push_str(".\n");
+    let recorded = report.recorded;
+    if recorded.decisions > 0 {
+        let _ = writeln!(
+            text,
+            "Of {} recorded decisions, {} change to a refusal and {} to an admission.",
+            grouped(recorded.decisions),
+            grouped(recorded.now_refused),
+            grouped(recorded.now_admitted),
+        );
+    }
     text
 }
 

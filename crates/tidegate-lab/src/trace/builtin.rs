@@ -26,13 +26,7 @@ pub fn minute_edge() -> Vec<Event<'static>> {
 }
 
 fn demo_request(at_us: u64) -> Event<'static> {
-    Event {
-        request_id: None,
-        at_us,
-        domain: DEFAULT_DOMAIN,
-        descriptor: vec![("key", "demo")],
-        cost: 1,
-    }
+    Event::of_one(at_us, DEFAULT_DOMAIN, vec![("key", "demo")])
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::event::LineEvent;
+use tidegate::{Limit, Micros};
+
+use super::event::{LineEvent, SuppliedLimit};
 use super::logged::Logged;
 use super::times;
 
@@ -32,11 +34,30 @@ impl Explained {
     pub(super) fn event(&mut self, event: &LineEvent<'_>) {
         self.field("time", times::shown(event.at_us));
         self.field("domain", &*event.domain);
-        self.field("cost", event.cost.to_string());
+        self.asked(event.cost, event.limit);
         if let Some(id) = &event.request_id {
             self.field("request_id", &**id);
         }
+        if let Some(allowed) = event.allowed {
+            self.field("allowed", allowed.to_string());
+        }
         self.entries(event);
+        for one in &event.more {
+            self.asked(one.cost, one.limit);
+            one.entries.iter().for_each(|(name, value)| self.field(name, &**value));
+        }
+    }
+
+    /// The cost of a descriptor, and its limit.
+    fn asked(&mut self, cost: u64, limit: Option<SuppliedLimit>) {
+        self.field("cost", cost.to_string());
+        match limit {
+            None => {}
+            Some(SuppliedLimit { limit: Limit::Unlimited, .. }) => self.field("limit", "unlimited"),
+            Some(SuppliedLimit { limit: Limit::Units(units), window }) => {
+                self.field("limit", format!("{units} per {}", Micros::from(window)));
+            }
+        }
     }
 
     /// The time of a logged request, and its client as written.

@@ -214,7 +214,8 @@ impl<'de> Visitor<'de> for ObjectFields<'_, 'de> {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(JsonText(name)) = map.next_key()? {
             let in_line = self.place == FieldPlace::Line;
-            self.object.is_event |= in_line && matches!(&*name, "at_us" | "descriptor");
+            self.object.is_event |=
+                in_line && matches!(&*name, "at_us" | "descriptor" | "descriptors");
             let object = &mut *self.object;
             let slot = self.place.slot(&name);
             let is_wrapper = in_line && WRAPPERS.contains(&&*name);

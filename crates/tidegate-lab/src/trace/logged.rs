@@ -27,14 +27,9 @@ impl<'a> Logged<'a> {
     pub(super) fn into_event(self, clients: &ClientFinder) -> Result<LineEvent<'a>, BadLineReason> {
         let client = clients.find(self.client)?;
         let Self { at_us, method, path, status, user_agent, .. } = self;
-        Ok(LineEvent {
-            at_us,
-            domain: Cow::Borrowed(DEFAULT_DOMAIN),
-            descriptor: LineEntries::Logged([Some(client.ip), method, path, status, user_agent]),
-            cost: 1,
-            request_id: None,
-            of_proxy: client.is_proxy,
-        })
+        let entries = LineEntries::Logged([Some(client.ip), method, path, status, user_agent]);
+        let event = LineEvent::of_one(at_us, Cow::Borrowed(DEFAULT_DOMAIN), entries, 1);
+        Ok(LineEvent { of_proxy: client.is_proxy, ..event })
     }
 }
 

@@ -2,13 +2,20 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use tidegate::{Limit, MAX_LIMIT};
 
 use super::bad_lines::BadLineReason;
-use super::event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineEntries, LineEvent};
+use super::event::{
+    AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineDescriptor, LineEntries, LineEvent, SuppliedLimit,
+};
 use super::json_descriptor::{DescriptorEntries, JsonText};
+
+/// The value of `limit` that admits everything.
+const UNLIMITED: i64 = -1;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,11 +24,47 @@ struct Fields<'a> {
     #[serde(borrow, default = "default_domain")]
     domain: JsonText<'a>,
     #[serde(borrow)]
-    descriptor: DescriptorEntries<'a>,
+    descriptor: Option<DescriptorEntries<'a>>,
+    #[serde(borrow)]
+    descriptors: Option<Vec<Item<'a>>>,
     #[serde(default = "default_cost")]
     cost: WholeNumber<COST_MAX>,
     #[serde(borrow, default, deserialize_with = "given")]
     request_id: Option<JsonText<'a>>,
+    allowed: Option<bool>,
+}
+
+/// One of several descriptors: `{"descriptor": {"key": "a"}, "cost": 2, "limit": 30, "window_us": 60000000}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item<'a> {
+    #[serde(borrow)]
+    descriptor: DescriptorEntries<'a>,
+    cost: Option<WholeNumber<COST_MAX>>,
+    limit: Option<i64>,
+    window_us: Option<WholeNumber<AT_US_MAX>>,
+}
+
+impl<'a> Item<'a> {
+    /// The descriptor, which costs `usual` unless it says otherwise.
+    fn read(self, usual: u64) -> Result<LineDescriptor<'a>, BadLineReason> {
+        let limit = match (self.limit, self.window_us) {
+            (None, None) => None,
+            (Some(UNLIMITED), None) => {
+                Some(SuppliedLimit { limit: Limit::Unlimited, window: Duration::from_secs(1) })
+            }
+            (Some(limit), Some(WholeNumber(us))) => {
+                let units = u64::try_from(limit).ok().filter(|units| *units <= MAX_LIMIT);
+                let limit = units.map(Limit::Units).ok_or_else(|| {
+                    format!("`limit` is {limit}: expected a whole number from 0 to {MAX_LIMIT}, or -1 without a window")
+                })?;
+                Some(SuppliedLimit { limit, window: Duration::from_micros(us) })
+            }
+            _ => return Err("expected `limit` and `window_us` together".into()),
+        };
+        let cost = self.cost.map_or(usual, |WholeNumber(cost)| cost);
+        Ok(LineDescriptor { entries: self.descriptor.0, cost, limit })
+    }
 }
 
 /// Reads an id that is present: `null` is an error, not an absence.
@@ -45,13 +88,30 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, BadLineReason> {
         return Err("expected a JSON object, which begins with {".into());
     }
     let fields: Fields<'_> = serde_json::from_slice(line).map_err(|e| reason(&e))?;
+    let WholeNumber(cost) = fields.cost;
+    let mut more = Vec::new();
+    let first = match (fields.descriptor, fields.descriptors) {
+        (Some(DescriptorEntries(entries)), None) => LineDescriptor { entries, cost, limit: None },
+        (None, Some(items)) => {
+            let mut items = items.into_iter().map(|item| item.read(cost));
+            let first = items.next().ok_or("`descriptors` is empty: expected one or more")??;
+            more = items.collect::<Result<_, _>>()?;
+            first
+        }
+        (Some(_), Some(_)) => return Err("expected `descriptor` or `descriptors`, not both".into()),
+        (None, None) => return Err("missing field `descriptor`".into()),
+    };
     Ok(LineEvent {
-        at_us: fields.at_us.0,
-        domain: fields.domain.0,
-        descriptor: LineEntries::Listed(fields.descriptor.0),
-        cost: fields.cost.0,
+        limit: first.limit,
+        more,
         request_id: fields.request_id.map(|id| id.0),
-        of_proxy: false,
+        allowed: fields.allowed,
+        ..LineEvent::of_one(
+            fields.at_us.0,
+            fields.domain.0,
+            LineEntries::Listed(first.entries),
+            first.cost,
+        )
     })
 }
 
@@ -144,6 +204,19 @@ mod tests {
     }
 
     #[test]
+    fn a_line_has_several_descriptors_each_with_its_cost_and_its_limit() {
+        let line = r#"{"at_us": 7, "descriptors": [
+            {"descriptor": {"user": "a"}}, {"descriptor": {"ip": "b"}, "cost": 3, "limit": 30, "window_us": 60000000},
+            {"descriptor": {}, "limit": -1}], "cost": 2, "allowed": false}"#;
+        let event = parse(line.as_bytes()).unwrap();
+        assert_eq!((event.cost, event.limit, event.allowed), (2, None, Some(false)));
+        let asked = event.more.iter().map(|one| (one.entries.len(), one.cost, one.limit));
+        let limit = |limit, s| Some(SuppliedLimit { limit, window: Duration::from_secs(s) });
+        let expected = [(1, 3, limit(Limit::Units(30), 60)), (0, 2, limit(Limit::Unlimited, 1))];
+        assert_eq!(asked.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn bad_lines_say_what_was_expected() {
         let at = "a whole number from 0 to 9007199254740991";
         let cost = "a whole number from 0 to 1000000000";
@@ -164,6 +237,17 @@ mod tests {
             (r#"{"at_us": 1, "descriptor": {"a": 5}}"#, "expected a string"),
             (r#"{"at_us": 1, "descriptor": {"a": {}}}"#, "expected a string"),
             (r#"{"at_us": 1, "descriptor": []}"#, "an object of names and strings"),
+            (r#"{"at_us": 1, "descriptors": []}"#, "`descriptors` is empty"),
+            (r#"{"at_us": 1, "descriptors": [{"user": "a"}]}"#, "unknown field `user`"),
+            (r#"{"at_us": 1, "descriptors": [{"cost": 2}]}"#, "missing field `descriptor`"),
+            (r#"{"at_us": 1, "descriptor": {}, "descriptors": [{"descriptor": {}}]}"#, "not both"),
+            (r#"{"at_us": 1, "descriptors": [{"descriptor": {}, "limit": 1}]}"#, "together"),
+            (r#"{"at_us": 1, "descriptors": [{"descriptor": {}, "window_us": 1}]}"#, "together"),
+            (
+                r#"{"at_us": 1, "descriptors": [{"descriptor": {}, "limit": -2, "window_us": 1}]}"#,
+                "`limit` is -2: expected a whole number from 0 to 1000000000",
+            ),
+            (r#"{"at_us": 1, "descriptor": {}, "allowed": 1}"#, "expected a boolean"),
             (r#"{"at_us": 1, "descriptor": "a"}"#, "an object of names and strings"),
             (r#"{"at_us": 1, "descriptor": {}, "request_id": ""}"#, "id is empty"),
             (r#"{"at_us": 1, "descriptor": {}, "request_id": 5}"#, "expected a string"),

@@ -1,19 +1,30 @@
 //! An event as compact bytes, in memory and in temporary files.
 //!
 //! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
-//! record. Numbers are written six bits at a time, low bits first, the seventh bit set on all bytes
+//! record. In place of a name there may be a mark: for the decision that the trace has, for the limit of the present
+//! descriptor, or for the next descriptor, with its cost. Numbers are written six bits at a time, low bits first, the seventh bit set on all bytes
 //! but the last, so that a record is text and many are checked at once; a text is its length and its
 //! bytes; names that nearly every event has are written as numbers. The sorter keeps the time next to
 //! the record.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::event::{DEFAULT_DOMAIN, Event, LOGGED, LineEvent};
+use tidegate::Limit;
+
+use super::event::{DEFAULT_DOMAIN, Event, FurtherDescriptor, LOGGED, LineEvent, SuppliedLimit};
 
 /// The bits of a number that a byte has, and the bit that says that more follow.
 const DIGIT_BITS: u32 = 6;
 const DIGIT: u64 = (1 << DIGIT_BITS) - 1;
 const MORE: u8 = 1 << DIGIT_BITS;
+
+/// Marks, which are numbers after those of names.
+const REFUSED: u64 = 1;
+const ALLOWED: u64 = 2;
+const UNLIMITED: u64 = 3;
+const LIMITED: u64 = 4;
+const NEXT: u64 = 5;
 
 /// A record that was not written by [`RecordNames::encode`]: the temporary file was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,13 +68,41 @@ impl RecordNames {
         put_number(event.cost, to);
         put_name(self.number(&event.domain), &event.domain, to);
         put_text(event.request_id.as_deref().unwrap_or_default(), to);
-        event.descriptor.iter().for_each(|(name, value)| {
-            let number = self.number(name);
-            if number > 0 || !self.only {
-                put_name(number, name, to);
-                put_text(value, to);
+        if let Some(allowed) = event.allowed {
+            self.put_mark(if allowed { ALLOWED } else { REFUSED }, to);
+        }
+        self.put_limit(event.limit, to);
+        event.descriptor.iter().for_each(|(name, value)| self.put_entry(name, value, to));
+        for one in &event.more {
+            self.put_mark(NEXT, to);
+            put_number(one.cost, to);
+            self.put_limit(one.limit, to);
+            one.entries.iter().for_each(|(name, value)| self.put_entry(name, value, to));
+        }
+    }
+
+    fn put_mark(&self, mark: u64, to: &mut Vec<u8>) {
+        put_number(self.numbered.len() as u64 + mark, to);
+    }
+
+    fn put_limit(&self, limit: Option<SuppliedLimit>, to: &mut Vec<u8>) {
+        match limit {
+            None => {}
+            Some(SuppliedLimit { limit: Limit::Unlimited, .. }) => self.put_mark(UNLIMITED, to),
+            Some(SuppliedLimit { limit: Limit::Units(units), window }) => {
+                self.put_mark(LIMITED, to);
+                put_number(units, to);
+                put_number(window.as_micros() as u64, to);
             }
-        });
+        }
+    }
+
+    fn put_entry(&self, name: &str, value: &str, to: &mut Vec<u8>) {
+        let number = self.number(name);
+        if number > 0 || !self.only {
+            put_name(number, name, to);
+            put_text(value, to);
+        }
     }
 
     pub(super) fn decode<'a>(&'a self, at_us: u64, record: &'a str) -> Result<Event<'a>, Damaged> {
@@ -72,11 +111,35 @@ impl RecordNames {
         let domain = self.take_name(&mut rest)?;
         let request_id = Some(take_text(&mut rest)?).filter(|id| !id.is_empty());
         // Access logs, the common case, have five.
-        let mut descriptor = Vec::with_capacity(self.numbered.len().min(5));
+        let entries = Vec::with_capacity(self.numbered.len().min(5));
+        let mut event = Event { cost, request_id, ..Event::of_one(at_us, domain, entries) };
         while !rest.is_empty() {
-            descriptor.push((self.take_name(&mut rest)?, take_text(&mut rest)?));
+            let number = take_number(&mut rest)?;
+            let (entries, limit) = match event.more.last_mut() {
+                Some(last) => (&mut last.entries, &mut last.limit),
+                None => (&mut event.descriptor, &mut event.limit),
+            };
+            match number.saturating_sub(self.numbered.len() as u64) {
+                0 => entries.push((self.name(number, &mut rest)?, take_text(&mut rest)?)),
+                REFUSED => event.allowed = Some(false),
+                ALLOWED => event.allowed = Some(true),
+                UNLIMITED => {
+                    let window = Duration::from_secs(1);
+                    *limit = Some(SuppliedLimit { limit: Limit::Unlimited, window });
+                }
+                LIMITED => {
+                    let units = Limit::Units(take_number(&mut rest)?);
+                    let window = Duration::from_micros(take_number(&mut rest)?);
+                    *limit = Some(SuppliedLimit { limit: units, window });
+                }
+                NEXT => {
+                    let cost = take_number(&mut rest)?;
+                    event.more.push(FurtherDescriptor { entries: Vec::new(), cost, limit: None });
+                }
+                _ => return Err(Damaged),
+            }
         }
-        Ok(Event { at_us, domain, descriptor, cost, request_id })
+        Ok(event)
     }
 
     /// The number of a name counted from 1; 0 if it has none.
@@ -86,7 +149,13 @@ impl RecordNames {
     }
 
     fn take_name<'a>(&'a self, rest: &mut &'a str) -> Result<&'a str, Damaged> {
-        match take_number(rest)?.checked_sub(1) {
+        let number = take_number(rest)?;
+        self.name(number, rest)
+    }
+
+    /// The name with this number, or the name that follows.
+    fn name<'a>(&'a self, number: u64, rest: &mut &'a str) -> Result<&'a str, Damaged> {
+        match number.checked_sub(1) {
             None => take_text(rest),
             Some(index) => {
                 let name = usize::try_from(index).ok().and_then(|index| self.numbered.get(index));
@@ -142,12 +211,32 @@ fn take_text<'a>(rest: &mut &'a str) -> Result<&'a str, Damaged> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::LineEntries;
+    use super::super::event::{LineDescriptor, LineEntries};
     use super::*;
     use proptest::prelude::*;
 
     fn any_name() -> impl Strategy<Value = String> {
         prop_oneof![".{0,200}", "ip|path|default"]
+    }
+
+    fn any_entries() -> impl Strategy<Value = Vec<(String, String)>> {
+        proptest::collection::vec((any_name(), ".{0,200}"), 0..8)
+    }
+
+    fn any_limit() -> impl Strategy<Value = Option<SuppliedLimit>> {
+        let unlimited = SuppliedLimit { limit: Limit::Unlimited, window: Duration::from_secs(1) };
+        let limited = (any::<u64>(), any::<u64>()).prop_map(|(units, us)| SuppliedLimit {
+            limit: Limit::Units(units),
+            window: Duration::from_micros(us),
+        });
+        proptest::option::of(prop_oneof![Just(unlimited), limited])
+    }
+
+    /// The entries that are kept: all, or those of `only` one name and of the default domain's.
+    fn kept<'e>(entries: &'e [(String, String)], only: Option<&str>) -> Vec<(&'e str, &'e str)> {
+        let is_kept = |name| only.is_none_or(|only| [only, DEFAULT_DOMAIN].contains(&name));
+        let entries = entries.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        entries.filter(|(name, _)| is_kept(*name)).collect()
     }
 
     proptest! {
@@ -156,29 +245,45 @@ mod tests {
             cost in any::<u64>(),
             domain in any_name(),
             request_id in proptest::option::of(".{1,200}"),
-            entries in proptest::collection::vec((any_name(), ".{0,200}"), 0..8),
+            allowed in any::<Option<bool>>(),
+            limit in any_limit(),
+            entries in any_entries(),
+            more in proptest::collection::vec((any_entries(), any::<u64>(), any_limit()), 0..3),
         ) {
-            let event = LineEvent {
-                at_us: 5,
-                domain: (&domain).into(),
-                descriptor: LineEntries::Listed(
-                    entries.iter().map(|(k, v)| (k.into(), v.into())).collect(),
-                ),
-                cost,
-                request_id: request_id.as_deref().map(Into::into),
-                of_proxy: false,
+            let listed = |entries: &'_ [(String, String)]| {
+                entries.iter().map(|(k, v)| (k.clone().into(), v.clone().into())).collect()
             };
-            let entries = entries.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-            let only_ip = entries.clone().filter(|(name, _)| ["ip", "default"].contains(name));
-            let all = (RecordNames::default(), entries.collect());
-            for (names, descriptor) in [all, (RecordNames::only(["ip"]), only_ip.collect())] {
+            let further = more.iter().map(|(entries, cost, limit)| LineDescriptor {
+                entries: listed(entries),
+                cost: *cost,
+                limit: *limit,
+            });
+            let descriptor = LineEntries::Listed(listed(&entries));
+            let event = LineEvent {
+                limit,
+                more: further.collect(),
+                request_id: request_id.as_deref().map(Into::into),
+                allowed,
+                ..LineEvent::of_one(5, (&domain).into(), descriptor, cost)
+            };
+            for (names, only) in [(RecordNames::default(), None), (RecordNames::only(["ip"]), Some("ip"))] {
                 let mut record = Vec::new();
                 names.encode(&event, &mut record);
                 let record = String::from_utf8(record).unwrap();
-                let read = names.decode(5, &record).unwrap();
-                let request_id = request_id.as_deref();
-                let expected = Event { at_us: 5, domain: &domain, descriptor, cost, request_id };
-                prop_assert_eq!(read, expected);
+                let more = more.iter().map(|(entries, cost, limit)| FurtherDescriptor {
+                    entries: kept(entries, only),
+                    cost: *cost,
+                    limit: *limit,
+                });
+                let expected = Event {
+                    cost,
+                    limit,
+                    more: more.collect(),
+                    request_id: request_id.as_deref(),
+                    allowed,
+                    ..Event::of_one(5, &domain, kept(&entries, only))
+                };
+                prop_assert_eq!(names.decode(5, &record).unwrap(), expected);
             }
         }
 

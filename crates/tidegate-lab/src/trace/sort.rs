@@ -108,9 +108,7 @@ mod tests {
         for (place, at_us) in (first..).zip(times) {
             let entry = ("place".into(), place.to_string().into());
             let descriptor = LineEntries::Listed(vec![entry]);
-            let (at_us, domain) = (*at_us, "d".into());
-            let event =
-                LineEvent { at_us, domain, descriptor, cost: 1, request_id: None, of_proxy: false };
+            let event = LineEvent::of_one(*at_us, "d".into(), descriptor, 1);
             piece.push(&event, &RecordNames::default());
         }
         piece.take_sorted()

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{
-    Answer, Descriptor, Policy, Request, SharedReplay, StoreError, StoreUrl, Timestamp,
-};
+use tidegate::{Answer, Policy, SharedReplay, StoreError, StoreUrl, Timestamp};
 use tidegate_lab::replay::Replay;
 use tidegate_lab::trace::Event;
 use tokio::runtime::{Builder, Runtime};
@@ -61,16 +59,19 @@ impl ReplayDecider {
             Self::Store(in_store) => in_store.as_ref(),
         };
         let mut stop = stop.clone();
-        let descriptors = [Descriptor::new(&event.descriptor).cost(event.cost)];
-        let request = event.under_id(Request::new(event.domain, &descriptors));
         let at = Timestamp::from_micros(event.at_us);
-        runtime.block_on(async {
-            tokio::select! {
-                biased;
-                () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
-                answer = replay.decide(&request, at) => answer.map_err(away),
-            }
-        })
+        event.request(
+            || replay.gate().policy(),
+            |request| {
+                runtime.block_on(async {
+                    tokio::select! {
+                        biased;
+                        () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
+                        answer = replay.decide(request, at) => answer.map_err(away),
+                    }
+                })
+            },
+        )
     }
 
     /// Removes the keys of this run, however far the replay came. The run knows them, so no other

@@ -30,8 +30,7 @@ fn report_of<'k>(
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), ReportMemory { names: 10, worst_bytes });
     for (at_us, key) in requests {
-        let descriptor = vec![("key", key)];
-        let event = Event { at_us, domain: "default", descriptor, cost: 1, request_id: None };
+        let event = Event::of_one(at_us, "default", vec![("key", key)]);
         report.record(&event, &replay.decide(&event));
     }
     report

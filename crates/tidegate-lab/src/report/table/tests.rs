@@ -17,8 +17,7 @@ fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: ReportM
     let mut report = Report::within(&replay.policy(), memory);
     for ip in ips {
         let ip = ip.to_string();
-        let descriptor = vec![("ip", ip.as_str())];
-        let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
+        let event = Event::of_one(5, "default", vec![("ip", ip.as_str())]);
         report.record(&event, &replay.decide(&event));
     }
     table(&report, None)
@@ -79,8 +78,7 @@ fn report_in(width: Option<u16>, ip: &str) -> String {
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
     let mut report = Report::within(&replay.policy(), SPACIOUS);
-    let descriptor = vec![("ip", ip)];
-    let event = Event { at_us: 5, domain: "default", descriptor, cost: 1, request_id: None };
+    let event = Event::of_one(5, "default", vec![("ip", ip)]);
     (0..2).for_each(|_| report.record(&event, &replay.decide(&event)));
     table(&report, width)
 }
