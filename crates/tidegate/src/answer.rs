@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp, Token};
 
 use crate::inline_list::InlineList;
+use crate::request::{Descriptor, Request};
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
@@ -173,6 +174,15 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub const fn is_matched_by(&self, descriptor: usize) -> bool {
         self.reply.by.has(descriptor)
+    }
+
+    /// The first descriptor of `request` that [has](Self::is_matched_by) this limiter; `None` if the answer is to another
+    /// request.
+    #[must_use]
+    pub fn descriptor<'r>(&self, request: &'r Request<'_>) -> Option<&'r Descriptor<'r>> {
+        let mut descriptors = request.descriptors().iter().enumerate();
+        let found = descriptors.find(|(number, _)| self.is_matched_by(*number));
+        found.map(|(_, descriptor)| descriptor)
     }
 
     /// The decision of the limiter, with its values.

@@ -36,7 +36,7 @@
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
 //! | count passed and failed units, and times | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
 //! | spread callers who come back | [`Jitter`] |
-//! | observe every decision | [`Observer`] |
+//! | observe every decision | [`Observer`]; record them for a replay, `Recorder` |
 //! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
 //!
 //! A limit is written as a [`Spec`] and checked as a [`Rule`], which is also what a plan is. A [`RuleSpec`] adds whom
@@ -51,7 +51,7 @@
 //! | `address` | `ClientAddress`, to find and write a caller's address; `tower` turns it on |
 //! | `config` | `config`, rules from TOML |
 //! | `headers` | `headers`, the header fields of a decision |
-//! | `json` | `json`, decisions as JSON |
+//! | `json` | `json`, decisions as JSON; `Recorder`, the last of them as a trace |
 //! | `serde` | `OrderedEntries`, descriptors from JSON |
 //! | `tokio` | `TokioClock`, and waiting as tasks (`acquire`) |
 //! | `redis` | `SharedGate`, limits in Redis or Valkey that all nodes share; `store`, for a store of your own |
@@ -170,6 +170,8 @@ pub use observe::MetricsObserver;
 #[cfg(feature = "tracing")]
 pub use observe::TracingObserver;
 pub use observe::{Observer, OutcomeCounts, RuleOutcome, RuleStatistics, StatisticsOfRule};
+#[cfg(feature = "json")]
+pub use observe::{Recorder, RecorderCounts};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};

@@ -4,6 +4,8 @@ mod by_rule;
 #[cfg(feature = "metrics")]
 mod metrics_observer;
 mod outcome_counts;
+#[cfg(feature = "json")]
+mod recorder;
 mod rule_outcome;
 mod rule_statistics;
 #[cfg(feature = "tracing")]
@@ -11,10 +13,13 @@ mod tracing_observer;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[cfg(feature = "metrics")]
 pub use metrics_observer::MetricsObserver;
 pub use outcome_counts::OutcomeCounts;
+#[cfg(feature = "json")]
+pub use recorder::{Recorder, RecorderCounts};
 pub use rule_outcome::RuleOutcome;
 pub use rule_statistics::{RuleStatistics, StatisticsOfRule};
 #[cfg(feature = "tracing")]
@@ -63,6 +68,12 @@ impl<F: Fn(&Request<'_>, &Answer<'_>) + Send + Sync> Observer for F {
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
         self(request, answer);
     }
+}
+
+/// Returns another number for each observer of the process that keeps data with policies.
+fn next_owner() -> usize {
+    static OWNERS: AtomicUsize = AtomicUsize::new(0);
+    OWNERS.fetch_add(1, Relaxed)
 }
 
 /// All observers of a gate.

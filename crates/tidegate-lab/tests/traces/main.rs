@@ -8,3 +8,4 @@ mod example;
 mod formats;
 mod page;
 mod random;
+mod recorded;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::next_owner;
 use crate::answer::{Answer, Matched};
 use crate::rules::PolicyRule;
 
@@ -25,9 +25,7 @@ type Name = (Box<str>, Box<str>);
 impl<T: Send + Sync + 'static> ByRule<T> {
     /// Creates it without rules; `make` is called when a rule is first seen.
     pub(super) fn new(make: impl Fn(&PolicyRule) -> T + Send + Sync + 'static) -> Self {
-        static NUMBERS: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        Self { number, known: Mutex::default(), make: Box::new(make) }
+        Self { number: next_owner(), known: Mutex::default(), make: Box::new(make) }
     }
 
     /// Calls `count` with each rule of an answer of a gate.

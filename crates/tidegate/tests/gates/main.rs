@@ -24,6 +24,8 @@ mod ordered;
 mod packed;
 mod permits;
 mod pitfalls;
+#[cfg(feature = "json")]
+mod recorder;
 mod replace;
 mod replace_history;
 mod replace_waiting;
