@@ -63,7 +63,7 @@ pub struct Report {
     /// Requests that no enforced rule with a limit matched.
     pub unlimited: u64,
     /// How the decisions differ from those that the trace has.
-    pub recorded: Recorded,
+    pub recorded: RecordedDecisions,
     /// Time of the first request.
     pub first_at_us: Option<u64>,
     /// Time of the last request.
@@ -74,7 +74,7 @@ pub struct Report {
 
 /// Decisions that a trace has, and those that differ from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Recorded {
+pub struct RecordedDecisions {
     /// Requests whose line says what was decided.
     pub decisions: u64,
     /// Requests that were admitted, and are refused in the replay.
@@ -83,7 +83,7 @@ pub struct Recorded {
     pub now_admitted: u64,
 }
 
-impl Recorded {
+impl RecordedDecisions {
     fn record(&mut self, was_allowed: bool, is_allowed: bool) {
         self.decisions += 1;
         self.now_refused += u64::from(was_allowed && !is_allowed);
@@ -110,7 +110,7 @@ impl Report {
             requests: 0,
             refused: 0,
             unlimited: 0,
-            recorded: Recorded::default(),
+            recorded: RecordedDecisions::default(),
             first_at_us: None,
             last_at_us: 0,
             rules: policy.rules().iter().map(|rule| RuleReport::new(rule, memory)).collect(),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Error;
 use tidegate::{Limit, Micros, Mode};
 
-use super::{Recorded, Report, RuleReport, VariantReport};
+use super::{RecordedDecisions, Report, RuleReport, VariantReport};
 
 /// The number of keys that are listed under `refused_most`.
 const TOP: usize = 5;
@@ -17,7 +17,7 @@ struct ReportJson<'a> {
     first_at_us: Option<u64>,
     last_at_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedDecisions>,
     rules: Vec<RuleReportJson<'a>>,
 }
 

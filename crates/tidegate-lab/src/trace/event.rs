@@ -174,7 +174,7 @@ pub(super) struct LineEvent<'a> {
 /// A descriptor of a line after its first.
 #[derive(Debug)]
 pub(super) struct LineDescriptor<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) entries: Vec<NameAndValue<'a>>,
     pub(super) cost: u64,
     pub(super) limit: Option<SuppliedLimit>,
 }

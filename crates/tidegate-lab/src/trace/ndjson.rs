@@ -26,7 +26,7 @@ struct Fields<'a> {
     #[serde(borrow)]
     descriptor: Option<DescriptorEntries<'a>>,
     #[serde(borrow)]
-    descriptors: Option<Vec<Item<'a>>>,
+    descriptors: Option<Vec<ListedDescriptor<'a>>>,
     #[serde(default = "default_cost")]
     cost: WholeNumber<COST_MAX>,
     #[serde(borrow, default, deserialize_with = "given")]
@@ -37,7 +37,7 @@ struct Fields<'a> {
 /// One of several descriptors: `{"descriptor": {"key": "a"}, "cost": 2, "limit": 30, "window_us": 60000000}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Item<'a> {
+struct ListedDescriptor<'a> {
     #[serde(borrow)]
     descriptor: DescriptorEntries<'a>,
     cost: Option<WholeNumber<COST_MAX>>,
@@ -45,7 +45,7 @@ struct Item<'a> {
     window_us: Option<WholeNumber<AT_US_MAX>>,
 }
 
-impl<'a> Item<'a> {
+impl<'a> ListedDescriptor<'a> {
     /// The descriptor, which costs `usual` unless it says otherwise.
     fn read(self, usual: u64) -> Result<LineDescriptor<'a>, BadLineReason> {
         let limit = match (self.limit, self.window_us) {

@@ -11,7 +11,7 @@ use tidegate::{
     Descriptor, Gate, Limit, ManualClock, OverrideSpec, Policy, Recorder, Request, RuleSpec, Setup,
 };
 use tidegate_lab::replay::{Replay, options};
-use tidegate_lab::report::{Recorded, Report, json};
+use tidegate_lab::report::{RecordedDecisions, Report, json};
 use tidegate_lab::trace::{self, Source};
 
 /// A descriptor of a random request: its user, its address, its cost, and its limit.
@@ -96,7 +96,7 @@ proptest! {
     ) {
         let (recorded, refused) = record(&requests);
         let report = replayed(recorded, policy());
-        let Recorded { decisions, now_refused, now_admitted } = report.recorded;
+        let RecordedDecisions { decisions, now_refused, now_admitted } = report.recorded;
         prop_assert_eq!((now_refused, now_admitted), (0, 0));
         prop_assert_eq!((decisions, report.refused), (requests.len() as u64, refused));
     }
@@ -108,7 +108,7 @@ fn other_rules_are_compared_with_what_was_decided() {
     let (recorded, refused) = record(&requests);
     let tighter = Policy::new(vec![RuleSpec::new("all", "3/1h")]).unwrap();
     let report = replayed(recorded.clone(), tighter);
-    let expected = Recorded { decisions: 20, now_refused: 17 - refused, now_admitted: 0 };
+    let expected = RecordedDecisions { decisions: 20, now_refused: 17 - refused, now_admitted: 0 };
     assert_eq!(report.recorded, expected);
     assert!(json(&report).unwrap().contains(r#""recorded":{"decisions":20,"now_refused":"#));
     let open = Policy::new(vec![RuleSpec::new("all", "100/1h")]).unwrap();

@@ -14,7 +14,7 @@ use crate::listener::Bounds;
 /// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 
-/// The smallest and the largest memory of reservations.
+/// The smallest and the largest memory of reservations, and of records.
 const MEMORY: RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// The options of `serve`.
@@ -103,7 +103,7 @@ fn drain(text: &str) -> Result<Duration, String> {
     Err("expected a time from \"100ms\" to \"10m\"".to_owned())
 }
 
-fn memory(text: &str) -> Result<usize, String> {
+pub(super) fn memory(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text).map_err(|error| error.to_string())?;
     let bytes = usize::try_from(bytes).ok().filter(|bytes| MEMORY.contains(&(*bytes as u64)));
     bytes.ok_or_else(|| "expected a size from \"64KiB\" to \"1TiB\"".to_owned())
@@ -115,6 +115,10 @@ fn connections(text: &str) -> Result<u32, String> {
 
 fn top_keys(text: &str) -> Result<u32, String> {
     number(text, 0..=100_000)
+}
+
+pub(super) fn one_in(text: &str) -> Result<u32, String> {
+    number(text, 1..=1_000_000)
 }
 
 fn some_threads(text: &str) -> Result<u16, String> {

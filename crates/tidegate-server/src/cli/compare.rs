@@ -70,7 +70,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         events.iter().for_each(|event| comparison.record(event));
         comparison
     } else {
-        let sorted = lab::read(&args.trace, Options::new().only_entries(&args.key))?;
+        let sorted = lab::read(&args.trace, Vec::new(), Options::new().only_entries(&args.key))?;
         faults = lab::faults(&args.trace, &sorted);
         let mut comparison = begin(args, lab::bins(&sorted))?;
         lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;

@@ -12,7 +12,7 @@ use tidegate::printable;
 use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{
-    self, Batch, Event, Options, Progress, Sorted, SourceSummary, TraceError,
+    self, Batch, Event, Options, Progress, Sorted, Source, SourceSummary, TraceError,
 };
 
 use super::trace_flags::TraceFlags;
@@ -22,9 +22,14 @@ use crate::stdout;
 /// Batches that are decided and wait to be recorded.
 const BATCHES_BETWEEN: usize = 2;
 
-/// Reads the traces and sorts them by time, with a bar on a terminal.
-pub(super) fn read(flags: &TraceFlags, options: Options<'_>) -> Result<Sorted, Failure> {
-    let sources = flags.sources()?;
+/// Reads the traces, those in files first, and sorts them by time, with a bar on a terminal.
+pub(super) fn read(
+    flags: &TraceFlags,
+    more: Vec<Source>,
+    options: Options<'_>,
+) -> Result<Sorted, Failure> {
+    let mut sources = flags.sources()?;
+    sources.extend(more);
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
     let show = |progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
@@ -40,7 +45,7 @@ pub(super) fn read(flags: &TraceFlags, options: Options<'_>) -> Result<Sorted, F
     bar.finish_and_clear();
     let sorted = sorted?;
     for source in sorted.sources() {
-        report(source, flags);
+        report(source, sorted.sources().len() > 1, flags);
     }
     Ok(sorted)
 }
@@ -198,9 +203,9 @@ pub(super) fn print_json(json: serde_json::Result<String>) -> Result<(), Failure
 
 /// Reports the lines of a trace that are left out, their count and the first of them, and the
 /// requests that count as a proxy's.
-fn report(source: &SourceSummary, flags: &TraceFlags) {
+fn report(source: &SourceSummary, is_one_of_several: bool, flags: &TraceFlags) {
     let bad = &source.bad_lines;
-    let file = if flags.traces.len() > 1 { format!(" of {}", source.name) } else { String::new() };
+    let file = if is_one_of_several { format!(" of {}", source.name) } else { String::new() };
     let mut text = String::new();
     if bad.count > 0 {
         let were = if bad.count == 1 { "was" } else { "were" };

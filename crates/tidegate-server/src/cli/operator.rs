@@ -1,6 +1,7 @@
 //! Commands against a running server: its address, the token, and what its answers mean.
 
 pub(super) mod peek;
+pub(super) mod recorded;
 pub(super) mod reservations;
 pub(super) mod reset;
 pub(super) mod rules;
@@ -21,6 +22,7 @@ use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
@@ -44,6 +46,14 @@ pub(super) struct AdminFlags {
     #[arg(long, value_name = "URL", env = "TIDEGATE_ADMIN_URL", default_value = "http://127.0.0.1:8082", value_parser = server_url::parse)]
     admin: ServerUrl,
 
+    #[command(flatten)]
+    access: AccessFlags,
+}
+
+/// The token and the authorities with which an admin listener is asked.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct AccessFlags {
     /// A file with a token of the admin listener; or TIDEGATE_OPERATOR_TOKEN, the token itself
     #[arg(long, value_name = "FILE", env = "TIDEGATE_OPERATOR_TOKEN_FILE", value_parser = file())]
     token_file: Option<PathBuf>,
@@ -55,11 +65,18 @@ pub(super) struct AdminFlags {
 
 impl AdminFlags {
     fn listener(&self) -> Result<ListenerClient, Failure> {
+        self.access.listener(&self.admin, "--admin URL or TIDEGATE_ADMIN_URL")
+    }
+}
+
+impl AccessFlags {
+    /// The admin listener at `url`, which `flag` names.
+    fn listener(&self, url: &ServerUrl, flag: &'static str) -> Result<ListenerClient, Failure> {
         Ok(ListenerClient {
-            connection: HttpClient::new(&self.admin, self.tls_roots.as_deref())?,
+            connection: HttpClient::new(url, self.tls_roots.as_deref())?,
             token: token(self.token_file.as_deref(), OPERATOR_TOKEN)?,
             kind: "the admin listener",
-            flag: "--admin URL or TIDEGATE_ADMIN_URL",
+            flag,
             variable: OPERATOR_TOKEN,
         })
     }
@@ -134,10 +151,18 @@ impl ListenerClient {
     /// # Errors
     /// Returns what is there instead, and what was expected.
     async fn events(&self, path: &str) -> Result<EventStream, Failure> {
+        Ok(EventStream::of(self.stream(path).await?, self.connection.url().clone()))
+    }
+
+    /// Asks for an answer that is read as it comes.
+    ///
+    /// # Errors
+    /// Returns what is there instead, and what was expected.
+    async fn stream(&self, path: &str) -> Result<Incoming, Failure> {
         let failed = |why: String| Failure::new(format!("{why}; {}", self.expected()));
-        let response = self.connection.events(path, self.token.as_ref()).await.map_err(failed)?;
+        let response = self.connection.stream(path, self.token.as_ref()).await.map_err(failed)?;
         if response.status().is_success() {
-            return Ok(EventStream::of(response.into_body(), self.connection.url().clone()));
+            return Ok(response.into_body());
         }
         let (status, text) = self.connection.whole(response).await.map_err(failed)?;
         Err(self.refused(status, serde_json::from_str(&text).ok().as_ref()))

@@ -12,6 +12,7 @@ use tidegate_lab::report::{self, Report};
 use tidegate_lab::trace::Event;
 
 use super::decider::ReplayDecider;
+use super::operator::recorded::RecordedFlags;
 use super::percentage::Percentage;
 use super::trace_flags::TraceFlags;
 use super::{guard::file, lab, serve};
@@ -22,11 +23,13 @@ use crate::{policy, stdout};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",
-    mut_arg("traces", |trace| trace.required(true)),
+    mut_arg("traces", |trace| trace.required_unless_present("servers")),
     after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or a
 log (descriptor: ip, method, path, status, user_agent), plain, gzip or zstd. Recognised are common, combined and
 vhost_combined format, JSON as of Caddy, Traefik, Envoy and nginx, HAProxy, Envoy, IIS, CloudFront and AWS load
 balancers, also after the prefix of a container runtime, syslog or docker compose.
+
+`serve --record 10m` records requests, which --recorded replays: their decisions are compared with the recorded ones.
 
 Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
 shadow mode are in the report, and not in the lines of ndjson. If more than 1% of the lines of a trace cannot be
@@ -37,6 +40,7 @@ Examples:
   tidegate replay --config rules.toml --trace web1.log --trace web2.log --trusted-proxy 10.0.0.0/8
   tidegate replay --trace access.log --explain-line 17
   tidegate replay --config rules.toml --trace access.log --plot refused.svg
+  tidegate replay --config rules.toml --recorded http://127.0.0.1:8082
   zcat trace.ndjson.gz | tidegate replay --config rules.toml --trace - --format ndjson"
 )]
 pub(crate) struct ReplayArgs {
@@ -52,6 +56,8 @@ pub(crate) struct ReplayArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     trace: TraceFlags,
+    #[command(flatten)]
+    recorded: RecordedFlags,
     /// Output: a report, one decision per line, or one JSON object
     #[arg(long, value_enum, default_value_t = ReplayFormat::Table)]
     format: ReplayFormat,
@@ -91,7 +97,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let loaded = serve::load(config);
     let (policy, _) = loaded.map_err(|found| policy::failure(&found))?;
     let picture = lab::picture(args.plot.as_deref())?;
-    let sorted = lab::read(&args.trace, replay::options(&policy))?;
+    let recorded = args.recorded.sources()?;
+    let sorted = lab::read(&args.trace, recorded, replay::options(&policy))?;
     let bins = lab::bins(&sorted);
     let faults = lab::faults(&args.trace, &sorted);
     let mut report = Report::new(&policy);
@@ -115,7 +122,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         ReplayFormat::Ndjson => {}
     }
     if let Some(file) = &picture {
-        let title = format!("{} over {}", named(config), all_named(&args.trace.traces));
+        let traces: Vec<_> =
+            args.trace.traces.iter().cloned().chain(args.recorded.names()).collect();
+        let title = format!("{} over {}", named(config), all_named(&traces));
         lab::draw(&report.timeline(title, bins), file)?;
     }
     let ended = lab::ended(&faults);

@@ -183,7 +183,8 @@ async fn serve(
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
-    let limiters = Arc::new(limiters.until(stop.clone()).with_top_keys(args.bounds.top_keys()));
+    let limiters = limiters.with_top_keys(args.bounds.top_keys()).with_recorder(args.recorder());
+    let limiters = Arc::new(limiters.until(stop.clone()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
     let configuration = Arc::new(configuration);
     listener::on_hangup(read_again(&configuration, &options));

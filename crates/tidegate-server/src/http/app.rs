@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::events::Streams;
 use super::latest::Latest;
 use crate::counts::ListenerCounts;
@@ -16,6 +18,8 @@ pub(super) struct App {
     pub(super) bounds: Bounds,
     pub(super) streams: Streams,
     pub(super) latest: Arc<Latest>,
+    /// One permit, of the client that reads what was recorded.
+    pub(super) recording: Arc<Semaphore>,
 }
 
 impl App {
@@ -23,7 +27,8 @@ impl App {
     pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
         let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
         let (streams, latest) = (Streams::within(connections), Arc::default());
-        Self { limiters, probe, bounds, streams, latest }
+        let recording = Arc::new(Semaphore::new(1));
+        Self { limiters, probe, bounds, streams, latest, recording }
     }
 
     /// The counts of the listener for clients.

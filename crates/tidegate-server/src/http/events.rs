@@ -60,7 +60,15 @@ impl Sink {
             written.extend_from_slice(json.as_ref());
             written.extend_from_slice(b"\n\n");
         }
-        self.events.send(written.into()).await.map_err(|_| Gone)
+        self.send_bytes(written.into()).await
+    }
+
+    /// Sends bytes of another media type.
+    ///
+    /// # Errors
+    /// Returns an error when the client is gone.
+    pub(super) async fn send_bytes(&self, bytes: Bytes) -> Result<(), Gone> {
+        self.events.send(bytes).await.map_err(|_| Gone)
     }
 
     /// Waits for `next`, and sends keep-alive lines while it waits; `None` when the client is gone.

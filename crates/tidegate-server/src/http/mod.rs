@@ -31,6 +31,7 @@ mod problem;
 mod put_rules;
 mod query;
 mod question;
+mod recorded;
 mod report;
 mod request_claims;
 mod reservations;

@@ -15,5 +15,6 @@ pub(super) const STATS: &str = "/v1/stats";
 pub(super) const STATS_EVENTS: &str = "/v1/stats/events";
 pub(super) const DECISIONS: &str = "/v1/decisions";
 pub(super) const TOP: &str = "/v1/top";
+pub(super) const RECORDED: &str = "/v1/recorded";
 pub(super) const METRICS: &str = "/metrics";
 pub(super) const HEALTH: &str = "/healthz";

@@ -16,8 +16,8 @@ use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::table::{Action, ROWS, Row};
 use super::{
-    admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, report,
-    reservations, reserve, rules, stats, top,
+    admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, recorded,
+    report, reservations, reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
@@ -172,6 +172,7 @@ async fn go<'a>(
         }
         Ok((Action::StatsEvents, by)) => stats::events(app, role(by), request.uri().query()),
         Ok((Action::Decisions, by)) => decisions::decisions(app, role(by), request.uri().query()),
+        Ok((Action::Recorded, by)) => Box::pin(recorded::recorded(app, role(by))).await,
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)

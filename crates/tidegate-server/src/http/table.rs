@@ -5,8 +5,8 @@
 use hyper::Method;
 
 use super::paths::{
-    CHECK, DECISIONS, DROP, HEALTH, METRICS, PEEK, REFUND, RENEW, REPORT, RESERVATIONS, RESERVE,
-    RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
+    CHECK, DECISIONS, DROP, HEALTH, METRICS, PEEK, RECORDED, REFUND, RENEW, REPORT, RESERVATIONS,
+    RESERVE, RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
 };
 use crate::listener::Role;
 use crate::verbs::PublicVerb;
@@ -32,6 +32,7 @@ pub(super) enum Action {
     StatsEvents,
     Top,
     Decisions,
+    Recorded,
 }
 
 /// One path with one method.
@@ -70,7 +71,7 @@ impl Row {
     }
 }
 
-pub(super) static ROWS: [Row; 18] = [
+pub(super) static ROWS: [Row; 19] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
@@ -89,5 +90,6 @@ pub(super) static ROWS: [Row; 18] = [
     row(STATS_EVENTS, Method::GET, Action::StatsEvents).admin(Role::Read),
     row(TOP, Method::GET, Action::Top).admin(Role::Read),
     row(DECISIONS, Method::GET, Action::Decisions).admin(Role::Read),
+    row(RECORDED, Method::GET, Action::Recorded).admin(Role::Read),
     row(HEALTH, Method::GET, Action::Health),
 ];

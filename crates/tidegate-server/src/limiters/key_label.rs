@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
 
 use serde::{Serialize, Serializer};
-use tidegate::{Descriptor, Matched, PolicyRule, Request};
+use tidegate::{Descriptor, PolicyRule};
 
 use crate::ordered_map::OrderedMap;
 
@@ -27,15 +27,6 @@ pub(crate) struct KeyLabel {
 enum LabelKey {
     Entries(Vec<(String, String)>),
     Hidden(u64),
-}
-
-/// The descriptor that a rule matched first.
-pub(super) fn descriptor<'r>(
-    request: &'r Request<'_>,
-    matched: &Matched<'_>,
-) -> Option<&'r Descriptor<'r>> {
-    let descriptors = request.descriptors().iter().enumerate();
-    descriptors.filter(|(number, _)| matched.is_matched_by(*number)).map(|(_, one)| one).next()
 }
 
 /// The fingerprint of a rule's key.

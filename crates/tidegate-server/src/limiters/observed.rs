@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{GateCounts, RuleStatistics};
+use tidegate::{GateCounts, Recorder, RuleStatistics};
 
 use super::reports::{CallerReport, CallerReports, Unreported};
 use super::tail::Tail;
@@ -17,6 +17,19 @@ impl Limiters {
             self.watching.top_keys.get_or_init(|| TopKeys::new(capacity));
         }
         self
+    }
+
+    /// Records requests, if there is a recorder.
+    pub(crate) fn with_recorder(self, recorder: Option<Recorder>) -> Self {
+        if let Some(recorder) = recorder {
+            self.watching.recorder.get_or_init(|| recorder);
+        }
+        self
+    }
+
+    /// The recorder, if requests are recorded.
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
+        self.watching.recorder.get()
     }
 
     /// The number of requests that no rule matched, by what became of them.

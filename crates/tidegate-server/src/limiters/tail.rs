@@ -12,7 +12,7 @@ use tidegate::{
 };
 use tokio::sync::mpsc;
 
-use super::key_label::{KeyLabel, descriptor, fingerprint};
+use super::key_label::{KeyLabel, fingerprint};
 
 /// The largest number of lines that a reader has not taken yet. Further decisions are skipped.
 const UNREAD: usize = 256;
@@ -143,7 +143,7 @@ impl Filter {
     fn admits(&self, request: &Request<'_>, matched: &Matched<'_>, outcome: RuleOutcome) -> bool {
         let spec = matched.rule().spec();
         let is_key = |(name, value): &(String, String)| {
-            let Some(given) = descriptor(request, matched) else { return false };
+            let Some(given) = matched.descriptor(request) else { return false };
             let mut key = spec.key.iter().zip(matched.rule().key(given));
             !spec.hide_keys && key.any(|(entry, given)| entry == name && given == value)
         };
@@ -168,7 +168,7 @@ impl Reader {
         };
         let mut label = KeyLabel::default();
         let nothing = tidegate::Descriptor::new(&[]);
-        let descriptor = descriptor(request, matched).unwrap_or(&nothing);
+        let descriptor = matched.descriptor(request).unwrap_or(&nothing);
         label.write(fingerprint(matched.rule(), descriptor), matched.rule(), descriptor);
         let decision = matched.decision();
         let line = TailLine {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tidegate::{Answer, Clock, Observer, Request, SystemClock, Timestamp};
 use tidegate_lab::space_saving::{Counter, SpaceSaving};
 
-use super::key_label::{KeyLabel, descriptor, fingerprint};
+use super::key_label::{KeyLabel, fingerprint};
 
 /// One in this many decisions is sampled, on average.
 pub(crate) const ONE_IN: u32 = 16;
@@ -110,7 +110,7 @@ impl TopKeys {
         let Ok(mut periods) = self.periods.try_lock() else { return };
         periods.turn(self.clock.now());
         for matched in answer.enforced().chain(answer.shadow()) {
-            let (rule, descriptor) = (matched.rule(), descriptor(request, &matched));
+            let (rule, descriptor) = (matched.rule(), matched.descriptor(request));
             let Some(descriptor) = descriptor.filter(|_| !rule.spec().key.is_empty()) else {
                 continue;
             };

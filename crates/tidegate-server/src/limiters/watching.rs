@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use tidegate::{Answer, Observer, Request, RuleStatistics, Setup};
+use tidegate::{Answer, Observer, Recorder, Request, RuleStatistics, Setup};
 
 use super::tail::Tail;
 use super::top_keys::TopKeys;
@@ -19,6 +19,8 @@ pub(super) struct Watching {
     pub(super) unmatched: Unmatched,
     /// The most frequent keys, if they are counted.
     pub(super) top_keys: OnceLock<TopKeys>,
+    /// The requests of the last minutes, if they are recorded.
+    pub(super) recorder: OnceLock<Recorder>,
 }
 
 impl Watching {
@@ -28,6 +30,7 @@ impl Watching {
             tail: Arc::new(Tail::new()),
             unmatched: Unmatched::new(),
             top_keys: OnceLock::new(),
+            recorder: OnceLock::new(),
         })
     }
 
@@ -45,6 +48,9 @@ impl Observer for Watching {
         self.unmatched.decided(request, answer);
         if let Some(top_keys) = self.top_keys.get() {
             top_keys.decided(request, answer);
+        }
+        if let Some(recorder) = self.recorder.get() {
+            recorder.decided(request, answer);
         }
     }
 }

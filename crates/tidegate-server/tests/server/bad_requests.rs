@@ -231,7 +231,7 @@ async fn an_unknown_path_is_404_and_says_what_there_is() {
     assert!(
         detail.ends_with(
             "expected one of /v1/peek, /v1/settle, /v1/renew, /v1/reservations, /v1/drop, /v1/refund, \
-             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /healthz"
+             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /v1/recorded, /healthz"
         ),
         "{detail}"
     );

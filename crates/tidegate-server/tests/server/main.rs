@@ -47,6 +47,7 @@ mod protocols;
 mod proxy;
 mod put_rules;
 mod raw;
+mod recorded;
 mod reflection;
 mod reload;
 mod reload_history;

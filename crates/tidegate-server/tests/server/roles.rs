@@ -53,7 +53,7 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
 async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
     let files = Certificates::new();
     let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
-    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
+    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read, "--record", "1m"];
     let server = Server::with_rules_and(RULES, &more);
     let (public, admin) = (Client::new(server.http), Client::new(server.admin));
     assert_eq!(public.check(ADA).await.json()["remaining"], 4);
@@ -70,6 +70,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
         "stats",
         "top",
         "decisions",
+        "recorded",
         "stats/events",
     ];
     let paths = paths.map(|path| format!("/v1/{path}"));
@@ -83,8 +84,17 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
             );
             let status = raw::status(server.admin, &request).await;
             let reads = ["GET", "HEAD"].contains(&method)
-                && ["rules", "stats", "top", "decisions", "stats/events", "metrics", "healthz"]
-                    .contains(&path.trim_start_matches("/v1/").trim_start_matches('/'))
+                && [
+                    "rules",
+                    "stats",
+                    "top",
+                    "decisions",
+                    "recorded",
+                    "stats/events",
+                    "metrics",
+                    "healthz",
+                ]
+                .contains(&path.trim_start_matches("/v1/").trim_start_matches('/'))
                 || (method, path) == ("POST", "/v1/peek");
             assert_eq!(status == 200, reads, "{method} {path}: {status}");
             assert!(status == 200 || (400..500).contains(&status), "{method} {path}: {status}");

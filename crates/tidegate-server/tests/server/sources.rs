@@ -72,7 +72,7 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
          grpc_headers = [\"ratelimit\", \"retryafter\"]\nlog_level = \"wan\"\nmax_connections = 0\n\
          drain = \"8\"\nresp = 6380\ntoken = \"sesame\"\ntoken_file = \"\"\n\
          public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n\
-         snapshot_every = 30\n"
+         snapshot_every = 30\nrecord = \"2d\"\nrecord_memory = \"64\"\nrecord_one_in = 0\n"
     ));
     let output = check(file.path());
     let said = said(&output);
@@ -96,11 +96,14 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         ":18:22: `reservation_memory` is the text \"1KiB\": expected a size from \"64KiB\" to \"1TiB\"",
         ":19:17: `admin_readers` is the text \"ann\": expected an array",
         ":20:18: `snapshot_every` is 30: expected a text, in quotes, with a unit: \"30s\"",
+        ":21:10: `record` is the text \"2d\": expected a time from \"1s\" to \"1d\", such as \"10m\", or \"off\"",
+        ":22:17: `record_memory`: \"64\"",
+        ":23:17: `record_one_in` is 0: expected a whole number from 1 to 1000000",
     ] {
         let expected = format!("{}{expected}", file.path().display());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
-    assert_eq!(said.matches(" | ").count(), 30, "no other mistake: {said}");
+    assert_eq!(said.matches(" | ").count(), 36, "no other mistake: {said}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::key::canonical_text;
 use crate::printable;
 use crate::request::{Descriptor, Request};
 use crate::rules::Policy;
-use kept::{BLOCK_BYTES, Kept};
+use kept::{BLOCK_BYTES, KeptLines};
 
 /// The least memory, in bytes.
 const LEAST_BYTES: usize = 64 << 10;
@@ -69,7 +69,7 @@ pub struct Recorder<C = SystemClock> {
     one_in: u32,
     most_bytes: usize,
     seed: RandomState,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptLines>,
     too_long: AtomicU64,
 }
 
@@ -104,7 +104,7 @@ impl<C: Clock> Recorder<C> {
             one_in: 1,
             most_bytes,
             seed: RandomState::new(),
-            kept: Mutex::new(Kept::within(Micros::from_duration(keep), most_bytes)),
+            kept: Mutex::new(KeptLines::within(Micros::from_duration(keep), most_bytes)),
             too_long: AtomicU64::new(0),
         }
     }
@@ -132,7 +132,7 @@ impl<C: Clock> Recorder<C> {
         RecorderCounts { bytes: kept.bytes(), no_space: kept.no_space(), too_long }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptLines> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,11 +150,11 @@ impl<C: Clock> Recorder<C> {
         &self,
         request: &Request<'_>,
         answer: &Answer<'_>,
-        hidden: &Hidden,
+        hidden: &HiddenEntries,
         line: &mut Vec<u8>,
     ) -> Result<(), serde_json::Error> {
         let domain = request.domain();
-        let shown = Shown { hidden, domain, seed: &self.seed };
+        let shown = HowShown { hidden, domain, seed: &self.seed };
         let mut object = JsonObject::begin(line);
         object.number("at_us", Some(answer.at().as_micros()));
         if domain != Request::DEFAULT_DOMAIN {
@@ -162,7 +162,8 @@ impl<C: Clock> Recorder<C> {
         }
         match request.descriptors() {
             [one] if one.own_limit().is_none() => {
-                let Item { descriptor, cost, .. } = Item::of(one, shown);
+                let RecordedDescriptor { descriptor, cost, .. } =
+                    RecordedDescriptor::of(one, shown);
                 object.value("descriptor", &descriptor)?;
                 if cost != 1 {
                     object.number("cost", Some(cost));
@@ -171,7 +172,10 @@ impl<C: Clock> Recorder<C> {
             several => {
                 object.value(
                     "descriptors",
-                    &several.iter().map(|one| Item::of(one, shown)).collect::<Vec<_>>(),
+                    &several
+                        .iter()
+                        .map(|one| RecordedDescriptor::of(one, shown))
+                        .collect::<Vec<_>>(),
                 )?;
             }
         }
@@ -207,7 +211,8 @@ impl<C: Clock> Observer for Recorder<C> {
             return;
         }
         let hidden = answer.rules.policy();
-        let hidden = hidden.and_then(|policy| policy.attached(self.owner, || Hidden::of(policy)));
+        let hidden =
+            hidden.and_then(|policy| policy.attached(self.owner, || HiddenEntries::of(policy)));
         let Some(hidden) = hidden else { return };
         if least_bytes(request) > self.most_of_one() {
             self.too_long.fetch_add(1, Relaxed);
@@ -252,9 +257,9 @@ fn hash_of(seed: &RandomState, value: impl Hash) -> String {
 }
 
 /// The domains and names of entries that rules hide.
-struct Hidden(Vec<(String, String)>);
+struct HiddenEntries(Vec<(String, String)>);
 
-impl Hidden {
+impl HiddenEntries {
     fn of(policy: &Policy) -> Self {
         let rules = policy.rules().iter().map(|rule| rule.spec()).filter(|spec| spec.hide_keys);
         Self(
@@ -280,21 +285,21 @@ fn is_entry_of(hidden: &str, name: &str) -> bool {
 
 /// How the entries of a domain are shown.
 #[derive(Clone, Copy)]
-struct Shown<'a> {
-    hidden: &'a Hidden,
+struct HowShown<'a> {
+    hidden: &'a HiddenEntries,
     domain: &'a str,
     seed: &'a RandomState,
 }
 
 /// The entries of a descriptor as an object.
-struct Entries<'a> {
+struct RecordedEntries<'a> {
     entries: &'a [(&'a str, &'a str)],
-    shown: Shown<'a>,
+    shown: HowShown<'a>,
 }
 
-impl Serialize for Entries<'_> {
+impl Serialize for RecordedEntries<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Shown { hidden, domain, seed } = self.shown;
+        let HowShown { hidden, domain, seed } = self.shown;
         to.collect_map(self.entries.iter().map(|(name, value)| {
             let is_hidden = hidden.has(domain, name);
             let value =
@@ -306,8 +311,8 @@ impl Serialize for Entries<'_> {
 
 /// A descriptor among several.
 #[derive(Serialize)]
-struct Item<'a> {
-    descriptor: Entries<'a>,
+struct RecordedDescriptor<'a> {
+    descriptor: RecordedEntries<'a>,
     cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<i64>,
@@ -315,8 +320,8 @@ struct Item<'a> {
     window_us: Option<u64>,
 }
 
-impl<'a> Item<'a> {
-    fn of(descriptor: &'a Descriptor<'_>, shown: Shown<'a>) -> Self {
+impl<'a> RecordedDescriptor<'a> {
+    fn of(descriptor: &'a Descriptor<'_>, shown: HowShown<'a>) -> Self {
         let limit = descriptor.own_limit().and_then(|own| own.rules().next()).map(|own| own.spec());
         let (limit, window_us) = match limit.map(|spec| (spec.limit, spec.window)) {
             Some((Limit::Unlimited, _)) => (Some(-1), None),
@@ -325,7 +330,7 @@ impl<'a> Item<'a> {
             }
             _ => (None, None),
         };
-        let entries = Entries { entries: descriptor.entries(), shown };
+        let entries = RecordedEntries { entries: descriptor.entries(), shown };
         // What costs more is refused as well.
         Self { descriptor: entries, cost: descriptor.units().min(MAX_COST), limit, window_us }
     }

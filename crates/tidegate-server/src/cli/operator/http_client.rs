@@ -23,7 +23,7 @@ use super::server_url::ServerUrl;
 use crate::failure::Failure;
 
 /// The longest time for one request and its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The most bytes of an answer: the metrics of some 10,000 rules.
 const MOST_BYTES: usize = 64 << 20;
@@ -63,11 +63,11 @@ impl HttpClient {
         timeout(PATIENCE, whole).await.unwrap_or_else(|_| Err(self.too_late()))
     }
 
-    /// Asks for a stream of events, and returns the status and the stream.
+    /// Asks for an answer that is read as it comes, and returns its status and its body.
     ///
     /// # Errors
     /// Returns why there is no answer.
-    pub(super) async fn events(
+    pub(super) async fn stream(
         &self,
         path: &str,
         token: Option<&HeaderValue>,

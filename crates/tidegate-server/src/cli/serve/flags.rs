@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args as _, Command};
 use tidegate::config::parse_duration;
-use tidegate::{Policy, StoreUrl};
+use tidegate::{Policy, Recorder, StoreUrl};
 
 use super::super::address::{self, Where};
 use super::super::guard::file;
@@ -141,6 +141,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", env = "TIDEGATE_SNAPSHOT_EVERY", default_value = "1m", value_parser = every, hide_short_help = true)]
     pub(super) snapshot_every: Duration,
 
+    /// Record requests for a replay, for so long: "1s" to "1d", or off
+    ///
+    /// `tidegate replay --recorded` reads them at the admin listener. They have the keys of callers, except those that a
+    /// rule hides
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_RECORD", default_value = "off", value_parser = record, hide_short_help = true)]
+    record: Duration,
+
+    /// The most memory of the records, "64KiB" to "1TiB"
+    #[arg(long, value_name = "SIZE", env = "TIDEGATE_RECORD_MEMORY", default_value = "64MiB", value_parser = bounds::memory, hide_short_help = true)]
+    record_memory: usize,
+
+    /// Record one in so many keys, and of these all requests; 1 records all
+    #[arg(long, value_name = "N", env = "TIDEGATE_RECORD_ONE_IN", default_value = "1", allow_negative_numbers = true, value_parser = bounds::one_in, hide_short_help = true)]
+    record_one_in: u32,
+
     /// Log lines, text or json
     ///
     /// On standard error
@@ -171,6 +186,19 @@ fn every(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text).map_err(|error| error.to_string())?;
     let expected = || "expected a time from \"100ms\" to \"1d\"".to_owned();
     if EVERY.contains(&every) { Ok(every) } else { Err(expected()) }
+}
+
+/// The shortest and the longest time for which requests are recorded.
+const RECORD: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+/// Reads a time, or `off` as none.
+fn record(text: &str) -> Result<Duration, String> {
+    let expected = "expected a time from \"1s\" to \"1d\", such as \"10m\", or \"off\"";
+    if text == "off" {
+        return Ok(Duration::ZERO);
+    }
+    let record = parse_duration(text).map_err(|error| format!("{error}; {expected}"))?;
+    if RECORD.contains(&record) { Ok(record) } else { Err(expected.to_owned()) }
 }
 
 fn switch(text: &str) -> Result<bool, &'static str> {
@@ -211,6 +239,12 @@ impl ServeArgs {
         let fields = self.grpc_headers.iter().copied().collect();
         let (unavailable, bad_request) = (self.grpc_unavailable, self.on_bad_request);
         Choices { fields, unavailable, bad_request }
+    }
+
+    /// The recorder of requests, if they are recorded.
+    pub(super) fn recorder(&self) -> Option<Recorder> {
+        let recorder = Recorder::new(self.record, self.record_memory).one_in(self.record_one_in);
+        (!self.record.is_zero()).then_some(recorder)
     }
 
     /// The verbs that all clients may use.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use prometheus_client::registry::Unit;
 use tidegate::{
-    GateCounts, KeptOfRule, Mode, OutcomeCounts, PolicyRule, RuleOutcome, SharedGate,
-    StatisticsOfRule,
+    GateCounts, KeptOfRule, Mode, OutcomeCounts, PolicyRule, Recorder, RecorderCounts, RuleOutcome,
+    SharedGate, StatisticsOfRule,
 };
 
 use super::writer::{Labels, Writer};
@@ -18,6 +18,7 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     listeners(limiters, to)?;
     decisions(limiters, to)?;
     reservations(limiters, to)?;
+    recorder(limiters.recorder().map(Recorder::counts), to)?;
     if let Some(kept) = limiters.kept() {
         memory(&kept, to)?;
         snapshots(&limiters.counts().snapshots, to)?;
@@ -117,6 +118,17 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let renewals = [("renewed", counts.renewed), ("late", counts.late)];
     let renewals = renewals.map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_renewals", "Renewals of permits", renewals)
+}
+
+/// Without a recorder there are no series.
+fn recorder(counts: Option<RecorderCounts>, to: &mut Writer<'_>) -> fmt::Result {
+    let bytes = counts.map(|counts| ([], counts.bytes as u64));
+    let help = "Memory of the requests that are recorded for a replay";
+    to.gauge("tidegate_recorder_memory", help, Some(&Unit::Bytes), bytes)?;
+    let lost = counts.map(|counts| [("no_space", counts.no_space), ("too_long", counts.too_long)]);
+    let lost = lost.into_iter().flatten().map(|(cause, count)| ([("cause", cause)], count));
+    let help = "Requests that were not recorded, or dropped before their time";
+    to.counter("tidegate_recorder_dropped", help, lost)
 }
 
 /// A series for each outcome of a rule.

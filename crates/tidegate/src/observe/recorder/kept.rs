@@ -13,7 +13,7 @@ pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Lines that are dropped together.
 #[derive(Debug)]
-struct Block<L> {
+struct LineBlock<L> {
     began: Timestamp,
     records: u64,
     lines: L,
@@ -21,18 +21,18 @@ struct Block<L> {
 
 /// The blocks, the oldest first.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptLines {
     keep: Micros,
     most_bytes: usize,
-    whole: VecDeque<Block<Arc<Vec<u8>>>>,
+    whole: VecDeque<LineBlock<Arc<Vec<u8>>>>,
     /// The block that is being filled.
-    last: Option<Block<Vec<u8>>>,
+    last: Option<LineBlock<Vec<u8>>>,
     /// The capacity of all blocks.
     bytes: usize,
     no_space: u64,
 }
 
-impl Kept {
+impl KeptLines {
     /// Keeps each line for at most this time, and all lines in at most this many bytes.
     pub(super) const fn within(keep: Micros, most_bytes: usize) -> Self {
         Self { keep, most_bytes, whole: VecDeque::new(), last: None, bytes: 0, no_space: 0 }
@@ -59,8 +59,8 @@ impl Kept {
             return;
         }
         self.drop_old(now);
-        if let Some(Block { began, records, lines }) = self.last.take() {
-            self.whole.push_back(Block { began, records, lines: Arc::new(lines) });
+        if let Some(LineBlock { began, records, lines }) = self.last.take() {
+            self.whole.push_back(LineBlock { began, records, lines: Arc::new(lines) });
         }
         let capacity = (self.most_bytes / BLOCKS).min(BLOCK_BYTES).max(line.len());
         while self.bytes + capacity > self.most_bytes
@@ -72,7 +72,7 @@ impl Kept {
         let mut lines = Vec::with_capacity(capacity);
         lines.extend_from_slice(line);
         self.bytes += lines.capacity();
-        self.last = Some(Block { began: now, records: 1, lines });
+        self.last = Some(LineBlock { began: now, records: 1, lines });
     }
 
     /// The lines that are not too old.
