@@ -1,5 +1,6 @@
 //! The store inside Redis as gates use it: each verb is one script over the limiters of one slot.
 
+mod call_args;
 mod key_count;
 mod late;
 mod leases;

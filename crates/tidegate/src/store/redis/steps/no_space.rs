@@ -3,8 +3,8 @@
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
 
+use super::call_args::CallArgs;
 use super::reply::RoutedReply;
-use super::step::CallArgs;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;

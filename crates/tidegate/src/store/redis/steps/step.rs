@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, Timestamp};
+use tidegate_core::{Decision, Micros, Rule};
 use tokio::time::Instant;
 
+use super::call_args::{CallArgs, Remembered};
 use super::reply::{RoutedReply, reply_of};
 use super::{PendingStep, RedisStore, no_space, revisions, run};
 use crate::dedupe;
@@ -17,21 +18,6 @@ use crate::store::redis::script::{
 };
 use crate::store::redis::{Delivered, Route, answer_key, key_in};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, StoreError, Verb, is_report};
-
-/// The id of a request, and how long its answer is remembered.
-#[derive(Clone, Copy)]
-pub(super) struct Remembered<'a> {
-    id: RequestIdentity<'a>,
-    time: Micros,
-}
-
-/// The parts of a call other than its limiters.
-#[derive(Clone, Copy)]
-pub(super) struct CallArgs<'a> {
-    pub(super) step: ScriptStep,
-    pub(super) at: Option<Timestamp>,
-    pub(super) remembered: Option<Remembered<'a>>,
-}
 
 impl RedisStore {
     /// Runs a step that asks, looks or renews. If a limiter was written under another rule, the step amends it first.
