@@ -253,7 +253,7 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Replaces the rule of all keys, including those that already have limiters: see
-    /// [`Limiter::amend`]. The caps on keys stay; the new rule sets `max_memory`.
+    /// [`Limiter::amend`](crate::Limiter::amend). The caps on keys stay; the new rule sets `max_memory`.
     ///
     /// The new rule decides immediately. A limiter is moved when its key is used next, or by this
     /// call, which returns when all are moved; no caller has to wait for that. The first change
@@ -336,7 +336,7 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// Calls `plans` for each call to look up the plan of its key: a checked [`Rule`] of any
-    /// algorithm, or `None` for the limiter's own rule. `plans` receives the [bytes](Encoding::bytes)
+    /// algorithm, or `None` for the limiter's own rule. `plans` receives the [bytes](crate::Encoding::bytes)
     /// of the key: text as it is, numbers and addresses in the form that [`Key`] lists. Call this before the limiter is used,
     /// because it drops all limiters; a second call replaces the first lookup.
     ///
