@@ -51,6 +51,7 @@ impl<'a> ListedDescriptor<'a> {
         let limit = match (self.limit, self.window_us) {
             (None, None) => None,
             (Some(UNLIMITED), None) => {
+                // An unlimited value has no window; any window stands for it.
                 Some(SuppliedLimit { limit: Limit::Unlimited, window: Duration::from_secs(1) })
             }
             (Some(limit), Some(WholeNumber(us))) => {
@@ -89,6 +90,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, BadLineReason> {
     }
     let fields: Fields<'_> = serde_json::from_slice(line).map_err(|e| reason(&e))?;
     let WholeNumber(cost) = fields.cost;
+    // Most lines have one descriptor, so only the further descriptors of a line are kept in a list.
     let mut more = Vec::new();
     let first = match (fields.descriptor, fields.descriptors) {
         (Some(DescriptorEntries(entries)), None) => LineDescriptor { entries, cost, limit: None },
