@@ -57,8 +57,14 @@ impl Unkeyed {
     pub(crate) fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         match self.first.admits(cost, early, clock) {
             Some(admitted) => admitted,
-            None => self.replaced(|cell| cell.admits(cost, early, clock)).unwrap_or(true),
+            None => self.admits_replaced(cost, early, clock),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admits_replaced(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        self.replaced(|cell| cell.admits(cost, early, clock)).unwrap_or(true)
     }
 
     /// Runs one step.

@@ -46,7 +46,9 @@ impl Generation {
                 }
             }
         }
-        all.into_iter().for_each(LockedWords::release);
+        let idle: StepList<_> = all.iter().filter_map(LockedWords::store).collect();
+        drop(all);
+        idle.into_iter().for_each(|(table, fingerprint)| table.drop_if_empty(fingerprint));
         Ok(Some(Done { allowed, at, repeated: false, decisions }))
     }
 

@@ -56,30 +56,27 @@ pub(super) struct LockedWords<'a> {
     pub(super) table: &'a dyn RunOnWords,
     pub(super) fingerprint: Fingerprint,
     /// Unlocks the chain.
-    pub(super) lock: Lock<'a>,
+    pub(super) _lock: Lock<'a>,
     pub(super) kept: &'a [AtomicU64],
     pub(super) next: [u64; MOST_WORDS],
     /// True if the last step leaves other words.
     pub(super) changed: bool,
 }
 
-impl LockedWords<'_> {
+impl<'a> LockedWords<'a> {
     /// Runs a step, which stores nothing yet, in place of the last.
     #[inline]
     pub(super) fn run(&mut self, cost: u64, step: Step, now: Timestamp) -> One {
         self.table.run_on_words(self, cost, step, now)
     }
 
-    /// Stores the words that the last step leaves, and unlocks.
+    /// Stores the words that the last step leaves. If they are all zero, returns the limiter to drop once it is unlocked.
     #[inline]
-    pub(super) fn release(self) {
-        let Self { table, fingerprint, kept, next, changed, lock } = self;
-        if changed {
-            kept.iter().zip(next).for_each(|(to, word)| to.store(word, Relaxed));
+    pub(super) fn store(&self) -> Option<(&'a dyn RunOnWords, Fingerprint)> {
+        if self.changed {
+            self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
         }
-        drop(lock);
-        if changed && next == [0; MOST_WORDS] {
-            table.drop_if_empty(fingerprint);
-        }
+        let is_idle = self.changed && self.next == [0; MOST_WORDS];
+        is_idle.then_some((self.table, self.fingerprint))
     }
 }

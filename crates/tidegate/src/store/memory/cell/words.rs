@@ -199,6 +199,24 @@ impl<R: Algorithm, W: Words<WORDS>, const WORDS: usize> InWords<R, W, WORDS> {
         }
         Some(Some(out))
     }
+
+    /// [`KeepsState::admits`] where the words that were read hold no state, as [`InWords::elsewhere`]. It stays out of
+    /// line: the usual case then needs fewer registers.
+    #[cold]
+    #[inline(never)]
+    fn admits_elsewhere(
+        &self,
+        words: [u64; WORDS],
+        algorithm: &R,
+        cost: u64,
+        early: Timestamp,
+    ) -> Option<Option<bool>> {
+        self.elsewhere(words, algorithm, early, |slot, now| {
+            let state = slot.get_or_insert_with(|| algorithm.fresh(now));
+            let allowed = algorithm.ask(state, now, cost).is_allowed();
+            (allowed, allowed)
+        })
+    }
 }
 
 impl<R: Algorithm, W: Words<WORDS>, const WORDS: usize> KeepsState<R> for InWords<R, W, WORDS> {
@@ -215,12 +233,7 @@ impl<R: Algorithm, W: Words<WORDS>, const WORDS: usize> KeepsState<R> for InWord
         loop {
             let words = self.words.read();
             if !W::hold(words) {
-                let ask = |slot: &mut Option<R::State>, now| {
-                    let state = slot.get_or_insert_with(|| algorithm.fresh(now));
-                    let allowed = algorithm.ask(state, now, cost).is_allowed();
-                    (allowed, allowed)
-                };
-                match self.elsewhere(words, algorithm, early, ask) {
+                match self.admits_elsewhere(words, algorithm, cost, early) {
                     Some(allowed) => return allowed,
                     None => continue,
                 }

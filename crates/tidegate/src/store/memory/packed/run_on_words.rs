@@ -28,7 +28,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         }
         let (kept, next) = (place.words(), [0; MOST_WORDS]);
         let lock = chain.into_lock();
-        Ok(Some(LockedWords { table: self, fingerprint, lock, kept, next, changed: false }))
+        Ok(Some(LockedWords { table: self, fingerprint, _lock: lock, kept, next, changed: false }))
     }
 }
 
