@@ -204,8 +204,8 @@ impl<S: Store> SharedGate<S> {
         self.newest.read().share()
     }
 
-    /// Returns the store without its layers: its settings, whether it can be asked ([`Store::fit`]), and its own verbs,
-    /// such as [`RedisStore::check_under`].
+    /// Returns the store without its layers: its settings, its availability ([`Store::fit`]), and its own verbs, such
+    /// as [`RedisStore::check_under`].
     ///
     /// ```no_run
     /// use tidegate::SharedGate;

@@ -210,7 +210,7 @@ impl Taken {
 pub(crate) struct Settling<K> {
     pub(crate) asks: InlineList<Ask<K>>,
     pub(crate) actual: Vec<u64>,
-    /// The limiters that took units and are not among those of the request any more.
+    /// The limiters that took units and no longer belong to the request.
     pub(crate) unreached: Option<Box<[Unreached]>>,
 }
 

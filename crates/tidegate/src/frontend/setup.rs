@@ -1,4 +1,4 @@
-//! What a program adds to a policy before it makes a gate of it.
+//! The parts that a program adds to a policy before it makes a gate of it.
 
 use std::fmt;
 use std::sync::Arc;

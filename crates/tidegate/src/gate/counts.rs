@@ -1,9 +1,9 @@
-//! What a gate keeps in memory.
+//! The counts of a gate's memory.
 
 use crate::rules::PolicyRule;
 use crate::store::memory::{Generation, Kept, KeptOfRule};
 
-/// What a gate keeps in memory ([`Gate::counts`](crate::Gate::counts)).
+/// The counts of a gate's memory ([`Gate::counts`](crate::Gate::counts)).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GateCounts {

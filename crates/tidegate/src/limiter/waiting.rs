@@ -57,7 +57,7 @@ impl<C: Timer> Limiter<C> {
     /// Waits until `cost` units fit, takes them, and resolves when the work may run.
     ///
     /// Callers are served in the order of arrival; no caller overtakes a waiter, with any cost
-    /// and any verb. `wait` is the longest wait, as a `Duration`, or with the most waiters, as
+    /// and any verb. `wait` is the longest wait, as a `Duration`, or with the maximum number of waiters, as
     /// [`OnExcess::Wait`]. A call is refused immediately if it cannot be admitted and run within it,
     /// counting those who already wait, or if so many wait; `retry_after` is then the expected wait.
     /// An admitted decision has no `delay`, because that time has passed.

@@ -310,7 +310,7 @@ impl RuleSpec {
     ///     gate.check(&Request::new("default", &descriptors)).is_allowed()
     /// };
     /// assert!(admits(0)); // before the work
-    /// assert!(admits(990)); // after it: what it did use
+    /// assert!(admits(990)); // after it: the usage
     /// assert!(admits(0));
     /// assert!(!admits(990)); // taken nevertheless: the limiter holds 1,980 of 1,000
     /// assert!(!admits(0));

@@ -33,7 +33,7 @@ impl Undecided {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// Adds these counts and those of leases to the counts of the store.
+    /// Adds these counts and the counts of leases to the counts of the store.
     pub(super) fn read<S: Store>(&self, leases: &Leases<S>, of_store: StoreCounts) -> StoreCounts {
         let (leased, asked) = (leases.counts(), leases.calls());
         StoreCounts {

@@ -7,7 +7,7 @@ use crate::frontend::{RecordedReservation, Taken};
 use crate::request::Request;
 use crate::store::{RecordReply, RecordVerb, Store, StoreError};
 
-/// The record of a reservation in the store, by which any node can settle it.
+/// The record of a reservation in the store, with which any node can settle it.
 ///
 /// A node that reserves units writes it, and a node that settles them claims it first: of all claims one succeeds. The
 /// record ends by itself after its life, and its units then stay taken.

@@ -77,7 +77,7 @@ impl RateLimitLayer {
     /// set, and any runtime works.
     ///
     /// # Panics
-    /// A call of the service panics where a request has to wait, if the clock's timer does: that of tokio panics
+    /// A call of the service panics where a request has to wait, if the clock's timer does: tokio's timer panics
     /// outside of its runtime.
     #[must_use]
     pub fn new(gate: impl AnyGate) -> Self {
@@ -229,7 +229,7 @@ impl RateLimitLayer {
 
     /// Counts requests that pass, are refused or fail (an error, a status of 500 and above, or a
     /// corresponding gRPC status), and their durations up to the end of the response's body. A
-    /// request counts as one unit, whatever it costs; one whose caller goes away counts as a
+    /// request counts as one unit at any cost; a request whose caller goes away counts as a
     /// success.
     #[must_use]
     pub fn statistics<C: Clock + 'static>(mut self, statistics: Arc<Statistics<C>>) -> Self {

@@ -91,7 +91,7 @@ impl<C: Clock> Concurrency<C> {
 
 impl<C: Timer> Concurrency<C> {
     /// Waits until `units` are free and all earlier callers have theirs. Returns `None` if that
-    /// takes longer than `wait` (a `Duration`, or an [`OnExcess::Wait`] with the most waiters), or
+    /// takes longer than `wait` (a `Duration`, or an [`OnExcess::Wait`] with the maximum number of waiters), or
     /// immediately if `units` is more than the limit or so many wait.
     ///
     /// A call arrives when its future is first polled. A future that is dropped before it resolves

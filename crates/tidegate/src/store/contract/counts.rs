@@ -1,4 +1,4 @@
-//! What a store and the layers over it count.
+//! The counts of a store and of the layers over it.
 
 use crate::stats::Durations;
 
