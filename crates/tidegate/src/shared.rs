@@ -29,9 +29,7 @@ use crate::settings::StoreSettings;
 use crate::step::keep_limited;
 use crate::store::memory::{Generation, Newest};
 use crate::store::redis::{Client, RedisStore, key_of};
-use crate::store::{
-    GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb,
-};
+use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb};
 use build::Begin;
 use counts::Undecided;
 pub use error::SharedGateError;
@@ -309,7 +307,7 @@ impl<S: Store> SharedGate<S> {
 
     /// The process around the store, for work after an answer.
     #[cfg(feature = "tower")]
-    pub(crate) fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &crate::store::Host {
         self.store.host()
     }
 
