@@ -76,7 +76,7 @@ impl Banner<'_> {
         if self.options.tls.is_some() { "https" } else { "http" }
     }
 
-    /// A shell command that asks the server for a decision; the shell reads the token. The server's
+    /// A shell command that asks the server for a decision; the shell reads the token, without the verbs after it. The server's
     /// own certificate is trusted, because its authority may be unknown here.
     fn curl(&self, at: SocketAddr, sample: &SampleRequest) -> String {
         let (scheme, at, body) = (self.scheme(), reachable(at), quoted(&sample.body()));
@@ -97,7 +97,7 @@ impl Banner<'_> {
             (Some(_), None) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"".to_owned(),
             (Some(_), Some(file)) => {
                 let file = quoted(&file.display().to_string());
-                format!(" -H \"authorization: Bearer $(head -1 {file})\"")
+                format!(" -H \"authorization: Bearer $(awk 'NF {{print $1; exit}}' {file})\"")
             }
         }
     }
