@@ -147,7 +147,7 @@ mod tests {
         assert!(second.contains("another process"), "{second}");
         first.commit().unwrap();
         let late = Rewrite::prepare(&file, "old", "second").map(|_| ()).unwrap_err();
-        assert!(late.contains("not what was loaded"), "{late}");
+        assert!(late.contains("changed since it was loaded"), "{late}");
         Rewrite::prepare(&file, "first", "second").unwrap().commit().unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "second");
     }
@@ -157,12 +157,12 @@ mod tests {
         let (folder, file) = folder_of_one();
         let ready = Rewrite::prepare(&file, "old", "new").unwrap();
         fs::write(&file, "edit").unwrap();
-        assert!(ready.commit().unwrap_err().contains("not what was loaded"));
+        assert!(ready.commit().unwrap_err().contains("changed since it was loaded"));
         let ready = Rewrite::prepare(&file, "edit", "new").unwrap();
         let other = folder.path().join("other");
         fs::write(&other, "edit").unwrap();
         fs::rename(&other, &file).unwrap();
-        assert!(ready.commit().unwrap_err().contains("not what was loaded"), "another file");
+        assert!(ready.commit().unwrap_err().contains("changed since it was loaded"), "another file");
         assert_eq!(fs::read_to_string(&file).unwrap(), "edit");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
