@@ -162,7 +162,10 @@ mod tests {
         let other = folder.path().join("other");
         fs::write(&other, "edit").unwrap();
         fs::rename(&other, &file).unwrap();
-        assert!(ready.commit().unwrap_err().contains("changed since it was loaded"), "another file");
+        assert!(
+            ready.commit().unwrap_err().contains("changed since it was loaded"),
+            "another file"
+        );
         assert_eq!(fs::read_to_string(&file).unwrap(), "edit");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
