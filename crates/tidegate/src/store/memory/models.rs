@@ -55,6 +55,8 @@ fn together<T: 'static>(threads: Vec<Box<dyn FnOnce() -> T>>) -> Vec<T> {
 fn spec(limit: u64) -> Spec {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, WINDOW);
     spec.anchor = Some(Anchor::FirstRequest);
+    // Debts are of any size, so that they need space next to a word.
+    spec.max_debt = Some(u64::MAX);
     spec
 }
 

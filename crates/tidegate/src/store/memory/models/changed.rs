@@ -199,20 +199,20 @@ fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     });
 }
 
-/// One rule becomes unlimited: the other rule still limits the request.
+/// One rule becomes unlimited: the other rule still limits the request, and the units of the first are remembered.
 #[test]
-fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
+fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_refuse_nothing_and_are_kept() {
     explore(2, || {
         let store = store(&[3, 3]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let open = Spec::unlimited(AlgorithmKind::FixedWindow);
         let results = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
         assert_eq!(results, [true, true]);
-        assert_eq!((left(&store, 1, 2), store.keys()), (1, 1));
+        assert_eq!((left(&store, 1, 2), store.keys()), (1, 2));
     });
 }
 
-/// A reset of both comes before or after the change, and leaves nothing of either.
+/// A reset of both comes before or after the change, and leaves no unit of either. Both limiters remember the reset.
 #[test]
 fn limiters_of_a_changing_rule_are_forgotten_together() {
     explore(2, || {
@@ -225,6 +225,6 @@ fn limiters_of_a_changing_rule_are_forgotten_together() {
         };
         let results = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
         assert_eq!(results, [true, true]);
-        assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (3, 4, 0));
+        assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (3, 4, 2));
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{FixedWindow, Timestamp};
 
-use super::{BASE, NOW, explore, fingerprint, left, table, together};
+use super::{BASE, NOW, WINDOW, explore, fingerprint, left, table, together};
 use crate::clock::Reading;
 use crate::step::{One, Step};
 use crate::store::memory::Part;
@@ -129,16 +129,19 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     });
 }
 
-/// A limiter that is dropped because everything was given back leaves its place to another.
+/// A limiter to which everything was given back remembers since when it counts, so it keeps its place for the rest of
+/// its window, and then leaves it to another key.
 #[test]
-fn a_refund_that_ends_a_limiter_frees_its_place_once() {
+fn a_limiter_that_got_all_units_back_keeps_its_place_until_its_window_ends() {
     explore(2, || {
         let table = table(1, 1);
         assert!(admits(&table, 2, NOW));
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
-        let free = 1 - u64::from(admitted[0]);
-        assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (free, free));
-        assert_eq!(table.common.budget.keys(), usize::from(admitted[0]));
+        assert_eq!(admitted, [false, true]);
+        assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (1, 0));
+        assert_eq!(table.common.budget.keys(), 1);
+        assert!(admits(&table, 3, NOW.plus(WINDOW)));
+        assert_eq!(table.common.budget.keys(), 1);
     });
 }
 
@@ -165,7 +168,7 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
             let _ = refund(LARGE + asked - 1);
             assert_eq!(left(&*table, fingerprint(2)), 1, "one is owed still");
             let _ = refund(1);
-            assert_eq!(table.common.budget.keys(), usize::from(other != 2));
+            assert_eq!(table.common.budget.keys(), 1 + usize::from(other != 2));
         });
     }
 }
