@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use tidegate::store::Store;
 use tidegate::{
     Answer, Gate, Mode, OnExcess, Policy, PolicyErrors, Request, RuleSpec, Setup, SharedGate,
     SnapshotWritten, StoreError, StoreSettings,
@@ -218,12 +219,17 @@ impl Limiters {
         }
     }
 
-    /// Returns when the store was reached for the first time, or is known to be away. A store that is silent is not
-    /// waited for longer than [`UNTIL_CONNECTED`].
+    /// Returns when the store is fit for the first time, at the latest after [`UNTIL_CONNECTED`].
     pub(crate) async fn connected(&self) {
         if let ServerStore::Shared(gate, _) = &self.store {
-            // An error has been logged.
-            let _ = timeout(UNTIL_CONNECTED, gate.store().connected()).await;
+            let store = gate.store();
+            let is_fit = async {
+                // On a busy machine the first probe may be late. The error has been logged.
+                if store.connected().await.is_err() {
+                    store.fit().await;
+                }
+            };
+            let _ = timeout(UNTIL_CONNECTED, is_fit).await;
         }
     }
 
