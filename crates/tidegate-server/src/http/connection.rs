@@ -43,7 +43,10 @@ pub(super) trait Endpoint: Clone + Send + Sync + 'static {
 /// The largest number of concurrent requests of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 /// Most bytes of the head of a request; an HTTP/1.1 connection buffers no more.
-const HEAD_BYTES: u32 = 64 << 10;
+pub(super) const HEAD_BYTES: u32 = 64 << 10;
+/// Most bytes of a head that h2 reads. h2 refuses a longer head itself, perhaps before the body has
+/// ended, and some clients drop such an answer; a head between the two bounds is refused after its body.
+const READABLE_HEAD_BYTES: u32 = 80 << 10;
 
 /// Speaks HTTP on the connections of a listener.
 #[derive(Clone)]
@@ -103,7 +106,7 @@ fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
-        .max_header_list_size(HEAD_BYTES);
+        .max_header_list_size(READABLE_HEAD_BYTES);
     builder
 }
 

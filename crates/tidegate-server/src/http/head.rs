@@ -1,16 +1,22 @@
-//! Rules for the head of a request over every version of HTTP: one host, and a body in a known
-//! coding (RFC 9112, 3.2 and 6.1).
+//! Rules for the head of a request over every version of HTTP: a bounded size, one host, and a body in
+//! a known coding (RFC 9112, 3.2 and 6.1).
 
 use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
 
+use super::connection::HEAD_BYTES;
 use super::message::HttpRequest;
 use super::problem::{HttpProblem, ProblemKind};
 
-/// Refuses a request whose host is missing, repeated or invalid, or whose body has a coding other
-/// than `chunked`.
+/// Refuses a request whose head is too large, whose host is missing, repeated or invalid, or whose
+/// body has a coding other than `chunked`.
 pub(super) fn is_clear(request: &HttpRequest) -> Result<(), HttpProblem> {
+    // The buffer of a connection over HTTP/1.1 has held its head already.
+    if request.version() == Version::HTTP_2 && bytes_over_http_2(request) > HEAD_BYTES as usize {
+        let detail = format!("the head is too large: expected at most {HEAD_BYTES} bytes");
+        return Err(HttpProblem::new(ProblemKind::HeadTooLarge, detail));
+    }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if request.version() == Version::HTTP_11 => {
@@ -25,6 +31,17 @@ pub(super) fn is_clear(request: &HttpRequest) -> Result<(), HttpProblem> {
         return Err(unknown_coding().with(CONNECTION, HeaderValue::from_static("close")));
     }
     Ok(())
+}
+
+/// The bytes of a head without its method and scheme, as HTTP/2 counts them (RFC 9113, 6.5.2).
+fn bytes_over_http_2(request: &HttpRequest) -> usize {
+    const OF_A_FIELD: usize = 32;
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let authority = uri.authority().map_or(0, |authority| authority.as_str().len());
+    let fields = request.headers().iter();
+    let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + OF_A_FIELD);
+    path + authority + fields.sum::<usize>()
 }
 
 /// The problem of a body with a coding other than `chunked`.

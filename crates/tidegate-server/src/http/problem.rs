@@ -15,6 +15,7 @@ pub(super) enum ProblemKind {
     InvalidBody,
     UnsupportedMediaType,
     BodyTooLarge,
+    HeadTooLarge,
     BodyTimeout,
     Unauthorized,
     Forbidden,
@@ -49,6 +50,7 @@ impl ProblemKind {
             Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden | Self::VerbForbidden | Self::RoleForbidden => StatusCode::FORBIDDEN,
@@ -73,6 +75,7 @@ impl ProblemKind {
                 ("unsupported-media-type", "The body is not declared as what is expected")
             }
             Self::BodyTooLarge => ("body-too-large", "The body is too large"),
+            Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
             Self::BodyTimeout => ("body-timeout", "The body did not come in time"),
             Self::Unauthorized => ("unauthorized", "The request does not show that it may ask"),
             Self::Forbidden => ("forbidden", "This may not be asked from there"),
