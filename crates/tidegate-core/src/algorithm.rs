@@ -191,7 +191,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     }
 
     /// Advances, decides, and takes the cost if it is admitted; returns the verdict alone.
-    #[inline]
+    #[inline(always)]
     fn ask(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Verdict {
         let at = self.advance(state, now);
         if cost == 0 {
@@ -278,7 +278,7 @@ pub trait Pack: Decide {
 
     /// Runs [`Decide::ask`] on a packed state. The words are of the state afterwards if the verdict is
     /// [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
-    #[inline]
+    #[inline(always)]
     fn ask_packed<const WORDS: usize>(
         &self,
         base: Timestamp,

@@ -113,6 +113,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     /// Decides this limiter alone and takes the cost if it is admitted.
+    #[inline]
     pub fn ask(&mut self, now: Timestamp) -> Verdict {
         self.advance(now);
         let verdict = self.decide();

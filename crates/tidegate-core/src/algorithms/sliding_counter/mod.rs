@@ -56,6 +56,7 @@ impl SlidingCounter {
     /// `at`, or the start of the state's window where that is later: a packed state does not keep
     /// the time of its last unit, and must not go back to an earlier window for a reading that
     /// arrives late.
+    #[inline]
     fn not_before(&self, state: &State, at: Timestamp) -> Timestamp {
         at.max(self.start(state.window))
     }
@@ -66,6 +67,7 @@ impl SlidingCounter {
         Timestamp::EPOCH.plus(Micros::from_micros(start_us))
     }
 
+    #[inline]
     const fn number(&self, at: Timestamp) -> u64 {
         at.as_micros() / self.window.as_micros()
     }
@@ -100,6 +102,7 @@ impl SlidingCounter {
     }
 
     /// The previous window's units that are still inside, rounded up.
+    #[inline]
     fn inside(&self, view: &View) -> u64 {
         let weighted = u128::from(view.previous) * u128::from(view.overlap_us);
         u64::try_from(weighted.div_ceil(u128::from(self.window.as_micros()))).unwrap_or(u64::MAX)
@@ -129,6 +132,7 @@ impl Decide for SlidingCounter {
         State { window: 0, current: 0, previous: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
+    #[inline]
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;

@@ -243,7 +243,9 @@ impl<R: Algorithm, W: Words<WORDS>, const WORDS: usize> KeepsState<R> for InWord
                 // One word has no time of a last unit that could overtake the reading.
                 let mut state = algorithm.unpack(self.base, words);
                 let verdict = algorithm.ask(&mut state, early, cost);
-                next = algorithm.pack(self.base, &state);
+                if verdict.is_allowed() {
+                    next = algorithm.pack(self.base, &state);
+                }
                 verdict
             } else {
                 algorithm.ask_packed(self.base, &mut next, early, cost)
