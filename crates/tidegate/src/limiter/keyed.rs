@@ -506,6 +506,10 @@ impl<'a, C: Clock> OfKey<'a, C> {
 impl<C: Clock> LimiterSource for OfKey<'_, C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
+        // The usual call is compiled by itself.
+        if let CallRule::Table = self.terms {
+            return self.all.limiters.one(&Part::alone(self.fingerprint, cost, step), self.reading());
+        }
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let CallRule::LookedUp(looked_up) = &self.terms {
             one.values = looked_up.plan(self.all);

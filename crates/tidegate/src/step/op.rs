@@ -82,6 +82,12 @@ impl Step {
         }
     }
 
+    /// Returns whether it depends on what a table knows of its rule ([`Step::dated`]).
+    #[inline]
+    pub(crate) const fn is_dated(self) -> bool {
+        matches!(self, Self::Settle { since: Some(_), .. })
+    }
+
     /// Returns the step on a limiter whose rule has had its meaning since that time, and these limits.
     #[inline]
     pub(crate) fn dated(self, meaning_since: Timestamp, rates: &Rates) -> Self {

@@ -126,11 +126,13 @@ impl Limiters {
     /// [`Table::one`].
     #[inline]
     pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        match self.first.one(&part.dated(self.first.succession()), reading) {
+        // Most steps are the same on every table, and are not copied.
+        if part.step.is_dated() {
+            return self.ask(|table| table.one(&part.dated(table.succession()), reading));
+        }
+        match self.first.one(part, reading) {
             Ok(one) => one,
-            Err(Moved) => {
-                self.ask_newest(|table| table.one(&part.dated(table.succession()), reading))
-            }
+            Err(Moved) => self.ask_newest(|table| table.one(part, reading)),
         }
     }
 

@@ -20,7 +20,11 @@ impl Generation {
         clock: &impl Clock,
         step: &impl Fn(usize) -> Step,
     ) -> Result<Option<Done>, Moved> {
-        let Some(mut all) = self.lock_all_words(asks, step)? else { return Ok(None) };
+        // The list is large, so it stays where it is made.
+        let mut all = StepList::new();
+        if !self.lock_all_words(asks, step, &mut all)? {
+            return Ok(None);
+        }
         let at = clock.now();
         let wants_values = step(0).wants_values();
         let mut decisions = with_space_for(if wants_values { asks.len() } else { 0 });
@@ -52,30 +56,31 @@ impl Generation {
         Ok(Some(Done { allowed, at, repeated: false, decisions }))
     }
 
-    /// Locks the limiters of a step, each in a table of its own, in the order of [`Generation::table_number`]; `None`,
-    /// and nothing is locked, if they come in another order, or if the step may replace more than words.
+    /// Locks the limiters of a step, each in a table of its own, in the order of [`Generation::table_number`], and adds
+    /// them to the empty list `all`. Returns false if they come in another order, or if the step may replace more than
+    /// words; the limiters in the list stay locked until it is dropped.
     #[inline]
     fn lock_all_words<'a>(
         &'a self,
         asks: &[Ask],
         step: &impl Fn(usize) -> Step,
-    ) -> Result<Option<StepList<LockedWords<'a>>>, Moved> {
-        let mut all = StepList::new();
+        all: &mut StepList<LockedWords<'a>>,
+    ) -> Result<bool, Moved> {
         let mut last = None;
         for (place, ask) in asks.iter().enumerate() {
-            let Some(rule) = self.rules.get(ask.rule) else { return Ok(None) };
+            let Some(rule) = self.rules.get(ask.rule) else { return Ok(false) };
             let number = Some((ask.lineage, ask.variant));
             let (cost, step) = ask.part(step(place));
             // A limiter that has a rule of its own is not packed.
             if rule.is_per_key || number <= last || step.may_not_fit(cost) {
-                return Ok(None);
+                return Ok(false);
             }
             last = number;
-            let Some(table) = rule.tables.get(ask.variant) else { return Ok(None) };
+            let Some(table) = rule.tables.get(ask.variant) else { return Ok(false) };
             let words = table.lock_words(ask.fingerprint, self.number)?;
-            let Some(words) = words else { return Ok(None) };
+            let Some(words) = words else { return Ok(false) };
             all.push(words);
         }
-        Ok(Some(all))
+        Ok(true)
     }
 }
