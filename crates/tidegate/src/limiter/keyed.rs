@@ -508,7 +508,10 @@ impl<C: Clock> LimiterSource for OfKey<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
         // The usual call is compiled by itself.
         if let CallRule::Table = self.terms {
-            return self.all.limiters.one(&Part::alone(self.fingerprint, cost, step), self.reading());
+            return self
+                .all
+                .limiters
+                .one(&Part::alone(self.fingerprint, cost, step), self.reading());
         }
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let CallRule::LookedUp(looked_up) = &self.terms {
