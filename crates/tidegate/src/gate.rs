@@ -168,8 +168,8 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek, |generation, asks, done| {
-            let done = done.for_request(request, &generation.policy, asks);
+        self.step(request, &self.clock, Step::Peek, |generation, asks, mut done| {
+            done.refuse_without_rule(request, &generation.policy, asks);
             answer(generation, asks, done)
         })
     }
@@ -402,9 +402,9 @@ impl<C: Clock> Gate<C> {
         request: &Request<'_>,
         generation: Kept<Generation>,
         asks: &[Ask],
-        done: Done,
+        mut done: Done,
     ) -> Answer<'g> {
-        let done = done.for_request(request, &generation.policy, asks);
+        done.refuse_without_rule(request, &generation.policy, asks);
         early::count_refusals(self, asks, &done);
         if self.front.observers.is_empty() {
             // Without observers the answer is constructed directly in the caller's memory.

@@ -101,14 +101,13 @@ impl<D> Done<D> {
     /// Refuses a request that has no limiter because no rule of the policy matches it, if the policy refuses such
     /// requests.
     #[inline]
-    pub(crate) fn for_request<K>(
-        mut self,
+    pub(crate) fn refuse_without_rule<K>(
+        &mut self,
         request: &Request<'_>,
         policy: &Policy,
         asks: &[Ask<K>],
-    ) -> Self {
+    ) {
         self.allowed = self.allowed && !(asks.is_empty() && policy.refuses_without_rule(request));
-        self
     }
 
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.

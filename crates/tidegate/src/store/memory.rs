@@ -42,6 +42,7 @@ use std::sync::Arc;
 use tidegate_core::Timestamp;
 
 use crate::clock::{Clock, Reading};
+use crate::inline_list::InlineList;
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided, Done, One, Step};
 pub(crate) use alone::Limiters;
@@ -245,5 +246,9 @@ impl Generation {
 /// Turns the reply of one limiter into the reply of a step.
 fn done_by(ask: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !ask.enforced, one.at);
-    Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
+    let mut decisions = InlineList::new();
+    if step.wants_values() {
+        decisions.push(Decided::from(one));
+    }
+    Done { allowed, at, repeated: false, decisions }
 }
