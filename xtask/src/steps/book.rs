@@ -1,7 +1,8 @@
-//! The step of the book: mdBook makes a site of the pages that `docs/SUMMARY.md` lists.
+//! The step of the books: mdBook makes one site of two books, English and Chinese, with the pages that their contents
+//! list.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -18,19 +19,61 @@ const MDBOOK: Tool = Tool {
     arguments: &["--no-default-features", "--features", "search"],
 };
 
-const SETTINGS: &str = "[book]\ntitle = \"Tidegate\"\nsrc = \"src\"\n\n[build]\nbuild-dir = \"html\"\n\
-                        create-missing = false\n\n[output.html]\nadditional-css = [\"book.css\"]\n";
+/// One of the books, which differ in their language and their contents.
+struct Book {
+    language: &'static str,
+    /// The name of the language in itself.
+    name: &'static str,
+    /// The folder of its contents, `SUMMARY.md`, and of its cover, `README.md`.
+    folder: &'static str,
+    /// mdBook's own words, and the words of this book for them.
+    words: &'static [(&'static str, &'static str)],
+}
 
-/// Lines of code fit the width, tables too, in which only long names break; characters have their Chinese form;
-/// links can be read on dark pages.
-const STYLE: &str = ":root { --content-max-width: 900px; }\n\
-                     html { font-family: \"Open Sans\", \"PingFang SC\", \"Microsoft YaHei\", \"Noto Sans CJK SC\", sans-serif; }\n\
-                     .ayu, .coal, .navy { --links: #6cb0f5; }\n\
-                     .content pre > code { font-size: 1.28rem; }\n\
-                     .table-wrapper { margin: 1em 0; }\n\
-                     .content th, .content td { text-align: start; }\n\
-                     .content td:not(:first-child) code { overflow-wrap: anywhere; }\n\
-                     .content td:not(:first-child):has(code) { min-width: 9em; }\n";
+/// The English book comes last: a file that both have, such as the page of errors, is English.
+const BOOKS: [Book; 2] = [CHINESE, ENGLISH];
+
+const ENGLISH: Book = Book { language: "en", name: "English", folder: "docs", words: &[] };
+
+const CHINESE: Book = Book {
+    language: "zh-CN",
+    name: "中文",
+    folder: "docs/zh",
+    words: &[
+        ("Toggle Table of Contents", "显示或隐藏目录"),
+        ("Table of contents", "目录"),
+        ("Toggle Searchbar", "显示或隐藏搜索框"),
+        ("Search (`/`)", "搜索（/）"),
+        ("Search this book ...", "搜索本书"),
+        ("Change theme", "更换主题"),
+        (">Auto<", ">自动<"),
+        (">Light<", ">浅色<"),
+        ("Page navigation", "翻页"),
+        ("Previous chapter", "上一页"),
+        ("Next chapter", "下一页"),
+        ("Keyboard shortcuts", "快捷键"),
+        ("<p>Press <kbd>", "<p>按 <kbd>"),
+        (
+            "<kbd>←</kbd> or <kbd>→</kbd> to navigate between chapters",
+            "<kbd>←</kbd> 或 <kbd>→</kbd> 翻页",
+        ),
+        ("<kbd>S</kbd> or <kbd>/</kbd> to search in the book", "<kbd>S</kbd> 或 <kbd>/</kbd> 搜索"),
+        ("</kbd> to show this help", "</kbd> 显示此帮助"),
+        ("</kbd> to hide this help", "</kbd> 隐藏此帮助"),
+    ],
+};
+
+/// Pages keep their names, READMEs too, because no preprocessor renames them.
+const SETTINGS: &str = "[build]\ncreate-missing = false\nuse-default-preprocessors = false\n\n[output.html]\n\
+                        additional-css = [\"book.css\"]\n\n[output.html.print]\nenable = false\n";
+
+/// The first page of the site, which opens the book in the reader's language.
+const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Tidegate</title>\n\
+    <script>location.replace(navigator.language.startsWith(\"zh\") ? \"docs/zh/README.html\" : \"docs/README.html\")</script>\n\
+    <noscript><a href=\"docs/README.html\">English</a> <a href=\"docs/zh/README.html\">中文</a></noscript></html>\n";
+
+/// mdBook's bar at the top of a page, at whose end the other book is linked.
+const BAR: &str = "<div class=\"right-buttons\">";
 
 /// Files that pages link to, next to pages.
 const LINKED: [&str; 8] = [
@@ -44,69 +87,151 @@ const LINKED: [&str; 8] = [
     "LICENSE-MIT",
 ];
 
-/// Builds the site in `target/book/html`. The pages keep their paths below the root, so that their links hold; each is
-/// there as text as well.
+/// Builds the site in `target/book/html`. The pages of both books keep their paths below the root, so that all links
+/// hold; each is there as text as well.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let tool = MDBOOK.path(context)?;
-    let book = context.metadata.target_directory.as_std_path().join("book");
-    if book.exists() {
-        fs::remove_dir_all(&book).with_context(|| format!("removing {}", book.display()))?;
+    let site = context.metadata.target_directory.as_std_path().join("book");
+    if site.exists() {
+        fs::remove_dir_all(&site).with_context(|| format!("removing {}", site.display()))?;
     }
-    let source = book.join("src");
+    let source = site.join("src");
     for page in tree::read(context.root())?.iter().filter(|file| file.is("md")) {
         write(&source.join(&page.path), &for_site(&page.text))?;
         write(&source.join(page.path.with_extension("txt")), &page.text)?;
-        if page.path == Path::new("docs/SUMMARY.md") {
-            write(&source.join("SUMMARY.md"), &contents(&page.text))?;
-        }
     }
     for linked in LINKED {
         copy(&context.root().join(linked), &source.join(linked))?;
     }
-    write(&book.join("book.toml"), SETTINGS)?;
-    write(&book.join("book.css"), STYLE)?;
-    let built = run_as_step(Command::new(tool).arg("build").arg(&book))?;
-    let Outcome::Passed(_) = built else { return Ok(built) };
-    let mut dead = Vec::new();
-    dead_links(&book.join("html"), &mut dead)?;
+    let ours = context.root().join("xtask/book");
+    copy(&ours.join("book.css"), &site.join("book.css"))?;
+    copy(&ours.join("favicon.svg"), &site.join("theme/favicon.svg"))?;
+    let search = read(&ours.join("search.js"))?;
+    let html = site.join("html");
+    for book in BOOKS {
+        let built = site.join(book.language);
+        let built_as_step = book.build(&tool, &site, &built)?;
+        let Outcome::Passed(_) = built_as_step else { return Ok(built_as_step) };
+        book.finish(&built, &site, &search)?;
+        copy(&built, &html)?;
+    }
+    write(&html.join("index.html"), START)?;
+    let dead = dead_links(&html)?;
     dead.iter().for_each(|link| println!("{link}"));
-    Ok(if dead.is_empty() { built } else { Outcome::Failed(format!("dead links: {}", dead.len())) })
+    Ok(if dead.is_empty() {
+        Outcome::passed()
+    } else {
+        Outcome::Failed(format!("dead links: {}", dead.len()))
+    })
 }
 
-/// The links of the pages in a folder that lead to no file of the site.
-fn dead_links(folder: &Path, dead: &mut Vec<String>) -> Result<()> {
-    let reading = || format!("reading {}", folder.display());
-    for entry in fs::read_dir(folder).with_context(reading)? {
-        let path = entry.with_context(reading)?.path();
-        if path.is_dir() {
-            dead_links(&path, dead)?;
-        } else if path.extension().is_some_and(|own| own == "html") && !path.ends_with("404.html") {
-            let page = fs::read_to_string(&path).with_context(reading)?;
-            let is_dead = |target: &&str| !folder.join(target).exists();
-            let found = targets(&page).into_iter().filter(is_dead);
-            dead.extend(found.map(|target| format!("{}: {target}", path.display())));
+impl Book {
+    fn build(&self, tool: &Path, site: &Path, built: &Path) -> Result<Outcome> {
+        let Self { language, folder, .. } = self;
+        let named =
+            format!("[book]\ntitle = \"Tidegate\"\nlanguage = \"{language}\"\n\n{SETTINGS}");
+        write(&site.join("book.toml"), &named)?;
+        let listed = read(&site.join("src").join(folder).join("SUMMARY.md"))?;
+        write(&site.join("src/SUMMARY.md"), &contents(&listed, folder))?;
+        let mut build = Command::new(tool);
+        run_as_step(build.arg("build").arg(site).arg("--dest-dir").arg(built))
+    }
+
+    /// Gives the pages the words of their language and the link to the other book, and a Chinese index its search.
+    fn finish(&self, built: &Path, site: &Path, search: &str) -> Result<()> {
+        let source = site.join("src");
+        let exists = |page: &Path| source.join(page).with_extension("md").exists();
+        for file in files(built)? {
+            let path = file.strip_prefix(built).unwrap_or(&file);
+            let name = path.to_string_lossy();
+            if name.ends_with(".html") {
+                write(&file, &self.page(&read(&file)?, &name, exists))?;
+            } else if name.starts_with("searchindex") && self.language == CHINESE.language {
+                write(&file, &(without_words(&read(&file)?) + search))?;
+            }
+        }
+        let list = format!("toc-{}.html", self.language);
+        fs::rename(built.join("toc.html"), built.join(list)).context("renaming toc.html")
+    }
+
+    /// A page of this book, as a reader gets it.
+    fn page(&self, text: &str, path: &str, exists: impl Fn(&Path) -> bool) -> String {
+        let other = if self.language == ENGLISH.language { CHINESE } else { ENGLISH };
+        let same = translated(path).filter(|page| exists(Path::new(page)));
+        let target = same.unwrap_or_else(|| format!("{}/README.html", other.folder));
+        let root = "../".repeat(path.matches('/').count());
+        let Self { language, name, .. } = other;
+        let attributes = format!("class=\"language\" lang=\"{language}\" hreflang=\"{language}\"");
+        let link = format!("{BAR}<a {attributes} href=\"{root}{target}\">{name}</a>");
+        let list = format!("toc-{}.html\"", self.language);
+        let text = text.replace(BAR, &link).replace("toc.html\"", &list);
+        self.words.iter().fold(text, |text, (from, to)| text.replace(from, to))
+    }
+}
+
+/// The path of the same page in the other book, whether or not it is there.
+fn translated(page: &str) -> Option<String> {
+    match page {
+        "README.html" => Some("README.zh-CN.html".to_owned()),
+        "README.zh-CN.html" => Some("README.html".to_owned()),
+        _ => {
+            let below = page.strip_prefix("docs/")?;
+            let chinese = format!("docs/zh/{below}");
+            Some(below.strip_prefix("zh/").map_or(chinese, |below| format!("docs/{below}")))
         }
     }
-    Ok(())
 }
 
-/// The files of the site that a page links to or shows, without anchors.
+/// The index without mdBook's table of words, which Chinese texts do not have: only the texts stay.
+fn without_words(index: &str) -> String {
+    let kept = index.split_once("\"index\":{\"body\":").and_then(|(texts, rest)| {
+        let (_, end) = rest.rsplit_once(",\"lang\":")?;
+        Some(format!("{texts}\"index\":{{}},\"lang\":{end}"))
+    });
+    kept.unwrap_or_else(|| index.to_owned())
+}
+
+/// The links of the pages in a folder that lead to no file of the site, or to no heading of a page.
+fn dead_links(html: &Path) -> Result<Vec<String>> {
+    let mut dead = Vec::new();
+    for page in files(html)?.iter().filter(|file| file.extension().is_some_and(|own| own == "html"))
+    {
+        if page.ends_with("404.html") {
+            continue; // its links begin at the root of a host
+        }
+        let text = read(page)?;
+        for target in targets(&text) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
+            let has_no_heading = anchor.is_empty() || file.extension().is_none_or(|own| own != "html");
+            let has = |text: String| text.contains(&format!("id=\"{anchor}\""));
+            if !file.exists() || !has_no_heading && !read(&file).is_ok_and(has) {
+                dead.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    Ok(dead)
+}
+
+/// The files and headings of the site that a page links to or shows.
 fn targets(page: &str) -> Vec<&str> {
     let starts = ["href=\"", "src=\""].into_iter().flat_map(|start| page.split(start).skip(1));
     let links = starts.filter_map(|rest| rest.split('"').next());
-    let files = links.filter_map(|link| link.split('#').next());
-    files
-        .filter(|file| !file.is_empty() && !file.contains(':') && !file.starts_with("//"))
-        .collect()
+    let is_ours = |link: &&str| !link.is_empty() && !link.contains(':') && !link.starts_with("//");
+    links.filter(is_ours).collect()
 }
 
-/// The contents as seen from the root.
-fn contents(text: &str) -> String {
-    text.replace("](", "](docs/").replace("](docs/../", "](")
+/// The contents of a book as seen from the root.
+fn contents(text: &str, folder: &str) -> String {
+    let below = text.replace("](", &format!("]({folder}/"));
+    below
+        .replace("(docs/zh/../../", "(")
+        .replace("(docs/zh/../", "(docs/")
+        .replace("(docs/../", "(")
 }
 
-/// A page with links as the site has them: mdBook makes `index.html` of a README, and a list of its own of the contents.
-/// Pages of the laboratory are not in the contents, so links to them lead to their text.
+/// A page with links as the site has them: mdBook makes a list of its own of the contents, and pages of the laboratory are
+/// not in the contents, so links to them lead to their text.
 fn for_site(text: &str) -> String {
     let links = [
         ("bench/README.md", "bench/README.txt"),
@@ -114,12 +239,14 @@ fn for_site(text: &str) -> String {
         ("results/measurements.md", "results/measurements.txt"),
         ("results/performance.md", "results/performance.txt"),
         ("results/promises.md", "results/promises.txt"),
-        ("(README.md", "(index.md"),
-        ("/README.md)", "/index.md)"),
-        ("/README.md#", "/index.md#"),
-        ("(docs/SUMMARY.md", "(toc.html"),
+        ("(docs/SUMMARY.md", "(toc-en.html"),
+        ("(docs/zh/SUMMARY.md", "(toc-zh-CN.html"),
     ];
     links.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -128,20 +255,29 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(writing)
 }
 
+/// Every file below a folder, or the file itself.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let reading = || format!("reading {}", path.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).with_context(reading)? {
+        found.extend(files(&entry.with_context(reading)?.path())?);
+    }
+    Ok(found)
+}
+
+/// Copies a file, or what is below a folder except pages, which are there already.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let copying = || format!("copying {}", from.display());
-    if from.is_dir() {
-        for entry in fs::read_dir(from).with_context(copying)? {
-            let name = entry.with_context(copying)?.file_name();
-            copy(&from.join(&name), &to.join(&name))?;
-        }
-        return Ok(());
+    for file in files(from)?.iter().filter(|file| file.extension().is_none_or(|own| own != "md")) {
+        let copying = || format!("copying {}", file.display());
+        let below = file.strip_prefix(from).unwrap_or(file);
+        let copy = if file == from { to.to_owned() } else { to.join(below) };
+        fs::create_dir_all(copy.parent().unwrap_or(to)).with_context(copying)?;
+        fs::copy(file, copy).with_context(copying)?;
     }
-    if from.extension().is_some_and(|own| own == "md") {
-        return Ok(()); // a page, which is there already
-    }
-    fs::create_dir_all(to.parent().unwrap_or(to)).with_context(copying)?;
-    fs::copy(from, to).with_context(copying).map(drop)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -151,19 +287,60 @@ mod tests {
     #[test]
     fn the_contents_are_seen_from_the_root() {
         let text = "[T](../README.md)\n- [A](a/b.md)\n";
-        assert_eq!(contents(text), "[T](README.md)\n- [A](docs/a/b.md)\n");
+        assert_eq!(contents(text, "docs"), "[T](README.md)\n- [A](docs/a/b.md)\n");
+        let text = "[T](../../README.zh-CN.md)\n- [A](a.md)\n- [B](../b.md)\n";
+        let expected = "[T](README.zh-CN.md)\n- [A](docs/zh/a.md)\n- [B](docs/b.md)\n";
+        assert_eq!(contents(text, "docs/zh"), expected);
     }
 
     #[test]
-    fn targets_are_files_of_the_site() {
+    fn targets_are_files_and_headings_of_the_site() {
         let page = "<a href=\"../a.html#b\"> <img src=\"i.svg\"> <a href=\"#b\"> <a href=\"https://c.d/\">";
-        assert_eq!(targets(page), ["../a.html", "i.svg"]);
+        assert_eq!(targets(page), ["../a.html#b", "#b", "i.svg"]);
     }
 
     #[test]
-    fn links_to_readmes_lead_to_the_pages_made_of_them() {
-        let text = "[a](README.md#b) [b/README.md](../packaging/README.md) [e](../bench/README.md#f) [c](docs/SUMMARY.md) [d](../README.zh-CN.md)";
-        let expected = "[a](index.md#b) [b/README.md](../packaging/index.md) [e](../bench/README.txt#f) [c](toc.html) [d](../README.zh-CN.md)";
+    fn a_link_to_no_file_and_a_link_to_no_heading_are_dead() {
+        let site = tempfile::tempdir().unwrap();
+        let page = "<h1 id=\"a\"> <a href=\"#a\"> <a href=\"c/d.html#e\"> <a href=\"c/f.html\"> <a href=\"#g\">";
+        write(&site.path().join("b.html"), page).unwrap();
+        write(&site.path().join("c/d.html"), "<h2 id=\"e\">").unwrap();
+        let dead = dead_links(site.path()).unwrap();
+        assert_eq!(dead.len(), 2, "{dead:?}");
+        assert!(
+            dead[0].ends_with("b.html: c/f.html") && dead[1].ends_with("b.html: #g"),
+            "{dead:?}"
+        );
+    }
+
+    #[test]
+    fn links_to_contents_and_to_the_laboratory_lead_to_files_of_the_site() {
+        let text = "[a](README.md#b) [e](../bench/README.md#f) [c](docs/SUMMARY.md) [d](docs/zh/SUMMARY.md)";
+        let expected =
+            "[a](README.md#b) [e](../bench/README.txt#f) [c](toc-en.html) [d](toc-zh-CN.html)";
         assert_eq!(for_site(text), expected);
+    }
+
+    #[test]
+    fn a_page_links_to_the_same_page_of_the_other_book_or_to_its_cover() {
+        let cases = [
+            (ENGLISH, "docs/a/c.html", "../../docs/zh/a/c.html"),
+            (ENGLISH, "docs/b.html", "../docs/zh/README.html"),
+            (ENGLISH, "DESIGN.html", "docs/zh/README.html"),
+            (ENGLISH, "README.html", "README.zh-CN.html"),
+            (CHINESE, "docs/zh/a/c.html", "../../../docs/a/c.html"),
+            (CHINESE, "README.zh-CN.html", "README.html"),
+        ];
+        for (book, path, target) in cases {
+            let page = book.page(BAR, path, |page| page != Path::new("docs/zh/b.html"));
+            assert!(page.contains(&format!(" href=\"{target}\">")), "{path}: {page}");
+        }
+    }
+
+    #[test]
+    fn the_chinese_index_keeps_its_texts() {
+        let index = r#"{"index":{"documentStore":{"docs":{}},"index":{"body":{"root":{}}},"lang":"English"}}"#;
+        let texts = r#"{"index":{"documentStore":{"docs":{}},"index":{},"lang":"English"}}"#;
+        assert_eq!(without_words(index), texts);
     }
 }

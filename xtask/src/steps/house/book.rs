@@ -1,11 +1,12 @@
-//! The rule of the book: every page is in its contents, and the Rust of every page is compiled.
+//! The rule of the books: every page is in the contents of its book, and the Rust of every page is compiled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Findings, House, links, markdown, translations};
 use crate::tree::SourceFile;
 
 const CONTENTS: &str = "docs/SUMMARY.md";
+const CHINESE_CONTENTS: &str = "docs/zh/SUMMARY.md";
 /// The file that includes pages as documentation tests.
 const TESTED: &str = "crates/tidegate/src/lib.rs";
 
@@ -19,20 +20,18 @@ fn judge(files: &[SourceFile]) -> Vec<String> {
         let file = files.iter().find(|file| file.path == Path::new(path));
         file.map_or("", |file| file.text.as_str())
     };
-    let (contents, tested) = (text(CONTENTS), text(TESTED));
-    let prose = markdown::read(contents).prose;
-    let listed: Vec<_> = prose.iter().flat_map(|(_, line)| markdown::targets(line)).collect();
-    let is_listed = |page: &Path| {
-        listed.iter().any(|path| links::resolve(Path::new(CONTENTS), path).as_deref() == Some(page))
-    };
+    let tested = text(TESTED);
+    let english = listed(CONTENTS, text(CONTENTS));
+    let chinese = listed(CHINESE_CONTENTS, text(CHINESE_CONTENTS));
     let mut complaints = Vec::new();
     for page in files.iter().filter(|file| is_page(file)) {
         let path = page.path.display();
-        if page.path != Path::new(CONTENTS)
-            && page.path.starts_with("docs")
-            && !is_listed(&page.path)
-        {
-            complaints.push(format!("{path} is not in {CONTENTS}: add a line"));
+        let is_chinese = page.path.starts_with(translations::TRANSLATED);
+        let (contents, pages) =
+            if is_chinese { (CHINESE_CONTENTS, &chinese) } else { (CONTENTS, &english) };
+        let is_contents = page.path.ends_with("SUMMARY.md");
+        if page.path.starts_with("docs") && !is_contents && !pages.contains(&page.path) {
+            complaints.push(format!("{path} is not in {contents}: add a line"));
         }
         if !is_translation(page) && has_rust(&page.text) && !tested.contains(&format!("\"{path}\""))
         {
@@ -40,6 +39,13 @@ fn judge(files: &[SourceFile]) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// The pages in the contents of a book.
+fn listed(contents: &str, text: &str) -> Vec<PathBuf> {
+    let prose = markdown::read(text).prose;
+    let targets = prose.iter().flat_map(|(_, line)| markdown::targets(line));
+    targets.filter_map(|target| links::resolve(Path::new(contents), &target)).collect()
 }
 
 fn is_page(file: &SourceFile) -> bool {
@@ -71,7 +77,10 @@ mod tests {
         let tested = file(TESTED, "b \"docs/a/b.md\"");
         let [one, other] = pages;
         let chinese = file(translations::CHINESE, RUST);
-        assert_eq!(judge(&[contents, one, other, chinese, tested]), [""; 0]);
+        let listed = file(CHINESE_CONTENTS, "- [C](c.md)\n");
+        let translated = file("docs/zh/c.md", RUST);
+        let files = [contents, one, other, chinese, listed, translated, tested];
+        assert_eq!(judge(&files), [""; 0]);
     }
 
     #[test]
@@ -80,10 +89,12 @@ mod tests {
             file("docs/a.md", RUST),
             file("README.md", RUST),
             file("bench/README.md", RUST),
+            file("docs/zh/a.md", ""),
         ]);
-        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[0].starts_with("docs/a.md is not in docs/SUMMARY.md"), "{found:?}");
         assert!(found[1].starts_with("docs/a.md has code in Rust"), "{found:?}");
         assert!(found[2].starts_with("README.md has code in Rust"), "{found:?}");
+        assert!(found[3].starts_with("docs/zh/a.md is not in docs/zh/SUMMARY.md"), "{found:?}");
     }
 }
