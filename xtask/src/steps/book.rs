@@ -203,7 +203,8 @@ fn dead_links(html: &Path) -> Result<Vec<String>> {
         for target in targets(&text) {
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
             let file = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
-            let has_no_heading = anchor.is_empty() || file.extension().is_none_or(|own| own != "html");
+            let has_no_heading =
+                anchor.is_empty() || file.extension().is_none_or(|own| own != "html");
             let has = |text: String| text.contains(&format!("id=\"{anchor}\""));
             if !file.exists() || !has_no_heading && !read(&file).is_ok_and(has) {
                 dead.push(format!("{}: {target}", page.display()));
