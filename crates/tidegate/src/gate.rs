@@ -5,6 +5,7 @@ mod early;
 mod fingerprints;
 mod settle;
 mod snapshot;
+mod step;
 mod waiting;
 
 use std::sync::Arc;
@@ -12,18 +13,20 @@ use std::sync::Arc;
 use smallvec::{Array, SmallVec};
 use tidegate_core::Timestamp;
 
-use crate::answer::{Answer, Rules};
+use crate::answer::Answer;
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
-use crate::frontend::{self, Frontend, GateQueues, Setup};
-use crate::inline_list::{InlineList, StepList};
+use crate::frontend::{Frontend, GateQueues, Setup};
+use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::request::{Descriptor, Request};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
-use crate::step::{Ask, Done, Standing, Step, keep_limited};
+use crate::step::{Ask, Done, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use counts::GateCounts;
 use fingerprints::Fingerprints;
+pub(crate) use step::Stepped;
+use step::{GateStep, answer};
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
@@ -44,7 +47,7 @@ pub struct Gate<C = SystemClock> {
     pub(crate) front: Frontend<C>,
     memory: MemoryStore,
     seed: Seed,
-    clock: C,
+    pub(crate) clock: C,
     /// The queues of waiters.
     pub(crate) queues: GateQueues,
     /// The dedupe cache: answers to requests with an id.
@@ -168,7 +171,8 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Peek, |generation, asks, mut done| {
+        let peek = GateStep { gate: self, request, clock: &self.clock, step: Step::Peek };
+        peek.run(|generation, asks, mut done| {
             done.refuse_without_rule(request, &generation.policy, asks);
             answer(generation, asks, done)
         })
@@ -199,30 +203,16 @@ impl<C: Clock> Gate<C> {
     /// Replaces the policy at one instant: no decision mixes both policies, none is lost between them, and a request
     /// that several rules decide is charged to all of them or to none.
     ///
-    /// Rules are matched by domain and name. Usage carries over, so no change is a credit or a reset:
+    #[doc = include_str!("frontend/replace.md")]
     ///
-    /// - A rule that is **unchanged** keeps its limiters.
-    /// - A rule with **other values** (its [`Spec`](crate::Spec), its overrides) first settles time under the old
-    ///   values; then a higher limit adds the difference, and a lower one may leave debt: see
-    ///   [`Limiter::amend`](crate::Limiter::amend). If overrides are added, removed or reordered, each limiter of the rule
-    ///   gets its new values when it is next asked, and stores them next to its state from then on.
-    /// - Other fields (mode, caps, matching, waiting) apply from now on. A rule with another **key** gets new limiters,
-    ///   which start fresh, and forgets the answers remembered for its old limiters.
-    /// - A rule that is **removed** stops deciding. Its limiters are kept until all of them are idle, so that adding
-    ///   the rule back gives no caller a fresh limit.
-    /// - A rule that is **added** starts fresh.
-    ///
-    /// Plans ([`Setup::plans`](crate::Setup::plans)), bans, queues and answers remembered under an id belong to a rule by its domain
-    /// and name, and stay. A request that waits for a limiter of a changed or removed rule asks again immediately; a
-    /// rule that was added since refuses it if its limiter has no units for it, because the request is not in that
-    /// limiter's queue.
+    /// A rule with another **key** gets new limiters, which start fresh, and forgets the answers remembered for its old
+    /// limiters. A rule that is **added** starts fresh. The limiters of a removed rule are kept until all of them are
+    /// idle.
     ///
     /// The gate keeps deciding during the change. Limiters are moved one at a time, when they are next asked or by this
     /// call, which returns when all are moved: its duration grows with the number of limiters of changed rules. Changes
     /// from several threads are applied one after another. They count at the time of the gate's clock, so a gate that
     /// decides at the times of a trace has a [`ManualClock`](crate::ManualClock) that is set to them.
-    ///
-    /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///
     /// ```
     /// use std::time::Duration;
@@ -253,9 +243,7 @@ impl<C: Clock> Gate<C> {
         self.change(|_| Ok(policy))
     }
 
-    /// Replaces the values of the named rule, or of one of its overrides ([`Amendment`]), with any algorithm, at one
-    /// instant: no decision mixes old and new values, none is lost between them, and a request that several rules decide is charged to all of them or to
-    /// none.
+    /// Replaces the values of the named rule, or of one of its overrides ([`Amendment`]), with any algorithm.
     ///
     /// This is [`Gate::replace`] with a policy in which the rule has these values. All its other fields stay: its
     /// match, its mode, its caps on keys and its `dedupe` time. Its overrides stay too, and now change the same fields
@@ -286,8 +274,9 @@ impl<C: Clock> Gate<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the policy has no such rule or the rule no such override, if the values are invalid, or if the existing limiters would
-    /// not fit in the memory that they allow. The old values then stay in force, and nothing is lost.
+    /// Returns an error if the policy has no such rule or the rule no such override, if the values are invalid, or if
+    /// the existing limiters would not fit in the memory that they allow. The old values then stay in force, and
+    /// nothing is lost.
     pub fn amend(
         &self,
         domain: &str,
@@ -302,81 +291,12 @@ impl<C: Clock> Gate<C> {
         &self,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
     ) -> Result<(), E> {
-        self.memory.change(
-            || self.clock.now(),
-            next,
-            |changed| {
-                self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
-            },
-        )
-    }
-
-    #[cfg(feature = "tower")]
-    pub(crate) const fn clock(&self) -> &C {
-        &self.clock
+        self.memory.change(|| self.clock.now(), next, |changed| self.queues.wake_all_of(changed))
     }
 
     fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        self.step(request, clock, step, |generation, asks, done| {
-            self.conclude(request, generation, asks, done)
-        })
-    }
-
-    /// Runs a step that gives nothing back, and returns the result of `then` with the policy, the limiters and their
-    /// replies. They stay where they were made, for to move them takes as long as to decide.
-    #[inline]
-    fn step<T>(
-        &self,
-        request: &Request<'_>,
-        clock: &impl Clock,
-        step: Step,
-        then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T,
-    ) -> T {
-        if !self.queues.are_idle() {
-            let Stepped { generation, asks, done } = self.step_behind(request, clock, step);
-            return then(generation, &asks, done);
-        }
-        loop {
-            let generation = self.memory.newest();
-            let mut asks = StepList::new();
-            self.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks);
-            keep_limited(&mut asks);
-            if let Ok(done) = self.step_in(&generation, request, &asks, clock, step) {
-                return then(generation, &asks, done);
-            }
-            self.memory.wait_for_newer();
-        }
-    }
-
-    /// Runs that step in one generation.
-    #[inline]
-    fn step_in(
-        &self,
-        generation: &Generation,
-        request: &Request<'_>,
-        asks: &[Ask],
-        clock: &impl Clock,
-        step: Step,
-    ) -> Result<Done, Moved> {
-        let once = self.once_for(generation, request, asks, step);
-        match early::without_asking(self, generation, asks, once, clock)? {
-            Some(done) => Ok(done),
-            None => self.step_at(generation, asks, once, clock, step),
-        }
-    }
-
-    /// The idempotency key of the request, with the verb that is called.
-    #[inline]
-    fn once_for(
-        &self,
-        generation: &Generation,
-        request: &Request<'_>,
-        asks: &[Ask],
-        step: Step,
-    ) -> Option<IdempotencyKey> {
-        // A peek reports the limiter as it is now, also after reported usage.
-        let is_answered_again = step == Step::Peek && asks.iter().any(|ask| ask.report);
-        if is_answered_again { None } else { early::once(self, generation, request, asks) }
+        let step = GateStep { gate: self, request, clock, step };
+        step.run(|generation, asks, done| self.conclude(request, generation, asks, done))
     }
 
     /// Runs one step over the limiters in `asks`, regardless of waiters.
@@ -388,10 +308,11 @@ impl<C: Clock> Gate<C> {
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        let run = || self.memory.step(generation, asks, clock, step);
         match once {
-            None => run(),
-            Some(once) => self.answers.step(once, asks, clock, step, run),
+            None => self.memory.step(generation, asks, clock, step),
+            Some(once) => self
+                .answers
+                .step(once, asks, clock, step, || self.memory.step(generation, asks, clock, step)),
         }
     }
 
@@ -440,37 +361,15 @@ impl<C: Clock> Gate<C> {
         asks: &mut SmallVec<A>,
     ) {
         let mut fingerprints = Fingerprints::new(&self.seed);
-        let lineage = |number| generation.lineage(number);
-        let fingerprint = |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor);
         self.front.resolve(
             &generation.policy,
-            lineage,
+            |number| generation.lineage(number),
             request,
-            fingerprint,
+            |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
             may_have_others,
             asks,
         );
     }
-}
-
-/// The result of a step, with the policy that decided.
-#[derive(Debug)]
-pub(crate) struct Stepped {
-    generation: Kept<Generation>,
-    asks: InlineList<Ask>,
-    done: Done,
-}
-
-impl Stepped {
-    fn answer<'g>(self) -> Answer<'g> {
-        answer(self.generation, &self.asks, self.done)
-    }
-}
-
-/// The answer of a step under the policy that decided.
-#[inline]
-fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
-    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact)
 }
 
 /// Verbs for requests that come with their own time, as in a recorded trace. Times may step back.

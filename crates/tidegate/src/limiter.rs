@@ -5,6 +5,7 @@ mod counted;
 mod engine;
 mod key;
 mod keyed;
+mod of_key;
 mod plans;
 mod reservation;
 mod waiting;

@@ -8,6 +8,7 @@ mod index;
 mod lease;
 mod near;
 mod no_such_rule;
+mod on_excess;
 mod on_full;
 mod on_no_rule;
 mod on_store_error;
@@ -17,6 +18,7 @@ mod policy;
 mod rule;
 mod spec;
 mod stored;
+mod usage;
 
 pub(crate) use amend::refused;
 pub use amend::{AmendError, Amendment};
@@ -26,6 +28,9 @@ pub use lease::LeaseSpec;
 pub(crate) use lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
+pub use on_excess::OnExcess;
+#[cfg(feature = "config")]
+pub(crate) use on_excess::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 pub use on_full::OnFull;
 pub use on_no_rule::OnNoRule;
 pub use on_store_error::OnStoreError;
@@ -35,7 +40,6 @@ pub(crate) use own_limit::limit_of;
 pub use policy::{Policy, ResetField};
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
-pub(crate) use spec::{
-    MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED,
-};
-pub use spec::{Mode, OnExcess, RuleSpec, Usage};
+pub(crate) use spec::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, UP_TO_A_DAY_EXPECTED};
+pub use spec::{Mode, RuleSpec};
+pub use usage::Usage;

@@ -18,11 +18,6 @@ impl GateQueue {
     pub(crate) const fn new(rule: Lineage, fingerprint: Fingerprint) -> Self {
         Self { rule, fingerprint }
     }
-
-    /// Returns whether its limiter belongs to this rule.
-    pub(crate) fn is_of(&self, rule: Lineage) -> bool {
-        self.rule == rule
-    }
 }
 
 impl QueueKey for GateQueue {
@@ -35,6 +30,13 @@ impl QueueKey for GateQueue {
 
 pub(crate) type GateQueues = Queues<GateQueue>;
 
+impl GateQueues {
+    /// Wakes the requests that wait for limiters of these rules, because the rules have changed.
+    pub(crate) fn wake_all_of(&self, rules: &[Lineage]) {
+        self.wake_those(|queue| rules.contains(&queue.rule));
+    }
+}
+
 /// Returns the limiters that can refuse a request that waits at most `max_wait`. `queue_of` returns the queue
 /// of a limiter.
 pub(crate) fn stops_of<K>(
@@ -43,14 +45,15 @@ pub(crate) fn stops_of<K>(
     max_wait: Micros,
     queue_of: impl Fn(&Ask<K>) -> GateQueue,
 ) -> Vec<QueuedLimiter<GateQueue>> {
-    let all = asks.iter().enumerate().filter(|(_, ask)| ask.can_refuse());
-    let stop = |(place, ask): (usize, &Ask<K>)| QueuedLimiter {
-        queue: queue_of(ask),
-        cost: ask.asks,
-        patience: patience(policy, ask.rule, max_wait),
-        place,
-    };
-    all.map(stop).collect()
+    let can_refuse = asks.iter().enumerate().filter(|(_, ask)| ask.can_refuse());
+    can_refuse
+        .map(|(place, ask)| QueuedLimiter {
+            queue: queue_of(ask),
+            cost: ask.asks,
+            patience: patience(policy, ask.rule, max_wait),
+            place,
+        })
+        .collect()
 }
 
 /// Returns how long a rule lets an excess request wait, if the request itself waits at most `max_wait`.
@@ -62,8 +65,7 @@ fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
 
 /// Returns whether one of these limiters may let a request wait that itself waits at most `max_wait`.
 pub(crate) fn may_wait<K>(policy: &Policy, asks: &[Ask<K>], max_wait: Micros) -> bool {
-    let waits = |ask: &Ask<K>| !patience(policy, ask.rule, max_wait).wait.is_zero();
-    asks.iter().any(|ask| ask.can_refuse() && waits(ask))
+    asks.iter().any(|ask| ask.can_refuse() && !patience(policy, ask.rule, max_wait).wait.is_zero())
 }
 
 /// Returns how long a request with these limiters must be held. A rule in shadow mode holds no request.

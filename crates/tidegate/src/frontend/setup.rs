@@ -59,6 +59,17 @@ impl<C> Setup<C> {
     ///
     /// With an observer, [`Gate::admits`](crate::Gate::admits) computes all values and costs as much as a check; without
     /// one it pays nothing.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::{Answer, Gate, Policy, Request, RuleSpec, Setup};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "1/h").key(["user"])])?;
+    /// let log = |_: &Request<'_>, answer: &Answer<'_>| println!("{:?}", answer.retry_after());
+    /// let gate = Gate::new(Setup::new(policy).observer(Arc::new(log)));
+    /// assert!(gate.admits(&[("user", "ada")]));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.parts.observers.add(observer);
         self

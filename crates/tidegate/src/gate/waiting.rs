@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 
 use self::renewed::Last;
-use super::{Gate, Stepped, early};
+use super::{Gate, GateStep, Stepped, early};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
@@ -73,33 +73,12 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
-        self.step(request, &self.clock, Step::Ask, |generation, asks, done| {
-            let waits = || may_wait(&generation.policy, asks, request.longest_wait().into());
-            let is_decided = done.allowed || !waits();
+        let step = GateStep { gate: self, request, clock: &self.clock, step: Step::Ask };
+        step.run(|generation, asks, done| {
+            let is_decided =
+                done.allowed || !may_wait(&generation.policy, asks, request.longest_wait().into());
             is_decided.then(|| self.conclude(request, generation, asks, done))
         })
-    }
-
-    /// Runs a step for a request that does not wait, while others do.
-    #[cold]
-    pub(super) fn step_behind(
-        &self,
-        request: &Request<'_>,
-        clock: &impl Clock,
-        step: Step,
-    ) -> Stepped {
-        let (generation, (asks, once, early)) = self.memory.ask(|generation| {
-            let asks = self.asks(generation, request);
-            let once = self.once_for(generation, request, &asks, step);
-            let early = early::without_asking(self, generation, &asks, once, clock)?;
-            Ok((asks, once, early))
-        });
-        if let Some(done) = early {
-            return Stepped { generation, asks, done };
-        }
-        let waitable = self.waitable(request, generation.share(), asks, once, Micros::ZERO);
-        let done = step_behind(&waitable, step);
-        waitable.last.stepped(done)
     }
 
     /// Turns the last step of a request that may have waited into an answer.
@@ -232,6 +211,26 @@ impl<C: Park> Gate<C> {
             done = waiter.hold_blocking(done, &self.clock);
         }
         self.conclude_last(request, waiter.waitable().last.stepped(done))
+    }
+}
+
+impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
+    /// Runs the step while other requests wait.
+    #[cold]
+    pub(super) fn run_behind(&self) -> Stepped {
+        let Self { gate, request, clock, step } = *self;
+        let (generation, (asks, once, early)) = gate.memory.ask(|generation| {
+            let asks = gate.asks(generation, request);
+            let once = self.once(generation, &asks);
+            let early = early::without_asking(gate, generation, &asks, once, clock)?;
+            Ok((asks, once, early))
+        });
+        if let Some(done) = early {
+            return Stepped { generation, asks, done };
+        }
+        let waitable = gate.waitable(request, generation.share(), asks, once, Micros::ZERO);
+        let done = step_behind(&waitable, step);
+        waitable.last.stepped(done)
     }
 }
 

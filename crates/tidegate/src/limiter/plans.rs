@@ -1,13 +1,17 @@
-//! Rules that differ from the rule of all keys: the plan of a key, looked up, or a rule that a call supplies.
+//! The rules of keys: the rule of all keys, which may change; the plan of a key, looked up; or a rule that a call supplies.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use tidegate_core::Rule;
+use tidegate_core::{Rule, RuleErrors, Spec};
 
 use super::KeyedLimiter;
 use crate::clock::Clock;
-use crate::key::Encoding;
+use crate::key::{Encoding, Key};
+use crate::rules::RuleSpec;
+#[cfg(feature = "tower")]
+use crate::step::One;
+use crate::store::memory::Limiters;
 
 /// A function that looks up the plan of a key.
 type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
@@ -50,8 +54,7 @@ impl UsualRule {
         Some(Arc::clone(&changed))
     }
 
-    /// Changes the rule, one change at a time. `put` puts the new rule in force, and calls its
-    /// argument when it holds.
+    /// Changes the rule, one change at a time. `put` puts the new rule in force, and calls its argument when it holds.
     pub(super) fn change<E>(
         &self,
         rule: &Rule,
@@ -108,5 +111,141 @@ impl LookedUp {
 
     fn set(&self, plan: Option<Plan>) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+    }
+}
+
+impl<C: Clock> KeyedLimiter<C> {
+    /// Replaces the rule of all keys, including those that already have limiters: see
+    /// [`Limiter::amend`](crate::Limiter::amend). The caps on keys stay; the new rule sets `max_memory`.
+    ///
+    /// The new rule decides immediately. A limiter is moved when its key is used next, or by this call, which returns
+    /// when all are moved; no caller has to wait for that. The first change keeps the memory of packed states, about 30
+    /// bytes for the largest number of keys so far, until this `KeyedLimiter` is dropped; later changes keep nothing.
+    ///
+    /// If keys have plans ([`KeyedLimiter::with_plans`]), this changes the rule of keys without a plan, each when it is
+    /// used next; the bounds on memory stay.
+    ///
+    /// ```
+    /// use tidegate::{KeyedLimiter, Spec};
+    ///
+    /// let limiter = KeyedLimiter::new(Spec::per_hour(10))?;
+    /// assert!(limiter.admits("ada", 8));
+    /// limiter.amend(Spec::per_hour(20))?;
+    /// assert_eq!(limiter.peek("ada", 1).remaining, 12);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns every invalid field of the spec, or a `max_memory` that is too small for the existing limiters; the old
+    /// rule stays in force, and nothing is lost.
+    pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
+        let rule = Rule::new(spec)?;
+        let changed = self.usual.change(&rule, |holds| match self.plans {
+            Some(_) => {
+                self.limiters.amend_usual(&rule);
+                holds();
+                Ok(())
+            }
+            None => {
+                let caps = RuleSpec { spec, ..self.caps.clone() };
+                self.limiters.amend(
+                    &rule,
+                    &caps,
+                    || self.clock.now(),
+                    || {
+                        holds();
+                        self.queues.wake_all();
+                    },
+                )
+            }
+        });
+        self.queues.wake_all();
+        changed
+    }
+
+    /// Calls `plans` for each call to look up the plan of its key: a checked [`Rule`] of any algorithm, or `None` for
+    /// the limiter's own rule. `plans` receives the [bytes](crate::Encoding::bytes) of the key: text as it is, numbers
+    /// and addresses in the form that [`Key`] lists. Call this before the limiter is used, because it drops all
+    /// limiters; a second call replaces the first lookup.
+    ///
+    /// A key whose plan changes keeps its used units: the call that finds the change brings the limiter up to date
+    /// under the old plan and then puts the new plan in force, as [`KeyedLimiter::amend`] does for all keys. So a
+    /// change by itself is neither a credit nor a reset. But time that passes under a faster plan drains at its rate
+    /// until another plan is in force: for two limits on one caller use two keys, or two limiters. An unlimited plan
+    /// counts nothing; units used before stay used when a limit comes back, and only a reservation taken before still
+    /// gives back its unused units. A call can also supply a rule of its own: see [`Under`](crate::Under). If no key
+    /// has a plan, and calls supply all rules, `plans` is `|_| None`.
+    ///
+    /// Plans are not kept, except the values of each limiter next to its state, so a caller that supplies other values
+    /// with each call takes no more memory than any other. A limiter takes a few hundred bytes, compared with about 30
+    /// under one rule for all keys. Keys for which there is no room share one limiter under the limiter's own rule,
+    /// regardless of their plans, or are refused ([`OnFull`](crate::OnFull)). They are also refused if that rule is
+    /// unlimited, which leaves nothing to share, or if their own plan would never admit the cost.
+    ///
+    /// `plans` is called once for each call, and again for each further attempt of a call that waits. It must be quick
+    /// and must not use this limiter: for a call that may wait, it runs while all queues are locked.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
+    ///
+    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
+    /// let large = Arc::new(Rule::new(per_hour(100))?);
+    /// let limiter = KeyedLimiter::new(per_hour(2))?
+    ///     .with_plans(move |key| (key == b"ada").then(|| Arc::clone(&large)));
+    ///
+    /// assert_eq!(limiter.check("ada", 1).remaining, 99);
+    /// assert_eq!(limiter.check("bob", 1).remaining, 1);
+    ///
+    /// // A rule that the call supplies; the key's usage carries over.
+    /// let medium = Rule::new(per_hour(10))?;
+    /// assert_eq!(limiter.check(Under(&medium, "bob"), 1).remaining, 8);
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn with_plans(
+        self,
+        plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
+    ) -> Self {
+        self.with_lookup(PlanLookup(Box::new(plans)))
+    }
+
+    /// The limiter with an empty table of limiters that have rules of their own.
+    pub(super) fn with_lookup(self, lookup: PlanLookup) -> Self {
+        let plan = self.usual.plan();
+        let limiters = Limiters::of_rules(self.usual.of(&plan), &self.caps);
+        Self { limiters, plans: Some(lookup), early: false, ..self }
+    }
+
+    /// Wakes the waiters of the key after its plan has changed. Without this call they try again only at the time that
+    /// was computed under the old plan. Callers that do not wait need no call of it.
+    ///
+    /// ```
+    /// let limiter = tidegate::KeyedLimiter::new("2/h")?;
+    /// // After the function of `with_plans` returns another plan for ada:
+    /// limiter.plan_changed("ada");
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    pub fn plan_changed(&self, key: impl Key) {
+        self.queues.wake(&self.seed.of(&key));
+    }
+
+    /// Looks up the plan of the key.
+    pub(crate) fn plan(&self, key: &[u8]) -> Plan {
+        let plan = self.plans.as_ref().and_then(|plans| (plans.0)(key));
+        plan.or_else(|| self.usual.plan())
+    }
+
+    /// The rule of keys without a plan, before any change.
+    #[cfg(feature = "tower")]
+    pub(crate) fn usual_rule(&self) -> &Rule {
+        &self.usual.first
+    }
+
+    /// The rule under which a call of [`KeyedLimiter::call_of`] was decided, if it is not [`KeyedLimiter::usual_rule`].
+    #[cfg(feature = "tower")]
+    pub(crate) fn other_rule_of(&self, one: &One) -> Plan {
+        one.values.clone().or_else(|| self.usual.plan())
     }
 }

@@ -39,18 +39,19 @@ impl Reservation {
     /// The reservation that a step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
         let decision = one.decision;
-        let (is_elsewhere, token) = (one.elsewhere, one.token);
+        if !decision.is_allowed() {
+            return Err(decision);
+        }
         let since = one.since.map(|since| Since::at(since).of_reservation());
-        let reservation = Self { units, decision, is_elsewhere, token, since };
-        if decision.is_allowed() { Ok(reservation) } else { Err(decision) }
+        Ok(Self { units, decision, is_elsewhere: one.elsewhere, token: one.token, since })
     }
 
     /// The step that ends the reservation. From an unlimited key nothing was taken.
     const fn end(&self, actual: u64) -> Step {
-        match self.decision.is_unlimited() {
-            true => Step::Peek,
-            false => Step::Settle { actual, token: self.token, since: self.since },
+        if self.decision.is_unlimited() {
+            return Step::Peek;
         }
+        Step::Settle { actual, token: self.token, since: self.since }
     }
 
     /// Units reserved.
@@ -174,12 +175,13 @@ impl<C: Clock> KeyedLimiter<C> {
         reservation: Reservation,
         actual: u64,
     ) -> Decision {
-        let (units, step) = (reservation.units, reservation.end(actual));
-        let one = match reservation.is_elsewhere {
-            true => self.shared(units, step),
-            false => self.one(&key, units, step),
-        };
-        one.decision
+        let units = reservation.units;
+        let step = reservation.end(actual);
+        if reservation.is_elsewhere {
+            self.shared(units, step).decision
+        } else {
+            self.one(&key, units, step).decision
+        }
     }
 
     /// Makes the permit of a reservation of the same key last W from now: see [`Limiter::renew`].
@@ -198,12 +200,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     #[must_use]
     pub fn renew<'r>(&self, key: impl ByKey<'r>, reservation: &Reservation) -> bool {
+        if reservation.token.is_none() {
+            return true;
+        }
         let renew = Step::Renew { token: reservation.token };
-        let is_out = || match reservation.is_elsewhere {
-            true => self.shared(0, renew),
-            false => self.one(&key, 0, renew),
-        };
-        reservation.token.is_none() || is_out().verdict.is_allowed()
+        let one =
+            if reservation.is_elsewhere { self.shared(0, renew) } else { self.one(&key, 0, renew) };
+        one.verdict.is_allowed()
     }
 
     /// Runs one step with the overflow limiter.

@@ -4,7 +4,7 @@ use tidegate_core::Decision;
 
 use super::engine::LimiterCall;
 use super::key::ByKey;
-use super::keyed::OfKey;
+use super::of_key::OfKey;
 use super::plans::{CallRule, LookedUp};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_core::{RuleError, Shown};
 
 use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
-use super::spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, UP_TO_A_DAY_EXPECTED, WAIT_EXPECTED};
+use super::on_excess::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use super::spec::{MAX_KEYS_EXPECTED, UP_TO_A_DAY_EXPECTED};
 
 /// The place of a mistake in a rule.
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidegate_core::{RuleErrors, Spec};
 
 use crate::request::Request;
-use crate::rules::{LeaseSpec, Near, OnFull, OnStoreError, OverrideSpec};
+use crate::rules::{LeaseSpec, Near, OnExcess, OnFull, OnStoreError, OverrideSpec, Usage};
 
 /// The default `max_keys`.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -12,12 +12,6 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 pub(crate) const MOST_MAX_KEYS: usize = 1_000_000_000;
 /// The values of `max_keys`, in messages.
 pub(crate) const MAX_KEYS_EXPECTED: &str = "a whole number from 1 to 1000000000";
-/// The largest `max_waiters`.
-pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
-/// The values of `max_waiters`, in messages.
-pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
-/// The values of `wait` in `on_excess`, in messages.
-pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
 /// The shortest and the longest `dedupe` and `max_life`: a millisecond, and a day.
 pub(crate) const UP_TO_A_DAY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
@@ -48,65 +42,6 @@ pub enum Mode {
     Shadow,
     /// The rule is ignored.
     Off,
-}
-
-/// The treatment of a request that exceeds a rule, if the request is asked with
-/// [`Gate::acquire`](crate::Gate::acquire), or of a call of [`Limiter::acquire`](crate::Limiter::acquire).
-///
-/// A [`Duration`] is a wait of that length among at most 1,024 waiters.
-///
-/// ```
-/// use std::time::Duration;
-/// use tidegate::{OnExcess, RuleSpec};
-///
-/// let patient = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 };
-/// let rule = RuleSpec::new("per-user", "10/s").key(["user"]).on_excess(patient);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnExcess {
-    /// The request is refused.
-    #[default]
-    Reject,
-    /// The request waits: first come, first served, for each limiter of the rule.
-    Wait {
-        /// The longest wait, from the request's arrival: 1 us to 366 days. A request that cannot be admitted by then
-        /// is refused immediately.
-        wait: Duration,
-        /// The maximum number of waiters for one limiter, from 1 to a million; further requests are refused
-        /// immediately.
-        max_waiters: usize,
-    },
-}
-
-impl From<Duration> for OnExcess {
-    fn from(wait: Duration) -> Self {
-        Self::Wait { wait, max_waiters: 1_024 }
-    }
-}
-
-/// The way in which a rule's limiters learn the usage of a request.
-///
-/// ```
-/// use tidegate::{Descriptor, Gate, Policy, RuleSpec, Usage};
-///
-/// let tokens = RuleSpec::new("tokens", "1000/h").key(["user"]).usage(Usage::Reported);
-/// let gate = Gate::new(Policy::new(vec![tokens])?);
-/// let ada = Descriptor::new(&[("user", "ada")]);
-/// assert!(gate.admits(ada.cost(0)), "a question before the work");
-/// let _ = gate.check(ada.cost(1300)); // what it did cost
-/// assert!(!gate.admits(ada.cost(0)));
-/// # Ok::<(), tidegate::PolicyErrors>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Usage {
-    /// A request has a cost, and takes it if it is admitted.
-    #[default]
-    Requested,
-    /// Usage is reported afterwards. A cost of 0 asks whether one unit would be admitted, and takes nothing. A cost
-    /// of 1 or more is taken regardless of the limit, even into debt; the answer reports the limiter after that:
-    /// allowed if one unit more would be admitted, else denied until it would. No other rule refuses a request that
-    /// reports usage to an enforced rule, and the request takes from all of its limiters.
-    Reported,
 }
 
 /// A rule: the requests that it matches, the keys that it keeps a limiter for, and the values of the limiter.

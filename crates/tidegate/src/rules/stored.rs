@@ -7,9 +7,10 @@ use std::time::Duration;
 use tidegate_core::{Field, Rule, Spec};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::on_excess::OnExcess;
 use super::policy::Policy;
 use super::rule::PolicyRule;
-use super::spec::{Mode, OnExcess};
+use super::spec::Mode;
 use crate::settings::StoreSettings;
 
 /// The largest value that a store holds for one key: 512 MB, the default of Redis.

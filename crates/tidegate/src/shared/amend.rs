@@ -5,36 +5,29 @@ use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
 use crate::store::{Layer, Store, StoreError};
 
 impl<S: Store> SharedGate<S> {
-    /// Puts another policy in force on this node in one instant, like [`Gate::replace`](crate::Gate::replace),
+    /// Puts another policy in force on this node at one instant, like [`Gate::replace`](crate::Gate::replace),
     /// for limiters in the store.
     ///
-    /// Rules are matched by domain and name. Usage carries over, so no change is a credit or a reset:
+    #[doc = include_str!("../frontend/replace.md")]
     ///
-    /// - An **unchanged** rule goes on, and its values stay as new as they were: nothing changes for other
-    ///   nodes.
-    /// - If the **values** of a rule change, each of its limiters changes in the store when this node next
-    ///   takes from it, in the same step. So the change itself takes no time, and does not ask the store.
-    /// - Other settings of a rule hold immediately. The store knows a limiter by the domain and name of its
-    ///   rule, and by the values of its key and `hash_tag`. If other entries become the **key** or the tag,
-    ///   limiters with the same values as before go on, and all others start fresh.
-    /// - A **removed** rule decides nothing on this node. Its limiters stay in the store until they expire, and
-    ///   in this process at least as long, so adding the rule back gives no key a fresh limit.
-    /// - An **added** rule starts with the state that the store has.
+    /// Each limiter of a rule with other values changes in the store when this node next takes from it, in the same
+    /// step. So the change itself takes no time, and does not ask the store. The store knows a limiter by the domain
+    /// and name of its rule, and by the values of its key and `hash_tag`: if other entries become the **key** or the
+    /// tag, limiters with the same values as before go on, and all others start fresh. The limiters of a removed rule
+    /// stay in the store until they expire, and in this process at least as long. A rule that is **added** starts with
+    /// the state that the store has.
     ///
     /// Each node gets the policy separately. While nodes differ, the newest [revision](Policy::with_revision)
     /// that has taken from a limiter decides it, whichever node asks. Revisions are compared by the number of
     /// the policy first, then by the time at which the values of the rule came in force on their node, by the
-    /// store's clock. So this node has the newest values of each rule that is added or whose values or
-    /// overrides change, unless its policy has a smaller revision number than another node's, or none.
+    /// store's clock; values that stay keep their time. So this node has the newest values of each rule that is added
+    /// or whose values or overrides change, unless its policy has a smaller revision number than another node's, or
+    /// none.
     ///
     /// A request is decided under the policy that was in force when it came, unless newer values have taken
-    /// from one of its limiters by then. A request that waits for a limiter of a changed or removed rule asks
-    /// again immediately, under the new policy; a rule that was added since refuses it if it has no room for
-    /// it. Plans, bans, queues and remembered answers belong to a rule by its domain and name, and go on; a
-    /// cost that was reserved before is settled with the limiters that took it. The limiters that decide while
-    /// the store is unavailable ([`OnStoreError::Local`](crate::OnStoreError::Local)) change as well.
-    ///
-    /// An [`Answer`](crate::Answer) keeps the policy that decided.
+    /// from one of its limiters by then. A cost that was reserved before is settled with the limiters that took it. The
+    /// limiters that decide while the store is unavailable ([`OnStoreError::Local`](crate::OnStoreError::Local)) change
+    /// as well.
     ///
     /// ```no_run
     /// use tidegate::{Policy, PolicyErrors, RuleSpec, SharedGate};
@@ -69,8 +62,8 @@ impl<S: Store> SharedGate<S> {
     /// ```
     ///
     /// # Errors
-    /// The policy has no such rule or the rule no such override, or the values are invalid, cannot be kept in this store, or no share of
-    /// them can be kept in this process. The old values stay in force.
+    /// The policy has no such rule or the rule no such override, or the values are invalid, cannot be kept in this
+    /// store, or no share of them can be kept in this process. The old values stay in force.
     pub fn amend(
         &self,
         domain: &str,
@@ -104,19 +97,22 @@ impl<S: Store> SharedGate<S> {
         &self,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
     ) -> Result<(), E> {
-        let next = |before: &Policy| -> Result<Policy, E> {
-            let policy = next(before)?;
-            self.store.fits(&policy)?;
-            Ok(policy)
-        };
-        self.local.change(next, |changed| {
-            let before = self.newest();
-            let generation = self.local.memory.newest().share();
-            let tower = before.tower.under(&generation);
-            self.newest.publish(|| InForce { generation, tower });
-            before.tower.superseded(changed);
-            self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
-        })?;
+        self.local.change(
+            |before| -> Result<Policy, E> {
+                let policy = next(before)?;
+                self.store.fits(&policy)?;
+                Ok(policy)
+            },
+            |changed| {
+                let before = self.newest();
+                let generation = self.local.memory.newest().share();
+                let tower = before.tower.under(&generation);
+                self.newest.publish(|| InForce { generation, tower });
+                // Leases under the old values go back once every new request begins under the new policy.
+                before.tower.superseded(changed);
+                self.queues.wake_all_of(changed);
+            },
+        )?;
         self.warned.warn(&self.local);
         Ok(())
     }

@@ -169,7 +169,7 @@ impl<C: Timer + 'static> GateDecider<C> {
         let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
         let gate = Arc::clone(&self.gate);
         Soon::Later(Box::pin(async move {
-            wait_until(gate.clock(), runs_at).await;
+            wait_until(&gate.clock, runs_at).await;
             ruling
         }))
     }
@@ -211,7 +211,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn now(&self) -> Timestamp {
-        self.gate.clock().now()
+        self.gate.clock.now()
     }
 
     fn policy(&self) -> Option<Arc<Policy>> {
@@ -219,7 +219,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
     }
 
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        let until = self.gate.clock().now().plus(wait);
-        Box::pin(async move { wait_until(self.gate.clock(), until).await })
+        let until = self.gate.clock.now().plus(wait);
+        Box::pin(async move { wait_until(&self.gate.clock, until).await })
     }
 }

@@ -135,7 +135,7 @@ impl World {
 
     fn move_to(&mut self, at_us: u64) {
         self.now_us = at_us;
-        self.store.clock().advance_to(Timestamp::from_micros(at_us));
+        self.store.clock.advance_to(Timestamp::from_micros(at_us));
     }
 
     fn decide(&mut self, place: usize) {
