@@ -15,6 +15,7 @@ mod command_line;
 mod commands;
 mod concurrency;
 mod decided;
+mod dedupe;
 mod envoy;
 mod fd_limit;
 mod five_nodes;

@@ -55,7 +55,7 @@ impl Store {
     }
 }
 
-const RULE: &str = r#"
+pub(crate) const RULE: &str = r#"
 [[rule]]
 name = "per-user"
 key = ["user"]
@@ -97,7 +97,6 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
     assert_eq!(Client::new(one.http).post("/v1/peek", ADA).await.json()["remaining"], 10);
 }
 
-/// Concurrent questions of one client do not push its own or another's past the store's bound.
 /// Its first requests were decided without the store, because it was still connecting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_answers_after_it_reached_its_store() {
@@ -108,6 +107,7 @@ async fn a_server_answers_after_it_reached_its_store() {
     assert_eq!(store.keys(), 1, "the list of nodes has the server");
 }
 
+/// Concurrent questions of one client do not push its own, or a question of another client, past the store's bound.
 #[tokio::test]
 async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
     let store = Store::start();
@@ -262,64 +262,6 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
     }
     let never = r#"{"descriptor": {"user": "ada"}, "cost": 2}"#;
     assert_eq!(Client::new(servers[0].http).check(never).await.status, 422);
-}
-
-#[tokio::test]
-async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
-    let store = Store::start();
-    let rule = format!("{RULE}dedupe = \"1h\"\n");
-    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    for rules in [rule, shared] {
-        let server = Server::with_rules(&rules);
-        let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
-        assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
-        let client = Client::new(server.http);
-        let body =
-            |id: &str| format!("{{\"descriptor\": {{\"user\": \"ada\"}}, \"request_id\": {id}}}");
-        let first = client.check(&body("\"a\"")).await;
-        for _ in 0..3 {
-            let again = client.check(&body("\"a\"")).await;
-            assert_eq!((again.status, &again.text), (first.status, &first.text));
-        }
-        assert_eq!(client.check(&body("\"b\"")).await.json()["remaining"], 8);
-        let long = format!("\"{}\"", "x".repeat(257));
-        for (id, answer) in [
-            ("\"\"", "is empty"),
-            (&long, "has 257 bytes"),
-            ("null", "a string"),
-            ("7", "a string"),
-        ] {
-            let wrong = client.check(&body(id)).await;
-            assert!(wrong.status == 400 && wrong.text.contains(answer), "{}", wrong.text);
-        }
-        for path in ["/v1/refund", "/v1/reset"] {
-            let wrong = Client::new(server.admin).post(path, &body("\"a\"")).await;
-            assert!(wrong.status == 400 && wrong.text.contains("request_id"), "{}", wrong.text);
-        }
-    }
-}
-
-#[test]
-fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
-    let store = Store::start();
-    let rule = format!("{RULE}dedupe = \"1h\"\n");
-    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    for rules in [rule, shared] {
-        let server = Server::with_rules(&rules);
-        let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
-        assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
-        let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        // All commands are in one pipeline: a repeated request may still be on its way.
-        let mut pipe = redis::pipe();
-        for id in ["a", "a", "b", "a", "b"] {
-            pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "ada"]);
-        }
-        pipe.cmd("TG.CHECK").arg(&["default", "user", "ada"]);
-        let reply: Vec<Vec<redis::Value>> = pipe.query(&mut connection).unwrap();
-        let remaining: Vec<_> = reply.iter().map(|answer| answer[7].clone()).collect();
-        assert_eq!(remaining, [7, 7, 4, 7, 4, 3].map(redis::Value::Int));
-    }
 }
 
 #[test]
