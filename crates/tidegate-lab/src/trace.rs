@@ -99,6 +99,7 @@ mod gzip;
 mod json_descriptor;
 mod json_log;
 mod known;
+mod line_parser;
 mod lines;
 mod logged;
 mod merge;

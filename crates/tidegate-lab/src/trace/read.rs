@@ -15,7 +15,7 @@ use super::clients::ClientFinder;
 use super::damage::Damage;
 use super::error::TraceError;
 use super::explained::Explained;
-use super::format::LineParser;
+use super::line_parser::LineParser;
 use super::lines::{Pieces, TraceLine, lines};
 use super::options::{Options, Progress};
 use super::piece::{PieceParser, PieceThread};
