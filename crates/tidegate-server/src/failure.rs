@@ -20,6 +20,11 @@ impl Failure {
         Self { message: format!("tidegate: {message}"), code: 1 }
     }
 
+    /// A wrong flag, variable or setting: exit code 2.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self { message: format!("tidegate: {message}"), code: 2 }
+    }
+
     /// A configuration has errors: exit code 2, as for wrong usage.
     pub(crate) fn configuration(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }

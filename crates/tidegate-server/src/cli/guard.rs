@@ -3,45 +3,24 @@
 //! A secret is in a file or in the environment, never on the command line, which every user of the machine
 //! can read.
 
-use std::env::{self, VarError};
+mod tokens;
+
+pub(super) use tokens::{CLIENT_TOKEN, OPERATOR_TOKEN, SECRETS, TOKENS, TokenFile, of_variable};
+
+use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use tidegate::read_secret_file;
+use tokens::{ADMIN_TOKEN, ADMIN_TOKEN_FILE, CHANGE, CLIENTS, READ, TOKEN_FILE};
 
-use super::sources;
 use crate::failure::Failure;
 use crate::listener::{
     AcceptOptions, Bounds, CertificateVerb, Clients, ListenerSecret, OperatorAccess, Tls, TlsFiles,
 };
-use crate::private_file;
 use crate::verbs::{self, PublicVerbs};
-
-const TOKEN_FILE: &str = "--token-file";
-const ADMIN_TOKEN_FILE: &str = "--admin-token-file";
-const ADMIN_READ_TOKEN_FILE: &str = "--admin-read-token-file";
-const TOKEN: &str = "TIDEGATE_TOKEN";
-const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
-const ADMIN_READ_TOKEN: &str = "TIDEGATE_ADMIN_READ_TOKEN";
-
-/// The variables with tokens: the tokens that a server accepts, and the token that a command presents.
-pub(super) const TOKENS: [&str; 5] =
-    [TOKEN, ADMIN_TOKEN, ADMIN_READ_TOKEN, CLIENT_TOKEN, OPERATOR_TOKEN];
-/// The token of a command that asks as a client. Its name differs from the name of a server's token, so that it can be
-/// exported without changing who may ask a server.
-pub(super) const CLIENT_TOKEN: &str = "TIDEGATE_CLIENT_TOKEN";
-/// The token of a command that asks as an operator.
-pub(super) const OPERATOR_TOKEN: &str = "TIDEGATE_OPERATOR_TOKEN";
-
-/// The flags that a token in a variable replaces.
-pub(super) const SECRETS: [sources::SecretVariable; 3] = [
-    sources::SecretVariable { flag: "admin-read-token-file", variable: ADMIN_READ_TOKEN },
-    sources::SecretVariable { flag: "token-file", variable: TOKEN },
-    sources::SecretVariable { flag: "admin-token-file", variable: ADMIN_TOKEN },
-];
 
 /// The options of `serve`. Every listener is protected alike, except for the token of the admin
 /// listener.
@@ -114,11 +93,9 @@ pub(super) struct GuardArgs {
 
 /// The path of a file, which is not empty.
 pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
-    let given = |path: OsString| match path.is_empty() {
-        false => Ok(PathBuf::from(path)),
-        true => Err("expected the path of a file"),
-    };
-    OsStringValueParser::new().try_map(given)
+    OsStringValueParser::new().try_map(|path: OsString| {
+        if path.is_empty() { Err("expected the path of a file") } else { Ok(PathBuf::from(path)) }
+    })
 }
 
 fn certificate_verb(text: &str) -> Result<CertificateVerb, String> {
@@ -139,53 +116,6 @@ pub(super) struct ListenerOptions {
     pub(super) access: OperatorAccess,
     /// The files of tokens, which may get other contents.
     pub(super) token_files: Vec<TokenFile>,
-}
-
-/// A file of tokens, and the secret that was read from it.
-#[derive(Clone)]
-pub(super) struct TokenFile {
-    path: PathBuf,
-    kind: TokenKind,
-    secret: ListenerSecret,
-    /// The tokens of other places.
-    others: Vec<(TokenKind, ListenerSecret)>,
-}
-
-/// Whose tokens a file or a variable has.
-#[derive(Clone, Copy)]
-struct TokenKind {
-    flag: &'static str,
-    variable: &'static str,
-    parse: fn(&str) -> Result<ListenerSecret, String>,
-}
-
-const CLIENTS: TokenKind =
-    TokenKind { flag: TOKEN_FILE, variable: TOKEN, parse: ListenerSecret::of_clients };
-const CHANGE: TokenKind =
-    TokenKind { flag: ADMIN_TOKEN_FILE, variable: ADMIN_TOKEN, parse: ListenerSecret::parse };
-const READ: TokenKind = TokenKind {
-    flag: ADMIN_READ_TOKEN_FILE,
-    variable: ADMIN_READ_TOKEN,
-    parse: ListenerSecret::parse,
-};
-
-impl TokenFile {
-    /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
-    /// blocks.
-    pub(super) fn read_again(&self) {
-        let Self { path, kind, secret, others } = self;
-        let new = kind.parsed(path);
-        match new.and_then(|new| kind.is_apart(&new, others).map(|()| new)) {
-            Ok(new) => {
-                secret.follow(&new);
-                tracing::info!(file = %path.display(), "tokens are read again");
-            }
-            Err(failure) => {
-                let error = failure.message();
-                tracing::error!(error, "tokens can not be used; those read before stay in force");
-            }
-        }
-    }
 }
 
 impl GuardArgs {
@@ -212,31 +142,15 @@ impl GuardArgs {
                  {ADMIN_TOKEN_FILE}, so that operators have tokens of their own"
             );
         }
-        let named = [
-            ("--admin-changers", self.admin_changers.is_empty()),
-            ("--admin-readers", self.admin_readers.is_empty()),
-            ("--certificate-verbs", self.certificate_verbs.is_empty()),
-        ];
-        for (flag, is_empty) in named {
-            if !is_empty && self.tls_client_ca.is_none() {
-                return Err(mistake(format!(
-                    "{flag} names clients by their certificates: expected --tls-client-ca, whose authorities sign \
-                     these"
-                )));
-            }
-        }
-        if let Some(name) =
-            self.admin_changers.iter().find(|name| self.admin_readers.contains(name))
-        {
-            return Err(mistake(format!(
-                "--admin-changers and --admin-readers both name {name:?}: expected one role for it"
-            )));
-        }
-        let options =
-            |secret| AcceptOptions { tls: tls.clone(), secret, bounds, ..AcceptOptions::default() };
+        self.check_names()?;
+        let token_files = tokens::files([
+            (CLIENTS, &self.token_file, &secret),
+            (CHANGE, &self.admin_token_file, &own),
+            (READ, &self.admin_read_token_file, &read),
+        ])?;
         let access = OperatorAccess {
             change,
-            read: read.clone(),
+            read,
             needs_certificate: self.tls_client_ca.is_some(),
             changers: self.admin_changers.iter().cloned().collect(),
             readers: self.admin_readers.iter().cloned().collect(),
@@ -247,30 +161,33 @@ impl GuardArgs {
                  certificates"
             );
         }
-        let token_files = self.token_files([(CLIENTS, &secret), (CHANGE, &own), (READ, &read)])?;
-        let admin = options(access.counting());
         let certificates = self.certificate_verbs.iter().cloned().collect();
         let clients = Clients { secret: secret.clone(), verbs, certificates };
-        Ok(ListenerOptions { public: options(secret), admin, clients, access, token_files })
+        let public = AcceptOptions { tls, secret, bounds, ..AcceptOptions::default() };
+        let admin = AcceptOptions { secret: access.counting(), ..public.clone() };
+        Ok(ListenerOptions { public, admin, clients, access, token_files })
     }
 
-    /// The files of tokens. No token may be in two of them, because it would have two roles.
-    fn token_files(
-        &self,
-        secrets: [(TokenKind, &Option<ListenerSecret>); 3],
-    ) -> Result<Vec<TokenFile>, Failure> {
-        let all = secrets.into_iter().filter_map(|(kind, secret)| Some((kind, secret.clone()?)));
-        let all: Vec<_> = all.collect();
-        for (number, (kind, secret)) in all.iter().enumerate() {
-            kind.is_apart(secret, all.get(number + 1..).unwrap_or_default())?;
+    /// Refuses names of certificates that no authority signs, and a name with two roles.
+    fn check_names(&self) -> Result<(), Failure> {
+        for (flag, is_empty) in [
+            ("--admin-changers", self.admin_changers.is_empty()),
+            ("--admin-readers", self.admin_readers.is_empty()),
+            ("--certificate-verbs", self.certificate_verbs.is_empty()),
+        ] {
+            if !is_empty && self.tls_client_ca.is_none() {
+                return Err(Failure::usage(format!(
+                    "{flag} names clients by their certificates: expected --tls-client-ca, whose authorities sign \
+                     these"
+                )));
+            }
         }
-        let paths = [&self.token_file, &self.admin_token_file, &self.admin_read_token_file];
-        let files = paths.into_iter().zip(secrets).filter_map(|(path, (kind, secret))| {
-            let others = all.iter().filter(|(other, _)| other.flag != kind.flag).cloned();
-            let others = others.collect();
-            Some(TokenFile { path: path.clone()?, kind, secret: secret.clone()?, others })
-        });
-        Ok(files.collect())
+        let both = self.admin_changers.iter().find(|name| self.admin_readers.contains(name));
+        both.map_or(Ok(()), |name| {
+            Err(Failure::usage(format!(
+                "--admin-changers and --admin-readers both name {name:?}: expected one role for it"
+            )))
+        })
     }
 
     /// The file of the clients' tokens, if there is one.
@@ -284,92 +201,21 @@ impl GuardArgs {
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let missing = |needed: &str, for_what: &str| {
-            let why = format!(
-                "{needed} is missing, which {for_what} needs: expected both, as flags, as variables or in [server]"
-            );
-            Err(mistake(why))
-        };
         let client_ca = self.tls_client_ca.clone();
-        match (self.tls_cert.clone(), self.tls_key.clone()) {
+        let (needed, by) = match (self.tls_cert.clone(), self.tls_key.clone()) {
             (Some(cert), Some(key)) => {
                 let files = TlsFiles { cert, key, client_ca };
-                Tls::load(&files).map(Some).map_err(mistake)
+                return Tls::load(&files).map(Some).map_err(Failure::usage);
             }
-            (Some(_), None) => missing("--tls-key", "--tls-cert"),
-            (None, Some(_)) => missing("--tls-cert", "--tls-key"),
-            (None, None) if client_ca.is_some() => missing("--tls-cert", "--tls-client-ca"),
-            (None, None) => Ok(None),
-        }
-    }
-}
-
-impl TokenKind {
-    /// The tokens of the file or of the environment, not of both.
-    fn secret(self, file: &Option<PathBuf>) -> Result<Option<ListenerSecret>, Failure> {
-        let Self { flag, variable, .. } = self;
-        let said = match env::var(variable) {
-            Ok(said) => Some(said),
-            Err(VarError::NotPresent) => None,
-            Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
+            (Some(_), None) => ("--tls-key", "--tls-cert"),
+            (None, Some(_)) => ("--tls-cert", "--tls-key"),
+            (None, None) if client_ca.is_some() => ("--tls-cert", "--tls-client-ca"),
+            (None, None) => return Ok(None),
         };
-        match (file, said) {
-            (None, None) => Ok(None),
-            (Some(_), Some(_)) => Err(mistake(format!(
-                "tokens are given by {flag} and by {variable}: expected one of them"
-            ))),
-            (Some(file), None) => self.parsed(file).map(Some),
-            (None, Some(said)) => self.tokens(&said, variable).map(Some),
-        }
+        Err(Failure::usage(format!(
+            "{needed} is missing, which {by} needs: expected both, as flags, as variables or in [server]"
+        )))
     }
-
-    /// Refuses a token that is in two places.
-    fn is_apart(
-        &self,
-        secret: &ListenerSecret,
-        others: &[(Self, ListenerSecret)],
-    ) -> Result<(), Failure> {
-        for (other, others) in others {
-            if let Some((number, same)) = secret.shared_with(others) {
-                return Err(mistake(format!(
-                    "token {number} of {} or {} is also token {same} of {} or {}: expected each token in one of them, \
-                     because they give different rights",
-                    self.flag, self.variable, other.flag, other.variable
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// The tokens of a file.
-    fn parsed(self, file: &Path) -> Result<ListenerSecret, Failure> {
-        let flag = self.flag;
-        private_file::check(file, flag).map_err(mistake)?;
-        self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
-    }
-
-    /// The tokens of a text; short ones are a warning.
-    fn tokens(self, text: &str, from: &str) -> Result<ListenerSecret, Failure> {
-        let secret = (self.parse)(text).map_err(|why| mistake(format!("{from}: {why}")))?;
-        if let Some((tokens, advised)) = secret.short() {
-            tracing::warn!(
-                %from,
-                tokens,
-                "tokens of fewer than {advised} characters may be guessed: take what `openssl rand -hex 32` prints"
-            );
-        }
-        Ok(secret)
-    }
-}
-
-fn read(file: &Path, flag: &str) -> Result<String, Failure> {
-    let cannot = |why: String| mistake(format!("can not read {} ({flag}): {why}", file.display()));
-    let bytes = read_secret_file(file).map_err(|error| cannot(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8: expected tokens".to_owned()))
-}
-
-pub(super) fn mistake(said: String) -> Failure {
-    Failure::configuration(format!("tidegate: {said}"))
 }
 
 /// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
@@ -396,7 +242,7 @@ pub(super) fn check_open(
     if at.ip().is_loopback() || options.knows_its_clients() {
         return Ok(());
     }
-    Err(mistake(format!(
+    Err(Failure::usage(format!(
         "{option} {at} is not on loopback, and asks for neither a token nor a certificate, but {why}: expected \
          {ADMIN_TOKEN_FILE}, {TOKEN_FILE} or --tls-client-ca, or an address such as 127.0.0.1:{}",
         at.port()
