@@ -58,16 +58,17 @@ impl fmt::Display for Banner<'_> {
             writeln!(f, "  probe  http://{at}  GET /livez /readyz")?;
         }
         if let Some(store) = self.policy.store() {
-            let (url, prefix) = (&store.url, &store.key_prefix);
-            writeln!(f, "  store  {url}  limits are shared there; keys begin with {prefix}")?;
+            writeln!(
+                f,
+                "  store  {}  limits are shared there; keys begin with {}",
+                store.url, store.key_prefix
+            )?;
         }
         writeln!(f, "\n{}\n", table::of(self.policy, self.width))?;
-        match self.public {
-            Some(at) => {
-                writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))
-            }
-            None => Ok(()),
+        if let Some(at) = self.public {
+            writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))?;
         }
+        Ok(())
     }
 }
 
@@ -79,16 +80,16 @@ impl Banner<'_> {
     /// A shell command that asks the server for a decision; the shell reads the token, without the verbs after it. The server's
     /// own certificate is trusted, because its authority may be unknown here.
     fn curl(&self, at: SocketAddr, sample: &SampleRequest) -> String {
-        let (scheme, at, body) = (self.scheme(), reachable(at), quoted(&sample.body()));
-        let (trust, token) = (self.trust(), self.token());
+        let trust =
+            self.certificate.map(|file| format!(" --cacert {}", quoted(&file.to_string_lossy())));
         format!(
-            "curl -i {scheme}://{at}/v1/check{trust}{token} -H 'content-type: application/json' -d {body}"
+            "curl -i {}://{}/v1/check{}{} -H 'content-type: application/json' -d {}",
+            self.scheme(),
+            reachable(at),
+            trust.unwrap_or_default(),
+            self.token(),
+            quoted(&sample.body())
         )
-    }
-
-    fn trust(&self) -> String {
-        let trust = |file: &Path| format!(" --cacert {}", quoted(&file.display().to_string()));
-        self.certificate.map(trust).unwrap_or_default()
     }
 
     fn token(&self) -> String {

@@ -127,23 +127,22 @@ fn shown(error: &Error) -> ExitCode {
 }
 
 fn parse(given: &[OsString]) -> Result<CliCommand, Error> {
-    let command = match given.iter().any(|word| word == "-h") {
-        true => brief(Cli::command()),
-        false => Cli::command(),
-    };
+    let is_brief = given.iter().any(|word| word == "-h");
+    let command = if is_brief { brief(Cli::command()) } else { Cli::command() };
     Ok(Cli::from_arg_matches(&command.try_get_matches_from(given)?)?.command)
 }
 
 /// The commands with a help of one screen each: `--help` names variables and possible values.
 fn brief(command: clap::Command) -> clap::Command {
-    let brief = |arg: clap::Arg| match arg.get_action().takes_values() {
-        true => arg.hide_env(true).hide_possible_values(true),
-        false => arg,
-    };
     // With them the list of commands is longer than a screen.
     let command = command.mut_subcommand("man", |man| man.hide(true));
     let command = command.mut_subcommand("completions", |completions| completions.hide(true));
-    command.mut_subcommands(|command| command.mut_args(brief))
+    command.mut_subcommands(|command| {
+        command.mut_args(|arg| {
+            let is_flag = !arg.get_action().takes_values();
+            if is_flag { arg } else { arg.hide_env(true).hide_possible_values(true) }
+        })
+    })
 }
 
 /// The failure, if the subcommand was refused because of a variable.

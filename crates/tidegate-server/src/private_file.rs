@@ -23,10 +23,12 @@ pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
              alone writes, as after `chmod 600 {shown}`"
         ));
     }
-    let who = match (mode & OTHERS_READ != 0, mode & GROUP_WRITES != 0) {
-        (true, _) => "every user of this machine may read it",
-        (_, true) => "its group may write it",
-        (false, false) => return Ok(()),
+    let who = if mode & OTHERS_READ != 0 {
+        "every user of this machine may read it"
+    } else if mode & GROUP_WRITES != 0 {
+        "its group may write it"
+    } else {
+        return Ok(());
     };
     tracing::warn!(file = %shown, mode = format!("{mode:04o}"), "{flag}: {who}; expected `chmod 600`");
     Ok(())

@@ -19,8 +19,10 @@ impl SampleRequest {
     /// Matches the first enforced rule, else the first that counts; without rules it is an
     /// arbitrary request.
     pub(crate) fn of(policy: &Policy) -> Self {
-        let first = |mode| policy.rules().iter().find(|rule| rule.mode() == mode);
-        first(Mode::Enforce).or_else(|| first(Mode::Shadow)).map_or_else(Self::any, Self::meeting)
+        let first = [Mode::Enforce, Mode::Shadow]
+            .iter()
+            .find_map(|mode| policy.rules().iter().find(|rule| rule.mode() == *mode));
+        first.map_or_else(Self::any, Self::meeting)
     }
 
     fn any() -> Self {
@@ -34,12 +36,13 @@ impl SampleRequest {
     /// `exact`.
     fn meeting(rule: &PolicyRule) -> Self {
         let spec = rule.spec();
-        let when = spec.when.iter();
-        let mut entries: Vec<_> =
-            when.map(|(name, pattern)| (name.clone(), fitting(pattern))).collect();
-        let named = |name: &String| spec.when.iter().any(|(when, _)| when == name);
-        let keys = spec.key.iter().filter(|name| !named(name));
-        entries.extend(keys.map(|name| (name.clone(), ANY.to_owned())));
+        let when = spec.when.iter().map(|(name, pattern)| (name.clone(), fitting(pattern)));
+        let mut entries: Vec<_> = when.collect();
+        for name in &spec.key {
+            if spec.when.iter().all(|(when, _)| when != name) {
+                entries.push((name.clone(), ANY.to_owned()));
+            }
+        }
         Self { domain: spec.domain.clone(), entries }
     }
 

@@ -19,9 +19,11 @@ const INDENT: &str = " ";
 /// has a line, and the domain is left out if no rule has one; on one that is too narrow for that, each value.
 pub(crate) fn of(policy: &Policy, width: Option<u16>) -> String {
     let width = width.map(|width| usize::from(width).saturating_sub(INDENT.len()));
-    let fits = |table: &Table| width.is_none_or(|width| stdout::columns(table) <= width);
-    let table = [table(policy, ", "), table(policy, ",\n")].into_iter().find(fits);
-    let table = table.unwrap_or_else(|| lists(policy, width.unwrap_or_default()));
+    let table = [", ", ",\n"]
+        .map(|separator| table(policy, separator))
+        .into_iter()
+        .find(|table| width.is_none_or(|width| stdout::columns(table) <= width))
+        .unwrap_or_else(|| lists(policy, width.unwrap_or_default()));
     let lines = table.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -60,23 +62,24 @@ fn lists(policy: &Policy, width: usize) -> Table {
 
 fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     let spec = rule.spec();
-    let list = |items: Vec<String>| match items.is_empty() {
-        true => "-".to_owned(),
-        false => {
-            let items = items.iter().map(|item| printable::line(item));
-            items.collect::<Vec<_>>().join(separator)
-        }
-    };
+    let when = spec.when.iter().map(|(name, value)| format!("{name}={value}")).collect();
     [
         printable::line(&spec.domain).into_owned(),
         spec.name.clone(),
         spec.spec.algorithm.to_string(),
-        list(limit(&spec.spec)),
-        list(spec.when.iter().map(|(name, value)| format!("{name}={value}")).collect()),
-        list(spec.key.clone()),
+        list(&limit(&spec.spec), separator),
+        list(&when, separator),
+        list(&spec.key, separator),
         labels::mode(rule.mode()).to_owned(),
-        list(options(spec, is_shared)),
+        list(&options(spec, is_shared), separator),
     ]
+}
+
+fn list(items: &Vec<String>, separator: &str) -> String {
+    if items.is_empty() {
+        return "-".to_owned();
+    }
+    items.iter().map(|item| printable::line(item)).collect::<Vec<_>>().join(separator)
 }
 
 /// Further fields that decide whether a request matches a rule, and its effect, with the names of a

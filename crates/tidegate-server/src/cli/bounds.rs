@@ -129,9 +129,9 @@ fn number<N>(text: &str, expected: RangeInclusive<N>) -> Result<N, String>
 where
     N: FromStr + PartialOrd + Display,
 {
-    let error =
-        || format!("expected a whole number from {} to {}", expected.start(), expected.end());
-    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(error)
+    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(|| {
+        format!("expected a whole number from {} to {}", expected.start(), expected.end())
+    })
 }
 
 #[cfg(test)]

@@ -42,14 +42,14 @@ impl CheckArgs {
         let variable = env::var_os("TIDEGATE_CONFIG").map(PathBuf::from);
         match (&self.file, &self.config) {
             (Some(file), Some(config)) if variable.as_ref() != Some(config) => {
-                Err(Failure::configuration(format!(
-                    "tidegate: the configuration is named twice, by {} and by --config {}: expected one of them",
+                Err(Failure::usage(format!(
+                    "the configuration is named twice, by {} and by --config {}: expected one of them",
                     file.display(),
                     config.display()
                 )))
             }
             (Some(file), _) | (None, Some(file)) => Ok(file),
-            (None, None) => Err(Failure::configuration("tidegate: expected the path of a file")),
+            (None, None) => Err(Failure::usage("expected the path of a file")),
         }
     }
 }
@@ -70,9 +70,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return json::print(file, &checked(file));
     }
     let sound = checked(file).map_err(Wrong::failure)?;
-    sound.warnings.iter().for_each(|warning| {
+    for warning in &sound.warnings {
         Failure::configuration(format!("{}: warning: {warning}", file.display())).report();
-    });
+    }
     stdout::print(&format!("{}: {}, no mistakes\n", file.display(), policy::rules(sound.rules)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -64,10 +64,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let mut faults = Vec::new();
     let comparison = if args.trace.traces.is_empty() {
         let events = builtin::minute_edge();
-        let ends = (events.first(), events.last());
-        let times = [ends.0, ends.1].map(|event| event.map_or(0, |event| event.at_us));
-        let mut comparison = begin(args, Bins::cover(times[0], times[1], TARGET_BINS))?;
-        events.iter().for_each(|event| comparison.record(event));
+        let first_us = events.first().map_or(0, |event| event.at_us);
+        let last_us = events.last().map_or(0, |event| event.at_us);
+        let mut comparison = begin(args, Bins::cover(first_us, last_us, TARGET_BINS))?;
+        for event in &events {
+            comparison.record(event);
+        }
         comparison
     } else {
         let sorted = lab::read(&args.trace, Vec::new(), Options::new().only_entries(&args.key))?;
@@ -77,8 +79,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         comparison
     };
     if comparison.without_limit() {
-        return Err(Failure::configuration(format!(
-            "tidegate: no request of the trace has the entry `{}`: expected names of its descriptors, \
+        return Err(Failure::usage(format!(
+            "no request of the trace has the entry `{}`: expected names of its descriptors, \
              such as ip, method, path, status and user_agent of an access log",
             args.key.join("`, `")
         )));

@@ -40,8 +40,7 @@ impl ReplayDecider {
         let runtime =
             built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))?;
         let (replay, stop) = runtime.block_on(async {
-            let replay = SharedReplay::new(policy, settings)
-                .map_err(|error| Failure::configuration(format!("tidegate: {error}")))?;
+            let replay = SharedReplay::new(policy, settings).map_err(Failure::usage)?;
             let found = replay.gate().store().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
             Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO)?))

@@ -56,7 +56,8 @@ fn settings(cli: &Command, given: &[OsString]) -> Option<Vec<String>> {
     let serve = cli.find_subcommand("serve")?;
     let matches = serve.clone().try_get_matches_from(given).ok()?;
     let flags = serve.get_arguments().filter_map(|arg| {
-        let (flag, variable) = (arg.get_long()?, arg.get_env()?);
+        let flag = arg.get_long()?;
+        let variable = arg.get_env()?;
         let field = flag.replace('-', "_");
         match matches.value_source(&field)? {
             ValueSource::CommandLine => Some(format!("{field} by --{flag}")),
@@ -78,10 +79,6 @@ fn unknown(
     let commands = cli.get_subcommands().flat_map(Command::get_arguments);
     let known = commands.filter_map(|arg| arg.get_env()?.to_str());
     let known: Vec<_> = known.chain(guard::TOKENS).collect();
-    let is_of_service = |name: &str, value: &str| {
-        OF_SERVICES.iter().any(|part| name.contains(part))
-            || name.ends_with("_PORT") && value.contains("://")
-    };
     let unknown = variables
         .filter(|(name, value)| !known.contains(&name.as_str()) && !is_of_service(name, value));
     let words: Vec<_> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
@@ -96,6 +93,11 @@ fn unknown(
         .collect();
     unknown.sort();
     unknown
+}
+
+fn is_of_service(name: &str, value: &str) -> bool {
+    OF_SERVICES.iter().any(|part| name.contains(part))
+        || name.ends_with("_PORT") && value.contains("://")
 }
 
 #[cfg(test)]

@@ -28,14 +28,12 @@ pub(super) fn read(
     more: Vec<Source>,
     options: Options<'_>,
 ) -> Result<Sorted, Failure> {
-    let mut sources = flags.sources()?;
-    sources.extend(more);
+    let sources = flags.sources()?.into_iter().chain(more);
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
-    let show = |progress: Progress| {
+    let options = flags.options(options)?.on_progress(|progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
         bar.set_position(progress.bytes_read);
-    };
-    let options = flags.options(options)?.on_progress(show);
+    });
     let sorted = trace::read_all(sources, options).map_err(|error| match error {
         TraceError::Unrecognised { .. } => Failure::new(format!(
             "{error}. --log-format says how lines of another format are, and --explain-line 1 shows how a line is read"
@@ -73,9 +71,9 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
         let file = &source.name;
         let bad = source.bad_lines.count;
         if source.is_cut {
-            let lines = "the report covers the lines up to where the damage was noticed";
             faults.push(Failure::new(format!(
-                "{file} is damaged: {lines}; it may begin before that, so some of these may be wrong"
+                "{file} is damaged: the report covers the lines up to where the damage was noticed; it may begin \
+                 before that, so some of these may be wrong"
             )));
         }
         let all = bad + source.events;
@@ -98,10 +96,7 @@ pub(super) fn ended(faults: &[Failure]) -> ExitCode {
 
 /// The name of a trace for people.
 pub(super) fn named(trace: &Path) -> String {
-    match trace.as_os_str() == "-" {
-        true => "standard input".to_owned(),
-        false => trace.display().to_string(),
-    }
+    if trace.as_os_str() == "-" { "standard input".to_owned() } else { trace.display().to_string() }
 }
 
 /// Passes every event to `decide`, on a thread of its own, and the result to `record`, with a bar on a terminal.
@@ -184,10 +179,9 @@ pub(super) fn bins(sorted: &Sorted) -> Bins {
 /// The file of a picture, if one is requested; it is checked before the trace is read, which may
 /// take long.
 pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failure> {
-    plot.map(PictureFile::at).transpose().map_err(|error| match error.is_usage() {
-        true => Failure::configuration(format!("tidegate: {error}")),
-        false => Failure::new(error),
-    })
+    plot.map(PictureFile::at)
+        .transpose()
+        .map_err(|error| if error.is_usage() { Failure::usage(error) } else { Failure::new(error) })
 }
 
 pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failure> {

@@ -2,12 +2,15 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::address::Where;
 use super::passed::Passed;
+use crate::counts::ListenerCounts;
 use crate::failure::Failure;
+use crate::listener::AcceptOptions;
 
 /// Connections that the system completes before the server accepts them. The system uses its own
 /// bound if that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before
@@ -23,6 +26,17 @@ pub(super) struct Listener {
     pub(super) is_passed: bool,
 }
 
+impl Listener {
+    /// These options, with the counts of this listener.
+    pub(super) fn options(
+        &self,
+        of: &AcceptOptions,
+        counts: &Arc<ListenerCounts>,
+    ) -> AcceptOptions {
+        AcceptOptions { counts: Arc::clone(counts), is_passed: self.is_passed, ..of.clone() }
+    }
+}
+
 /// Binds an address, unless a socket was passed for it; `None` for a listener that is off.
 pub(super) fn bind(
     address: Where,
@@ -31,20 +45,16 @@ pub(super) fn bind(
 ) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = address else { return Ok(None) };
     if let Some(socket) = passed.of(option) {
-        let taken = taken(socket).map_err(|error| {
+        return taken(socket).map(Some).map_err(|error| {
             Failure::new(format!(
                 "can not listen on the socket that is passed for {option}: {error}"
             ))
         });
-        return taken.map(Some);
     }
-    let failed = |error: std::io::Error| {
+    listen(at).map(Some).map_err(|error| {
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
-    };
-    let tcp = listen(at).map_err(failed)?;
-    let at = tcp.local_addr().map_err(failed)?;
-    Ok(Some(Listener { tcp, at, is_passed: false }))
+    })
 }
 
 fn taken(socket: std::net::TcpListener) -> std::io::Result<Listener> {
@@ -53,18 +63,19 @@ fn taken(socket: std::net::TcpListener) -> std::io::Result<Listener> {
     Ok(Listener { at: tcp.local_addr()?, tcp, is_passed: true })
 }
 
-fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
+fn listen(at: SocketAddr) -> std::io::Result<Listener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restart can bind the address immediately; on Windows the option would share the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
-    socket.listen(BACKLOG)
+    let tcp = socket.listen(BACKLOG)?;
+    Ok(Listener { at: tcp.local_addr()?, tcp, is_passed: false })
 }
 
 /// A hint about an address that cannot be bound.
 fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
-    let (ip, port) = (at.ip(), at.port());
+    let ip = at.ip();
     match kind {
         ErrorKind::AddrInUse => format!(
             "; stop what uses it, choose another address with {option}, such as {option} {} for any \
@@ -73,7 +84,8 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
         ),
         ErrorKind::AddrNotAvailable => format!(
             "; this machine has no address {ip}: choose another with {option}, such as {option} \
-             127.0.0.1:{port}"
+             127.0.0.1:{}",
+            at.port()
         ),
         ErrorKind::PermissionDenied => format!(
             "; low ports are for the privileged: choose another address with {option}, such as \
@@ -103,8 +115,8 @@ fn usual_port(option: &str) -> u16 {
 pub(super) fn check(listeners: [(&str, Where); 5]) -> Result<(), Failure> {
     let [clients @ .., _operators, _probes] = &listeners;
     if clients.iter().all(|(_, address)| *address == Where::Off) {
-        return Err(Failure::configuration(
-            "tidegate: --http, --grpc and --resp are all off, so no client could ask for a decision: leave \
+        return Err(Failure::usage(
+            "--http, --grpc and --resp are all off, so no client could ask for a decision: leave \
              one of them on",
         ));
     }
@@ -116,8 +128,8 @@ pub(super) fn check(listeners: [(&str, Where); 5]) -> Result<(), Failure> {
     for (number, (option, at)) in open.iter().enumerate() {
         if let Some((earlier, _)) = open.iter().take(number).find(|(_, other)| other == at) {
             let free = SocketAddr::new(at.ip(), 0);
-            return Err(Failure::configuration(format!(
-                "tidegate: {earlier} and {option} are both {at}: give one of them another port, such as \
+            return Err(Failure::usage(format!(
+                "{earlier} and {option} are both {at}: give one of them another port, such as \
                  {option} {free}"
             )));
         }

@@ -25,7 +25,6 @@ pub(crate) struct ManArgs {
 pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure> {
     // A page has room for the flags that the short help leaves out.
     let command = command.mut_subcommands(|one| one.mut_args(|arg| arg.hide_short_help(false)));
-    let failed = |error| Failure::new(format!("can not write the manual: {error}"));
     match &args.dir {
         Some(dir) => {
             write_all(command, dir).map_err(|error| {
@@ -34,7 +33,9 @@ pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure>
         }
         None => {
             let mut text = Vec::new();
-            Man::new(command).render(&mut text).map_err(failed)?;
+            Man::new(command)
+                .render(&mut text)
+                .map_err(|error| Failure::new(format!("can not write the manual: {error}")))?;
             stdout::write(&text)?;
         }
     }

@@ -18,7 +18,6 @@ mod screen;
 mod server_url;
 mod tables;
 
-use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -29,7 +28,7 @@ use serde_json::Value;
 use tidegate::{printable, read_secret_file};
 use tokio::runtime::Builder;
 
-use super::guard::{OPERATOR_TOKEN, file};
+use super::guard::{OPERATOR_TOKEN, file, of_variable};
 use crate::failure::Failure;
 use events::EventStream;
 use http_client::HttpClient;
@@ -103,11 +102,26 @@ struct ListenerClient {
     variable: &'static str,
 }
 
-/// An answer in JSON that the command has asked for.
+/// An answer or an event in JSON.
 struct JsonAnswer {
     /// As it is printed.
     text: String,
     json: Value,
+}
+
+impl JsonAnswer {
+    fn read(text: &str) -> Option<Self> {
+        let json = serde_json::from_str(text).ok()?;
+        Some(Self { text: printable::json(text).into_owned(), json })
+    }
+
+    /// The JSON as it is, or the text that a person reads.
+    fn shown(&self, format: OutputFormat, text: impl FnOnce(&Value) -> String) -> String {
+        match format {
+            OutputFormat::Json => format!("{}\n", self.text),
+            OutputFormat::Text => text(&self.json),
+        }
+    }
 }
 
 impl ListenerClient {
@@ -117,23 +131,18 @@ impl ListenerClient {
     /// Returns what is there instead, and what was expected.
     async fn ask(&self, method: Method, path: &str, body: &str) -> Result<JsonAnswer, Failure> {
         let (status, text) = self.send(method, path, body).await?;
-        let json: Option<Value> = serde_json::from_str(&text).ok();
-        let decides = |json: &Value| json.get("allowed").is_some_and(Value::is_boolean);
-        match json {
-            Some(json) if status.is_success() || decides(&json) => {
-                Ok(JsonAnswer { text: printable::json(&text).into_owned(), json })
+        match JsonAnswer::read(&text) {
+            Some(answer) if status.is_success() || answer.json["allowed"].is_boolean() => {
+                Ok(answer)
             }
-            json => Err(self.refused(status, json.as_ref())),
+            _ => Err(self.refused(status, &text)),
         }
     }
 
     /// Asks for a text that need not be JSON.
     async fn ask_text(&self, path: &str) -> Result<String, Failure> {
         let (status, text) = self.send(Method::GET, path, "").await?;
-        match status.is_success() {
-            true => Ok(text),
-            false => Err(self.refused(status, serde_json::from_str(&text).ok().as_ref())),
-        }
+        if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
     }
 
     async fn send(
@@ -143,7 +152,12 @@ impl ListenerClient {
         body: &str,
     ) -> Result<(StatusCode, String), Failure> {
         let asked = self.connection.send(method, path, body, self.token.as_ref()).await;
-        asked.map_err(|why| Failure::new(format!("{why}; {}", self.expected())))
+        asked.map_err(|why| self.away(&why))
+    }
+
+    /// The failure of a server that can not be asked.
+    fn away(&self, why: &str) -> Failure {
+        Failure::new(format!("{why}; {}", self.expected()))
     }
 
     /// Asks for a stream of events.
@@ -159,25 +173,27 @@ impl ListenerClient {
     /// # Errors
     /// Returns what is there instead, and what was expected.
     async fn stream(&self, path: &str) -> Result<Incoming, Failure> {
-        let failed = |why: String| Failure::new(format!("{why}; {}", self.expected()));
-        let response = self.connection.stream(path, self.token.as_ref()).await.map_err(failed)?;
+        let response = self.connection.stream(path, self.token.as_ref()).await;
+        let response = response.map_err(|why| self.away(&why))?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
-        let (status, text) = self.connection.whole(response).await.map_err(failed)?;
-        Err(self.refused(status, serde_json::from_str(&text).ok().as_ref()))
+        let whole = self.connection.whole(response).await;
+        let (status, text) = whole.map_err(|why| self.away(&why))?;
+        Err(self.refused(status, &text))
     }
 
     /// The reason why an answer is not the expected answer.
-    fn refused(&self, status: StatusCode, json: Option<&Value>) -> Failure {
-        let (url, field) = (self.connection.url(), |name| json?.get(name)?.as_str());
-        let Some(_) = field("type").filter(|kind| kind.starts_with(PROBLEM)) else {
+    fn refused(&self, status: StatusCode, text: &str) -> Failure {
+        let url = self.connection.url();
+        let json: Value = serde_json::from_str(text).unwrap_or_default();
+        if !json["type"].as_str().is_some_and(|kind| kind.starts_with(PROBLEM)) {
             let expected = self.expected();
             return Failure::new(format!(
                 "{url} answers {status}, and is not Tidegate; {expected}"
             ));
-        };
-        let detail = printable::line(field("detail").unwrap_or("no reason is given"));
+        }
+        let detail = printable::line(json["detail"].as_str().unwrap_or("no reason is given"));
         let hint = match status {
             StatusCode::UNAUTHORIZED => {
                 format!("; its token is given by --token-file or {}", self.variable)
@@ -199,38 +215,42 @@ impl ListenerClient {
 
 /// The first token of the file, or the token of the variable.
 fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Failure> {
-    let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));
-    let said = match env::var(variable) {
-        Ok(said) => Some(said),
-        Err(VarError::NotPresent) => None,
-        Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
-    };
-    let (text, from) = match (file, said) {
-        (None, None) => return Ok(None),
-        (None, Some(said)) => (said, variable.to_owned()),
+    match (file, of_variable(variable)?) {
+        (None, None) => Ok(None),
+        (None, Some(said)) => bearer(&said, variable).map(Some),
         // The flag is nearer than the environment.
         (Some(file), _) => {
             let from = format!("{} (--token-file)", file.display());
-            let cannot = |why: String| mistake(format!("can not read {from}: {why}"));
-            let bytes = read_secret_file(file).map_err(|error| cannot(error.to_string()))?;
-            (String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?, from)
+            let why = match read_secret_file(file).map(String::from_utf8) {
+                Ok(Ok(text)) => return bearer(&text, &from).map(Some),
+                Ok(Err(_)) => "it is not UTF-8".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            Err(Failure::usage(format!("can not read {from}: {why}")))
         }
-    };
+    }
+}
+
+/// The header field with the first token of a text.
+fn bearer(text: &str, from: &str) -> Result<HeaderValue, Failure> {
     // Verbs may follow a token of clients.
     let first = text.lines().find_map(|line| line.split_whitespace().next());
     let value = first.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
     let mut value = value.ok_or_else(|| {
-        mistake(format!("{from} has no token: expected a line of visible ASCII without space"))
+        Failure::usage(format!(
+            "{from} has no token: expected a line of visible ASCII without space"
+        ))
     })?;
     value.set_sensitive(true);
-    Ok(Some(value))
+    Ok(value)
 }
 
 /// Runs what asks a server.
 fn run<T>(asks: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let cannot = |error| Failure::new(format!("can not start a thread for the network: {error}"));
-    runtime.map_err(cannot)?.block_on(asks)
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::new(format!("can not start a thread for the network: {error}"))
+    })?;
+    runtime.block_on(asks)
 }
 
 /// A length of time of an answer: `0.25 s`.

@@ -29,26 +29,23 @@ impl Passed {
             let name = names.next().unwrap_or_default();
             let known =
                 listeners.iter().find(|(option, _)| option.trim_start_matches("--") == name);
-            let wrong = |why: &str| {
-                Failure::configuration(format!(
-                    "tidegate: the socket `{name}` that the service manager passes (LISTEN_FDS, LISTEN_FDNAMES) {why}"
-                ))
+            let why = match (known, sockets.take_tcp_listener(number)) {
+                (None, _) => {
+                    "has no listener: expected the name http, grpc, resp or admin".to_owned()
+                }
+                (Some((_, Where::Off)), _) => "is for a listener that is off".to_owned(),
+                _ if passed.0.iter().any(|(other, _)| other == name) => {
+                    "is not the only one of its name".to_owned()
+                }
+                (Some(_), Err(error)) => format!("can not be used: {error}"),
+                (Some(_), Ok(socket)) => {
+                    passed.0.extend(socket.map(|socket| (name.to_owned(), socket)));
+                    continue;
+                }
             };
-            match known {
-                None => {
-                    return Err(wrong(
-                        "has no listener: expected the name http, grpc, resp or admin",
-                    ));
-                }
-                Some((_, Where::Off)) => return Err(wrong("is for a listener that is off")),
-                Some(_) if passed.0.iter().any(|(other, _)| other == name) => {
-                    return Err(wrong("is not the only one of its name"));
-                }
-                Some(_) => {}
-            }
-            let socket = sockets.take_tcp_listener(number);
-            let socket = socket.map_err(|error| wrong(&format!("can not be used: {error}")))?;
-            passed.0.extend(socket.map(|socket| (name.to_owned(), socket)));
+            return Err(Failure::usage(format!(
+                "the socket `{name}` that the service manager passes (LISTEN_FDS, LISTEN_FDNAMES) {why}"
+            )));
         }
         Ok(passed)
     }

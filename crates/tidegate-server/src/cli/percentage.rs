@@ -19,8 +19,7 @@ pub(super) struct Percentage {
 impl Percentage {
     /// Returns whether `part` of `whole` is more than this share; nothing of nothing is not.
     pub(super) fn is_exceeded(&self, part: u64, whole: u64) -> bool {
-        let (part, whole) = (u128::from(part), u128::from(whole));
-        part * u128::from(100 * PARTS) > whole * u128::from(self.parts)
+        u128::from(part) * u128::from(100 * PARTS) > u128::from(whole) * u128::from(self.parts)
     }
 }
 
@@ -37,8 +36,11 @@ impl FromStr for Percentage {
 fn parts(text: &str) -> Option<u64> {
     let number = text.strip_suffix('%')?;
     let (whole, behind) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());
-    if !is_number(whole) || !is_number(behind) || behind.len() > PLACES as usize {
+    // `parse` alone would take a sign.
+    let are_numbers = [whole, behind]
+        .iter()
+        .all(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()));
+    if !are_numbers || behind.len() > PLACES as usize {
         return None;
     }
     let whole: u64 = whole.parse().ok().filter(|whole| *whole <= 100)?;

@@ -107,11 +107,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         report = report.drawn(bins);
     }
     let mut lines = DecisionLines::new(args.format);
-    let decide = |event: &Event<'_>| decider.decide(event);
-    let decided = lab::each(sorted, decide, |event, answer| {
-        report.record(event, &answer);
-        lines.print(&answer)
-    });
+    let decided = lab::each(
+        sorted,
+        |event: &Event<'_>| decider.decide(event),
+        |event, answer| {
+            report.record(event, &answer);
+            lines.print(&answer)
+        },
+    );
     // This also runs if the replay ended early; then that error is reported.
     let ended = decider.end();
     decided.and(ended)?;

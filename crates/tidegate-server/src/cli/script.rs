@@ -1,6 +1,7 @@
 //! `tidegate script` prints the Lua script of an algorithm, and a shell line that runs it by hand.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -93,10 +94,6 @@ fn quoted(bytes: &[u8]) -> String {
 /// names that the script gives them.
 fn meaning(argument: &[u8], script: &str) -> String {
     let (head, numbers) = argument.split_at(argument.len().min(33));
-    let number = |from: usize, to: usize| {
-        let bytes = head.get(from..to).unwrap_or_default();
-        bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
-    };
     let names = script.split_once("  local cost, ").and_then(|(_, rest)| rest.split_once('='));
     let names = names.map_or("", |(names, _)| names).split(',').map(str::trim);
     let numbers: Vec<String> = ["cost"]
@@ -114,14 +111,20 @@ fn meaning(argument: &[u8], script: &str) -> String {
          -- A third word, '\"peek\"', only looks. To read the reply: one text in quotes means that the units were\n\
          -- taken, and is the new state; a list begins with the verdict (0 admits, 1 denies, 2 never admits), and goes on\n\
          -- with the time, the time that counts, and the state. Two texts: the key was written under another rule.\n\n",
-        number(0, 1),
-        number(1, 2),
-        number(2, 6),
-        number(6, 12),
-        number(12, 18),
-        number(18, 22),
-        number(22, 26),
-        number(26, 33),
+        number(head, 0..1),
+        number(head, 1..2),
+        number(head, 2..6),
+        number(head, 6..12),
+        number(head, 12..18),
+        number(head, 18..22),
+        number(head, 22..26),
+        number(head, 26..33),
         numbers.join(", "),
     )
+}
+
+/// A number that is written low byte first.
+fn number(of: &[u8], place: Range<usize>) -> u64 {
+    let bytes = of.get(place).unwrap_or_default();
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -51,8 +51,8 @@ pub(super) fn run(
     let Some(file) = &args.config else {
         return run_with(args, policy::example()?, settings::built_in(), surroundings);
     };
-    let (text, given) = (settings::text(file)?, given.to_vec());
-    let (policy, args, origin) = settings::read_file(file, text, given)?;
+    let text = settings::text(file)?;
+    let (policy, args, origin) = settings::read_file(file, text, given.to_vec())?;
     run_with(&args, policy, origin, surroundings)
 }
 
@@ -63,9 +63,10 @@ fn run_with(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
-    // Errors go through the log, because standard error may not be read.
-    let failed = |failure: Failure| failure.report_to(|message| log.write_failure(message));
-    Ok(run_logged(args, policy, origin, surroundings, &log).unwrap_or_else(failed))
+    Ok(run_logged(args, policy, origin, surroundings, &log).unwrap_or_else(|failure| {
+        // Errors go through the log, because standard error may not be read.
+        failure.report_to(|message| log.write_failure(message))
+    }))
 }
 
 fn run_logged(
@@ -76,7 +77,9 @@ fn run_logged(
     log: &Log,
 ) -> Result<ExitCode, Failure> {
     let policy = args.over_store(policy);
-    policy::warnings(&policy).iter().for_each(|warning| tracing::warn!("{warning}"));
+    for warning in policy::warnings(&policy) {
+        tracing::warn!("{warning}");
+    }
     // Each runtime takes some file handles.
     fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
@@ -119,14 +122,9 @@ struct OpenListeners {
 impl OpenListeners {
     fn of(args: &ServeArgs) -> Result<Self, Failure> {
         let mut passed = Passed::take(&args.listeners())?;
-        let mut open = |address, option| bind(address, option, &mut passed);
-        Ok(Self {
-            http: open(args.http, "--http")?,
-            grpc: open(args.grpc, "--grpc")?,
-            resp: open(args.resp, "--resp")?,
-            admin: open(args.admin, "--admin")?,
-            probe: open(args.probe, "--probe")?,
-        })
+        let open = args.listeners().map(|(option, address)| bind(address, option, &mut passed));
+        let [http, grpc, resp, admin, probe] = open;
+        Ok(Self { http: http?, grpc: grpc?, resp: resp?, admin: admin?, probe: probe? })
     }
 
     /// Gives each listener its share of the file handles.
@@ -187,24 +185,27 @@ async fn serve(
     let limiters = Arc::new(limiters.until(stop.clone()));
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
     let configuration = Arc::new(configuration);
+    // Before the listeners are open: a hang-up that comes earlier would end the process.
     listener::on_hangup(read_again(&configuration, &options));
     let open = OpenListeners::of(args)?;
     open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
+    // Clients are already queued by the system; the first is answered by the store, not without it.
     limiters.connected().await;
     announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     surroundings.log(&file_text);
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));
     }
-    let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
+    let clients = options.public.secret.clone();
+    let admin = options.admin.secret.clone();
     let both = (Arc::clone(&limiters), configuration);
     let writing = file.map(|file| file.write_every(args.snapshot_every, Arc::clone(&limiters)));
     let writing = writing.transpose()?;
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
     let cut = Reports { log, clients, admin }.during(notified).await?;
-    // The limiters do not change any more.
+    // The limiters do not change any more, so the last snapshot is complete.
     let last = async {
         if let Some(exporter) = exporter {
             let _ = spawn_blocking(|| exporter.end()).await;
@@ -242,7 +243,7 @@ fn limiters(args: &ServeArgs, policy: Policy) -> Result<(Limiters, Option<Snapsh
         tracing::warn!("{warning}");
         return Ok((Limiters::of(policy)?, None));
     }
-    private_file::check(path, "--snapshot").map_err(guard::mistake)?;
+    private_file::check(path, "--snapshot").map_err(Failure::usage)?;
     let file = SnapshotFile::lock(path)?;
     let limiters = Limiters::here(policy, |fresh| file.load(fresh))?;
     Ok((limiters, Some(file)))
@@ -269,7 +270,6 @@ fn announce(
     policy: &Policy,
     for_grpc: &Threads,
 ) -> Result<(), Failure> {
-    let at = |listener: &Option<Listener>| listener.as_ref().map(|listener| listener.at);
     let banner = Banner {
         public: at(&open.http),
         grpc: at(&open.grpc),
@@ -284,18 +284,32 @@ fn announce(
         width: stdout::width(),
     };
     stdout::print(&banner.to_string())?;
-    let shown = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
-    let (http, grpc) = (shown(banner.public), shown(banner.grpc));
-    let (resp, admin) = (shown(banner.resp), shown(banner.admin));
-    let probe = shown(banner.probe);
-    let (threads, rules) = (args.bounds.threads(), policy.rules().len());
+    let threads = args.bounds.threads();
     let grpc_threads = match for_grpc.count() {
         0 => open.grpc.as_ref().map_or(0, |_| threads),
         own => own,
     };
-    tracing::info!(http, grpc, resp, admin, probe, threads, grpc_threads, rules, "started");
+    tracing::info!(
+        http = shown(banner.public),
+        grpc = shown(banner.grpc),
+        resp = shown(banner.resp),
+        admin = shown(banner.admin),
+        probe = shown(banner.probe),
+        threads,
+        grpc_threads,
+        rules = policy.rules().len(),
+        "started"
+    );
     open.warn(options);
     Ok(())
+}
+
+fn at(listener: &Option<Listener>) -> Option<SocketAddr> {
+    listener.as_ref().map(|listener| listener.at)
+}
+
+fn shown(at: Option<SocketAddr>) -> String {
+    at.map_or_else(|| "off".to_owned(), |at| at.to_string())
 }
 
 /// Answers at every open listener until `stop`; returns how many connections had to be cut at the
@@ -315,27 +329,22 @@ async fn answer(
     let resp_service = resp::RespService::new(Arc::clone(&limiters), clients.clone())
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
     let counts = limiters.counts();
-    let options = |on: &Listener, of: &AcceptOptions, counts: &Arc<_>| AcceptOptions {
-        counts: Arc::clone(counts),
-        is_passed: on.is_passed,
-        ..of.clone()
-    };
     let http = open.http.map(|on| {
-        let options = options(&on, &public, &counts.http);
+        let options = on.options(&public, &counts.http);
         listener::serve(on.tcp, options, service.public(clients.clone()), stop.clone())
     });
     let grpc = open.grpc.map(|on| {
-        let options = AcceptOptions { threads: for_grpc, ..options(&on, &public, &counts.grpc) };
+        let options = AcceptOptions { threads: for_grpc, ..on.options(&public, &counts.grpc) };
         let service = grpc::service(Arc::clone(&limiters), args.choices(), clients, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let resp = open.resp.map(|on| {
-        let options = options(&on, &public, &counts.resp);
+        let options = on.options(&public, &counts.resp);
         listener::serve(on.tcp, options, resp_service, stop.clone())
     });
     let admin = open.admin.map(|on| {
         let service = service.admin(access, configuration);
-        let options = options(&on, &operators, &counts.admin);
+        let options = on.options(&operators, &counts.admin);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let probe = open.probe.map(|on| {

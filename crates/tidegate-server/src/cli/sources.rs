@@ -56,8 +56,11 @@ pub(super) fn parse(
 fn with_section<T>(command: &Command, read: impl FnOnce(&Section<'_>) -> T) -> T {
     let names: Vec<_> = fields(command).map(|(name, arg)| (name, kind(arg))).collect();
     let names: Vec<_> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
-    let check = |name: &str, value: &str| check(command, &name.replace('_', "-"), value.as_ref());
-    read(&Section { name: SECTION, fields: &names, check: &check })
+    read(&Section {
+        name: SECTION,
+        fields: &names,
+        check: &|name, value| check(command, &name.replace('_', "-"), value.as_ref()),
+    })
 }
 
 /// The words of a command, with a flag before the others for each value of the file that neither
@@ -72,17 +75,19 @@ pub(super) fn complete(
     secrets: &[SecretVariable],
 ) -> Result<Vec<OsString>, Error> {
     let matches = command.clone().try_get_matches_from(given)?;
-    let overridden = |flag: &str| {
-        let id = flag.replace('-', "_");
-        let secret = secrets.iter().find(|secret| secret.flag == flag);
-        secret.is_some_and(|secret| env::var_os(secret.variable).is_some())
-            || !matches!(matches.value_source(&id), None | Some(ValueSource::DefaultValue))
-    };
-    let flags = values.iter().map(|(name, value)| (name.replace('_', "-"), value));
-    let flags = flags.filter(|(flag, _)| !overridden(flag));
-    let flags = flags.map(|(flag, value)| OsString::from(format!("--{flag}={value}")));
     let (name, rest) = given.split_at(given.len().min(1));
-    Ok(name.iter().cloned().chain(flags).chain(rest.iter().cloned()).collect())
+    let mut words = name.to_vec();
+    for (field, value) in values {
+        let flag = field.replace('_', "-");
+        let secret = secrets.iter().find(|secret| secret.flag == flag);
+        let is_overridden = secret.is_some_and(|secret| env::var_os(secret.variable).is_some())
+            || !matches!(matches.value_source(field), None | Some(ValueSource::DefaultValue));
+        if !is_overridden {
+            words.push(format!("--{flag}={value}").into());
+        }
+    }
+    words.extend_from_slice(rest);
+    Ok(words)
 }
 
 /// The error of words that were refused because of a variable: its name, and the expected text. `given` begins with the
@@ -90,24 +95,26 @@ pub(super) fn complete(
 pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) -> Option<Failure> {
     let refused = error.get(ContextKind::InvalidArg)?.to_string();
     let arg = command.get_arguments().find(|arg| arg.to_string() == refused)?;
-    let (flag, variable) = (arg.get_long()?, arg.get_env()?);
+    let flag = arg.get_long()?;
+    let variable = arg.get_env()?;
     let value = env::var_os(variable)?;
-    let (long, short) = (format!("--{flag}"), arg.get_short().map(|short| format!("-{short}")));
-    let is_flag = |word: &OsString| {
+    let long = format!("--{flag}");
+    let short = arg.get_short().map(|short| format!("-{short}"));
+    for word in given {
         let word = word.to_string_lossy();
-        word.split('=').next() == Some(&*long)
-            || short.as_ref().is_some_and(|short| word.starts_with(short))
-    };
-    if given.iter().any(is_flag) {
-        return None;
+        let is_long = word.split('=').next() == Some(&long);
+        if is_long || short.as_ref().is_some_and(|short| word.starts_with(short)) {
+            return None;
+        }
     }
     let why = check(command, flag, &value).err()?;
     let variable = variable.display();
-    let unset = match value.is_empty() {
-        true => format!("; unset {variable} if none is meant"),
-        false => String::new(),
+    let unset = if value.is_empty() {
+        format!("; unset {variable} if none is meant")
+    } else {
+        String::new()
     };
-    Some(Failure::configuration(format!("tidegate: {variable}: {why}{unset}")))
+    Some(Failure::usage(format!("{variable}: {why}{unset}")))
 }
 
 /// The error without what may be a password: a value of `--store`, and credentials anywhere else.
@@ -137,12 +144,14 @@ fn fields(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
 /// The kind of value that a flag has in a file.
 fn kind(arg: &Arg) -> SectionKind {
     let parsed = arg.get_value_parser().type_id();
-    let is = |types: &[TypeId]| types.iter().any(|one| parsed == *one);
-    match arg.get_action() {
-        ArgAction::Append => SectionKind::List,
-        _ if is(&[TypeId::of::<bool>()]) => SectionKind::Flag,
-        _ if is(&[TypeId::of::<u16>(), TypeId::of::<u32>()]) => SectionKind::Number,
-        _ => SectionKind::Text,
+    if let ArgAction::Append = arg.get_action() {
+        SectionKind::List
+    } else if parsed == TypeId::of::<bool>() {
+        SectionKind::Flag
+    } else if parsed == TypeId::of::<u16>() || parsed == TypeId::of::<u32>() {
+        SectionKind::Number
+    } else {
+        SectionKind::Text
     }
 }
 
@@ -169,8 +178,6 @@ fn not_one_of(error: &Error) -> String {
     let known = error.get(ContextKind::ValidValue).map(ToString::to_string).unwrap_or_default();
     let meant = error.get(ContextKind::SuggestedValue);
     let meant = meant.map(|word| format!("; did you mean \"{word}\"?")).unwrap_or_default();
-    match known.is_empty() {
-        true => format!("expected a value{meant}"),
-        false => format!("expected one of {known}{meant}"),
-    }
+    let expected = if known.is_empty() { "a value".to_owned() } else { format!("one of {known}") };
+    format!("expected {expected}{meant}")
 }

@@ -80,11 +80,11 @@ impl TraceFlags {
             (proxies, ProxyHeader::Forwarded) => ClientAddress::forwarded(proxies),
         };
         let client = client.map_err(Failure::configuration)?.ipv6_bits(self.ipv6_prefix);
-        let options = options.client(client);
-        Ok(match &self.log_format {
-            Some(format) => options.log_format(format.clone()),
-            None => options,
-        })
+        let mut options = options.client(client);
+        if let Some(format) = &self.log_format {
+            options = options.log_format(format.clone());
+        }
+        Ok(options)
     }
 }
 

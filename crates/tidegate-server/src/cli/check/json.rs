@@ -58,8 +58,10 @@ pub(super) fn print(file: &Path, checked: &Result<Sound, Wrong>) -> Result<ExitC
 impl<'a> CheckMistake<'a> {
     fn of(error: &'a ConfigError) -> Self {
         let (message, hint) = parts(&error.message);
-        let place = |number: usize| (error.line > 0).then_some(number);
-        Self { line: place(error.line), column: place(error.column), message, hint }
+        let is_placed = error.line > 0;
+        let line = is_placed.then_some(error.line);
+        let column = is_placed.then_some(error.column);
+        Self { line, column, message, hint }
     }
 }
 

@@ -2,9 +2,8 @@
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde_json::Value;
-use tidegate::printable;
 
+use super::JsonAnswer;
 use super::server_url::ServerUrl;
 use crate::failure::Failure;
 
@@ -18,12 +17,6 @@ pub(super) struct EventStream {
     read: Vec<u8>,
 }
 
-/// An event.
-pub(super) struct ServerEvent {
-    pub(super) text: String,
-    pub(super) json: Value,
-}
-
 impl EventStream {
     pub(super) const fn of(body: Incoming, url: ServerUrl) -> Self {
         Self { body, url, read: Vec::new() }
@@ -33,7 +26,7 @@ impl EventStream {
     ///
     /// # Errors
     /// Returns an error when the stream ends, as it does when the server stops.
-    pub(super) async fn next(&mut self) -> Result<ServerEvent, Failure> {
+    pub(super) async fn next(&mut self) -> Result<JsonAnswer, Failure> {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<_> = self.read.drain(..=end).collect();
@@ -41,9 +34,10 @@ impl EventStream {
                     return Ok(event);
                 }
             }
-            let ended = || Failure::new(format!("{} has ended the stream", self.url));
-            let frame = self.body.frame().await.ok_or_else(ended)?;
-            let bytes = frame.map_err(|_| ended())?.into_data().unwrap_or_default();
+            let Some(Ok(frame)) = self.body.frame().await else {
+                return Err(Failure::new(format!("{} has ended the stream", self.url)));
+            };
+            let bytes = frame.into_data().unwrap_or_default();
             if self.read.len() + bytes.len() > MOST_BYTES {
                 return Err(Failure::new(format!("{} sends what is no event", self.url)));
             }
@@ -53,10 +47,6 @@ impl EventStream {
 }
 
 /// The event of a line with data; a comment and an empty line are none.
-fn event(line: &[u8]) -> Option<ServerEvent> {
-    let text = std::str::from_utf8(line.strip_prefix(b"data:")?).ok()?.trim().to_owned();
-    Some(ServerEvent {
-        json: serde_json::from_str(&text).ok()?,
-        text: printable::json(&text).into_owned(),
-    })
+fn event(line: &[u8]) -> Option<JsonAnswer> {
+    JsonAnswer::read(std::str::from_utf8(line.strip_prefix(b"data:")?).ok()?.trim())
 }

@@ -136,21 +136,27 @@ impl HttpClient {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, String> {
-        let url = &self.url;
-        let failed = |error: hyper::Error| match error.is_parse() {
-            true if url.is_tls => format!("{url} does not speak HTTP"),
-            true => {
-                format!("{url} does not speak HTTP; with TLS it is https://{}", url.authority())
-            }
-            false => format!("{url} ends the connection without an answer in HTTP"),
-        };
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.no_http(&error))?;
         let driven = tokio::spawn(connection);
         match sender.send_request(request).await {
             Ok(response) => Ok(response),
             // The connection knows better why it was cancelled.
-            Err(error) => Err(failed(driven.await.ok().and_then(Result::err).unwrap_or(error))),
+            Err(error) => {
+                let error = driven.await.ok().and_then(Result::err).unwrap_or(error);
+                Err(self.no_http(&error))
+            }
+        }
+    }
+
+    fn no_http(&self, error: &hyper::Error) -> String {
+        let url = &self.url;
+        if !error.is_parse() {
+            format!("{url} ends the connection without an answer in HTTP")
+        } else if url.is_tls {
+            format!("{url} does not speak HTTP")
+        } else {
+            format!("{url} does not speak HTTP; with TLS it is https://{}", url.authority())
         }
     }
 
@@ -174,29 +180,28 @@ impl HttpClient {
 
 /// Trusts the authorities of a file, or the authorities of the system.
 fn connector(file: Option<&Path>) -> Result<TlsConnector, Failure> {
-    let mut roots = RootCertStore::empty();
-    let mistake = |why: String| Failure::configuration(format!("tidegate: {why}"));
-    match file {
-        Some(file) => {
-            let unreadable =
-                |why: String| mistake(format!("{} (--tls-roots): {why}", file.display()));
-            let found = CertificateDer::pem_file_iter(file);
-            for found in found.map_err(|error| unreadable(error.to_string()))? {
-                let found = found.map_err(|error| unreadable(error.to_string()))?;
-                roots.add(found).map_err(|error| unreadable(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable("expected certificates in PEM".to_owned()));
-            }
-        }
+    let roots = match file {
+        Some(file) => roots_of(file)
+            .map_err(|why| Failure::usage(format!("{} (--tls-roots): {why}", file.display())))?,
         None => {
+            let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots
         }
-    }
+    };
     let provider = Arc::new(crypto::ring::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| mistake(format!("TLS can not be used: {error}")))?;
+    let config = config.map_err(|error| Failure::usage(format!("TLS can not be used: {error}")))?;
     let config = config.with_root_certificates(roots).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn roots_of(file: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for found in CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())? {
+        let found = found.map_err(|error| error.to_string())?;
+        roots.add(found).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() { Err("expected certificates in PEM".to_owned()) } else { Ok(roots) }
 }

@@ -12,14 +12,21 @@ use crate::failure::Failure;
 /// # Errors
 /// Returns an error if it has no rules, or fields that this version does not know.
 pub(super) fn policy(answer: &Value) -> Result<Policy, Failure> {
-    let unknown = |why: String| {
+    let policy = match configuration(answer) {
+        Some(text) => config::parse("the answer", &text).map_err(|errors| errors.to_string()),
+        None => Err("the answer has no rules".to_owned()),
+    };
+    policy.map_err(|why| {
         Failure::new(format!(
             "the rules of the server can not be shown ({why}): expected a server of this version; \
              --format json prints them as they are"
         ))
-    };
-    let rules = answer.get("rules").and_then(Value::as_array);
-    let rules = rules.ok_or_else(|| unknown("the answer has no rules".to_owned()))?;
+    })
+}
+
+/// The text of the configuration, if the answer has rules.
+fn configuration(answer: &Value) -> Option<String> {
+    let rules = answer.get("rules")?.as_array()?;
     let mut text = String::new();
     for rule in rules.iter().filter_map(Value::as_object) {
         text.push_str("[[rule]]\n");
@@ -30,17 +37,15 @@ pub(super) fn policy(answer: &Value) -> Result<Policy, Failure> {
             fields(other, &mut text);
         }
     }
-    config::parse("the answer", &text).map_err(|errors| unknown(errors.to_string()))
+    Some(text)
 }
 
 fn fields(of: &Map<String, Value>, text: &mut String) {
-    let is_empty = |value: &Value| {
-        value.is_null()
-            || value.as_object().is_some_and(Map::is_empty)
-            || value.as_array().is_some_and(Vec::is_empty)
-    };
     for (name, value) in of {
-        if name != "overrides" && !is_empty(value) {
+        let is_empty = value.is_null()
+            || value.as_object().is_some_and(Map::is_empty)
+            || value.as_array().is_some_and(Vec::is_empty);
+        if name != "overrides" && !is_empty {
             let (name, value) = field(name, value);
             let _ = writeln!(text, "{name} = {value}");
         }

@@ -66,10 +66,7 @@ pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
     };
     let body = entries::body(&args.domain, &args.entries, Some(args.cost));
     let answer = run_client(listener.ask(Method::POST, "/v1/peek", &body))?;
-    match args.format {
-        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
-        OutputFormat::Text => stdout::print(&text(&answer.json))?,
-    }
+    stdout::print(&answer.shown(args.format, text))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,38 +74,37 @@ pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
 fn text(answer: &Value) -> String {
     let mut text = decision(answer);
     for name in ["degraded", "overflow", "overloaded"] {
-        if answer.get(name).and_then(Value::as_bool) == Some(true) {
+        if answer[name] == true {
             text.push_str(&format!("; {name}"));
         }
     }
     text.push('\n');
-    for shadow in answer.get("shadow").and_then(Value::as_array).into_iter().flatten() {
+    for shadow in answer["shadow"].as_array().into_iter().flatten() {
         text.push_str(&format!("shadow: {}\n", decision(shadow)));
     }
     text
 }
 
 fn decision(answer: &Value) -> String {
-    let number = |name: &str| answer.get(name).and_then(Value::as_u64);
-    let is = |name: &str| answer.get(name).and_then(Value::as_bool) == Some(true);
-    let allowed = if is("allowed") { "allowed" } else { "refused" };
-    let rule = answer.get("rule").and_then(Value::as_str);
-    let (Some(rule), Some(limit), Some(remaining)) = (rule, number("limit"), number("remaining"))
+    let is_allowed = answer["allowed"] == true;
+    let allowed = if is_allowed { "allowed" } else { "refused" };
+    let (Some(rule), Some(limit), Some(remaining)) =
+        (answer["rule"].as_str(), answer["limit"].as_u64(), answer["remaining"].as_u64())
     else {
-        let why =
-            if is("allowed") { "no rule with a limit matches" } else { "no rule has decided" };
+        let why = if is_allowed { "no rule with a limit matches" } else { "no rule has decided" };
         return format!("{allowed}: {why}");
     };
-    let then = match number("retry_after_us") {
-        _ if is("allowed") => {
-            number("delay_us").filter(|us| *us > 0).map(|us| format!(", after {}", seconds(us)))
-        }
-        Some(us) => Some(format!(", fits in {}", seconds(us))),
-        None => Some(", never fits".to_owned()),
-    };
-    let idle = number("reset_after_us").map(|us| format!(", idle in {}", seconds(us)));
-    let (then, idle) = (then.unwrap_or_default(), idle.unwrap_or_default());
-    format!("{allowed}: rule {rule}, {remaining} of {limit} remaining{then}{idle}")
+    let mut text = format!("{allowed}: rule {rule}, {remaining} of {limit} remaining");
+    match (answer["delay_us"].as_u64(), answer["retry_after_us"].as_u64()) {
+        (None | Some(0), _) if is_allowed => {}
+        (Some(us), _) if is_allowed => text.push_str(&format!(", after {}", seconds(us))),
+        (_, Some(us)) => text.push_str(&format!(", fits in {}", seconds(us))),
+        (_, None) => text.push_str(", never fits"),
+    }
+    if let Some(us) = answer["reset_after_us"].as_u64() {
+        text.push_str(&format!(", idle in {}", seconds(us)));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -39,19 +39,19 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
             continue;
         };
         let labels = labels_of(labels);
-        let value = |name: &str| {
-            let found = labels.iter().find(|(label, _)| label == name);
-            found.map(|(_, value)| value.clone()).unwrap_or_default()
-        };
-        let (domain, rule, outcome) = (value("domain"), value("rule"), value("outcome"));
         let count = count.trim().parse().unwrap_or(0);
-        let place = *places.entry((domain, rule)).or_insert_with_key(|(domain, rule)| {
-            let (domain, rule) = (domain.clone(), rule.clone());
-            rules.push(Decisions { domain, rule, ..Decisions::default() });
+        let name = (value(&labels, "domain"), value(&labels, "rule"));
+        let place = *places.entry(name).or_insert_with_key(|(domain, rule)| {
+            rules.push(Decisions {
+                domain: domain.clone(),
+                rule: rule.clone(),
+                ..Decisions::default()
+            });
             rules.len() - 1
         });
         if let Some(of_rule) = rules.get_mut(place) {
             of_rule.all += count;
+            let outcome = value(&labels, "outcome");
             if ["refused", "never", "unavailable", "shadow_refused"].contains(&outcome.as_str()) {
                 of_rule.refused += count;
             }
@@ -63,14 +63,20 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
 /// The rates of the rules of the later reading; a rule that is new has none yet.
 pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64) -> Vec<RuleRate> {
     let before: HashMap<_, _> = before.iter().map(|one| (one.name(), one)).collect();
-    let rate = |total: Decisions| {
+    let mut rates = Vec::new();
+    for total in after {
         let old = before.get(&total.name()).copied().unwrap_or(&total);
-        let per_second = |after: u64, before: u64| after.saturating_sub(before) as f64 / seconds;
-        let (all, refused) =
-            (per_second(total.all, old.all), per_second(total.refused, old.refused));
-        RuleRate { total, all, refused }
-    };
-    after.into_iter().map(rate).collect()
+        let all = total.all.saturating_sub(old.all) as f64 / seconds;
+        let refused = total.refused.saturating_sub(old.refused) as f64 / seconds;
+        rates.push(RuleRate { total, all, refused });
+    }
+    rates
+}
+
+/// The value of a label, empty if there is none.
+fn value(labels: &[(String, String)], name: &str) -> String {
+    let found = labels.iter().find(|(label, _)| label == name);
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
 /// The labels of a series: `a="b",c="d"`, in which `\`, `"` and line feeds are escaped.

@@ -5,9 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{
-    AdminFlags, JsonAnswer, ListenerClient, OutputFormat, run as run_client, seconds, tables,
-};
+use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client, seconds, tables};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -77,7 +75,10 @@ pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
                 for id in ids {
                     let body = json!({ "reservation": id }).to_string();
                     let answer = listener.ask(Method::POST, "/v1/drop", &body).await?;
-                    print(args, &answer, &format!("{id} is dropped, and its units stay taken\n"))?;
+                    let text = answer.shown(args.format, |_| {
+                        format!("{id} is dropped, and its units stay taken\n")
+                    });
+                    stdout::print(&text)?;
                 }
                 Ok(())
             }
@@ -98,55 +99,54 @@ async fn settle(
     };
     let body = json!({ "reservation": id, "actual": actual }).to_string();
     let answer = listener.ask(Method::POST, "/v1/settle", &body).await?;
-    let text = match (answer.json.get("settled"), answer.json.get("cut")) {
+    let text = answer.shown(args.format, |json| match (json.get("settled"), json.get("cut")) {
         (Some(settled), Some(cut)) => format!("{id} is settled for {settled}; cut: {cut}\n"),
         _ => format!("{id} is settled as soon as the store answers\n"),
-    };
-    print(args, &answer, &text)
+    });
+    stdout::print(&text)
 }
 
 async fn list(args: &ReservationsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     let path = format!("/v1/reservations?n={}", args.number);
     let answer = listener.ask(Method::GET, &path, "").await?;
-    let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let (open, pending, bytes) = (
-        number(&answer.json, "open"),
-        number(&answer.json, "pending"),
-        number(&answer.json, "bytes"),
+    stdout::print(&answer.shown(args.format, listed))
+}
+
+fn listed(answer: &Value) -> String {
+    let mut text = format!(
+        "{} open, {} wait for the store, {} bytes\n",
+        number(answer, "open"),
+        number(answer, "pending"),
+        number(answer, "bytes")
     );
-    let mut text = format!("{open} open, {pending} wait for the store, {bytes} bytes\n");
-    let listed = answer.json.get("reservations").and_then(Value::as_array);
     let now_us = tidegate::Clock::now(&tidegate::SystemClock::new()).as_micros();
-    let rows = listed.into_iter().flatten().map(|one| {
-        let id = one.get("reservation").and_then(Value::as_str).unwrap_or("(hidden)");
+    let mut rows = Vec::new();
+    for one in answer["reservations"].as_array().into_iter().flatten() {
+        let id = one["reservation"].as_str().unwrap_or("(hidden)");
         let costs = one.get("costs").map(Value::to_string).unwrap_or_default();
         let ends = seconds(number(one, "ends_us").saturating_sub(now_us));
-        vec![number(one, "bytes").to_string(), ends, costs, id.to_owned(), keys(one)]
-    });
-    let rows: Vec<_> = rows.collect();
+        rows.push(vec![number(one, "bytes").to_string(), ends, costs, id.to_owned(), keys(one)]);
+    }
     if !rows.is_empty() {
         text.push('\n');
         text.push_str(&tables::table(stdout::width(), &COLUMNS, rows));
     }
-    print(args, &answer, &text)
+    text
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or_default()
 }
 
 /// The rules that a reservation's request matches, each with its key.
 fn keys(reservation: &Value) -> String {
-    let all = reservation.get("keys").and_then(Value::as_array);
+    let all = reservation["keys"].as_array();
     let shown = all.into_iter().flatten().map(|one| {
-        let rule = one.get("rule").and_then(Value::as_str).unwrap_or_default();
+        let rule = one["rule"].as_str().unwrap_or_default();
         match tables::key(one.get("key")) {
             key if key.is_empty() => rule.to_owned(),
             key => format!("{rule} ({key})"),
         }
     });
     shown.collect::<Vec<_>>().join(", ")
-}
-
-fn print(args: &ReservationsArgs, answer: &JsonAnswer, text: &str) -> Result<(), Failure> {
-    match args.format {
-        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text)),
-        OutputFormat::Text => stdout::print(text),
-    }
 }

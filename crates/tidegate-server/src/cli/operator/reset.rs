@@ -4,7 +4,6 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use hyper::Method;
-use serde_json::Value;
 use tidegate::printable;
 
 use super::entries::{self, EntryArg};
@@ -52,14 +51,12 @@ pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
     }
     let body = entries::body(&args.domain, &args.entries, None);
     let answer = run_client(listener.ask(Method::POST, "/v1/reset", &body))?;
-    match args.format {
-        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
-        OutputFormat::Text => {
-            let reset = answer.json.get("reset").and_then(Value::as_u64).unwrap_or_default();
-            let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
-            stdout::print(&format!("{reset} {limiters} reset\n"))?;
-        }
-    }
+    let text = answer.shown(args.format, |json| {
+        let reset = json["reset"].as_u64().unwrap_or_default();
+        let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
+        format!("{reset} {limiters} reset\n")
+    });
+    stdout::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,14 +64,15 @@ pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
 fn agrees(args: &ResetArgs) -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failure::configuration(
-            "tidegate: can not ask for confirmation without a terminal: expected a terminal, or --yes",
+        return Err(Failure::usage(
+            "can not ask for confirmation without a terminal: expected a terminal, or --yes",
         ));
     }
-    let (entries, ResetArgs { domain, admin, .. }) = (entries::shown(&args.entries), args);
     let question = format!(
-        "Reset all limiters of {entries} in domain {domain} at {}, also those that others share? [y/N] ",
-        admin.admin
+        "Reset all limiters of {} in domain {} at {}, also those that others share? [y/N] ",
+        entries::shown(&args.entries),
+        args.domain,
+        args.admin.admin
     );
     let mut stderr = std::io::stderr();
     let asked = write!(stderr, "{}", printable::text(&question)).and_then(|()| stderr.flush());

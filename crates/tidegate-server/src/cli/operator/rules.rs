@@ -36,24 +36,25 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
         OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
         OutputFormat::Text => {
             let in_force = in_force::policy(&answer.json)?;
-            let count = policy::count(&in_force);
-            let (table, reloads) =
-                (banner::table(&in_force, stdout::width()), reloads(&answer.json));
-            stdout::print(&format!("{count} in force{reloads}\n\n{table}\n"))?;
+            stdout::print(&format!(
+                "{} in force{}\n\n{}\n",
+                policy::count(&in_force),
+                reloads(&answer.json["reloads"]),
+                banner::table(&in_force, stdout::width())
+            ))?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The number of attempts to load another configuration, if there were any, and the error of the last attempt.
-fn reloads(answer: &Value) -> String {
-    let Some(reloads) = answer.get("reloads") else { return String::new() };
-    let number = |name: &str| reloads.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let (succeeded, failed) = (number("succeeded"), number("failed"));
+fn reloads(reloads: &Value) -> String {
+    let succeeded = reloads["succeeded"].as_u64().unwrap_or_default();
+    let failed = reloads["failed"].as_u64().unwrap_or_default();
     if succeeded + failed == 0 {
         return String::new();
     }
-    let error = reloads.get("error").and_then(Value::as_str);
+    let error = reloads["error"].as_str();
     let error = error.map(|error| format!("\nlast attempt failed: {error}")).unwrap_or_default();
     format!("; changes since the start: {succeeded}, failed attempts: {failed}{error}")
 }

@@ -1,7 +1,7 @@
 //! A live view on a terminal: its alternate screen, without the cursor, given back at the end.
 
 use std::future::pending;
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::thread;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -60,7 +60,6 @@ impl Screen {
         &self,
         shows: impl Future<Output = Result<(), Failure>>,
     ) -> Result<(), Failure> {
-        let unusable = |error| Failure::new(format!("signals can not be received: {error}"));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
         tokio::select! {
@@ -86,6 +85,10 @@ impl Screen {
             pending().await
         }
     }
+}
+
+fn unusable(error: io::Error) -> Failure {
+    Failure::new(format!("signals can not be received: {error}"))
 }
 
 impl Drop for Screen {

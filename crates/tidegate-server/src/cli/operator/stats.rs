@@ -49,14 +49,11 @@ pub(crate) struct StatsArgs {
 pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
-        match args.watch {
-            true => watch(args, &listener).await,
-            false => {
-                let path = path(args, "/v1/stats");
-                let answer = listener.ask(Method::GET, &path, "").await?;
-                stdout::print(&shown(args, &answer.text, &answer.json))
-            }
+        if args.watch {
+            return watch(args, &listener).await;
         }
+        let answer = listener.ask(Method::GET, &path(args, "/v1/stats"), "").await?;
+        stdout::print(&answer.shown(args.format, tables))
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -67,7 +64,7 @@ async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failur
     let Some(screen) = screen else {
         loop {
             let event = events.next().await?;
-            if !stdout::goes_on(&shown(args, &event.text, &event.json))? {
+            if !stdout::goes_on(&event.shown(args.format, tables))? {
                 return Ok(());
             }
         }
@@ -76,7 +73,7 @@ async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failur
     let shows = async {
         loop {
             let event = events.next().await?;
-            screen.show(&format!("{url}\n\n{}", tables(&event.json, stdout::width())))?;
+            screen.show(&format!("{url}\n\n{}", tables(&event.json)))?;
         }
     };
     screen.until_quit(shows).await
@@ -90,13 +87,6 @@ fn path(args: &StatsArgs, path: &str) -> String {
         }
     }
     format!("{path}?{}", query.finish())
-}
-
-fn shown(args: &StatsArgs, text: &str, json: &Value) -> String {
-    match args.format {
-        OutputFormat::Json => format!("{text}\n"),
-        OutputFormat::Text => tables(json, stdout::width()),
-    }
 }
 
 const OF_RULES: TableColumns<'_> = TableColumns {
@@ -133,39 +123,48 @@ const OF_RESOURCES: TableColumns<'_> = TableColumns {
 };
 
 /// A table of the rules and one of the resources, if there are any.
-fn tables(stats: &Value, width: Option<u16>) -> String {
-    let of = |name: &str| stats.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let (rules, resources) = (of("rules"), of("resources"));
-    let mut text = String::new();
-    let row = |one: &Value, names: &[&str]| {
+fn tables(stats: &Value) -> String {
+    let rules = rows(&stats["rules"], &["domain", "rule", "mode"]);
+    let resources = rows(&stats["resources"], &["resource"]);
+    let mut tables = Vec::new();
+    for (columns, rows) in [(OF_RULES, rules), (OF_RESOURCES, resources)] {
+        if !rows.is_empty() {
+            tables.push(table(stdout::width(), &columns, rows));
+        }
+    }
+    if tables.is_empty() {
+        return "no rule or resource has this name\n".to_owned();
+    }
+    tables.join("\n")
+}
+
+/// A row for each item of a list: these names, and its numbers.
+fn rows(of: &Value, names: &[&str]) -> Vec<Vec<String>> {
+    let items = of.as_array().into_iter().flatten();
+    let rows = items.map(|one| {
         let names = names.iter().map(|name| one[name].as_str().unwrap_or_default().to_owned());
-        names.chain(numbers(one)).collect::<Vec<_>>()
-    };
-    if !rules.is_empty() {
-        let rows = rules.iter().map(|rule| row(rule, &["domain", "rule", "mode"]));
-        text.push_str(&table(width, &OF_RULES, rows));
-    }
-    if !resources.is_empty() {
-        let rows = resources.iter().map(|resource| row(resource, &["resource"]));
-        let between = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{between}{}", table(width, &OF_RESOURCES, rows)));
-    }
-    if text.is_empty() { "no rule or resource has this name\n".to_owned() } else { text }
+        names.chain(numbers(one)).collect()
+    });
+    rows.collect()
 }
 
 fn numbers(of: &Value) -> [String; 8] {
-    let number = |window: &str, name: &str| of[window][name].as_u64();
-    let shown = |window, name| number(window, name).unwrap_or_default().to_string();
+    let second = &of["second"];
+    let minute = &of["minute"];
     [
-        shown("second", "pass"),
-        shown("second", "block"),
-        shown("minute", "pass"),
-        shown("minute", "block"),
-        shown("minute", "success"),
-        shown("minute", "exception"),
-        number("minute", "rt_mean_us").map_or_else(|| "-".to_owned(), mean),
-        of["in_flight"].as_u64().unwrap_or_default().to_string(),
+        shown(&second["pass"]),
+        shown(&second["block"]),
+        shown(&minute["pass"]),
+        shown(&minute["block"]),
+        shown(&minute["success"]),
+        shown(&minute["exception"]),
+        minute["rt_mean_us"].as_u64().map_or_else(|| "-".to_owned(), mean),
+        shown(&of["in_flight"]),
     ]
+}
+
+fn shown(number: &Value) -> String {
+    number.as_u64().unwrap_or_default().to_string()
 }
 
 /// A response time: `1.08ms`.
@@ -185,11 +184,11 @@ mod tests {
         let rule = json!({"domain": "d", "rule": "r", "mode": "enforce", "second": window, "minute": window});
         let resource =
             json!({"resource": "GET /orders", "second": window, "minute": window, "in_flight": 7});
-        let both = tables(&json!({"rules": [rule], "resources": [resource]}), None);
+        let both = tables(&json!({"rules": [rule], "resources": [resource]}));
         let lines: Vec<_> =
             both.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
         assert_eq!(lines[1], ["d", "r", "enforce", "40", "2", "40", "2", "3", "1", "1.50ms", "0"]);
         assert_eq!(lines[4], ["GET", "/orders", "40", "2", "40", "2", "3", "1", "1.50ms", "7"]);
-        assert_eq!(tables(&json!({"rules": []}), None), "no rule or resource has this name\n");
+        assert_eq!(tables(&json!({"rules": []})), "no rule or resource has this name\n");
     }
 }

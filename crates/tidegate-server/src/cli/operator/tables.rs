@@ -29,9 +29,9 @@ pub(super) fn table(
 ) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(columns.headings).set_truncation_indicator("…");
-    rows.into_iter().for_each(|row| {
+    for row in rows {
         table.add_row(row.iter().map(|text| printable::line(text)));
-    });
+    }
     for column in columns.numbers.clone() {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -61,9 +61,9 @@ fn fit(table: &mut Table, columns: &TableColumns<'_>, width: u16) {
     }
     // The last column needs no space after it.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.saturating_add(1));
-    table.row_iter_mut().for_each(|row| {
+    for row in table.row_iter_mut() {
         row.max_height(1);
-    });
+    }
 }
 
 /// The least width of a table whose numbers are whole and whose texts are cut.

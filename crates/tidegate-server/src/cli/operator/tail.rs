@@ -56,11 +56,7 @@ pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
         let mut events = listener.events(&path(args)).await?;
         loop {
             let event = events.next().await?;
-            let line = match args.format {
-                OutputFormat::Json => event.text,
-                OutputFormat::Text => line(&event.json),
-            };
-            if !stdout::goes_on(&format!("{line}\n"))? {
+            if !stdout::goes_on(&event.shown(args.format, line))? {
                 return Ok(());
             }
         }
@@ -82,28 +78,44 @@ fn path(args: &TailArgs) -> String {
 
 /// `12:00:01.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s`, at UTC.
 fn line(decision: &Value) -> String {
-    let number = |name: &str| decision[name].as_u64().unwrap_or_default();
-    let text = |name: &str| decision[name].as_str().unwrap_or_default();
-    let ms = number("at_us") / 1_000;
-    let (s, ms) = (ms / 1_000 % 86_400, ms % 1_000);
-    let at = format!("{:02}:{:02}:{:02}.{ms:03}", s / 3_600, s / 60 % 60, s % 60);
-    let (outcome, domain, rule) = (text("outcome"), text("domain"), text("rule"));
-    let key = match key(decision.get("key")) {
-        key if key.is_empty() => key,
-        key => format!(" {key}"),
-    };
-    let (cost, remaining, limit) = (number("cost"), number("remaining"), number("limit"));
-    let fits = decision["retry_after_us"].as_u64().filter(|us| *us > 0);
-    let fits = fits.map(|us| format!(", fits in {}", seconds(us))).unwrap_or_default();
-    let degraded = if decision["degraded"] == true { ", degraded" } else { "" };
-    let skipped = match number("skipped") {
-        0 => String::new(),
-        skipped => format!(" ({skipped} left out before)"),
-    };
-    let line = format!(
-        "{at} {outcome} {domain}/{rule}{key}: cost {cost}, {remaining} of {limit} remaining{fits}{degraded}{skipped}"
+    let all_ms = number(decision, "at_us") / 1_000;
+    let s = all_ms / 1_000 % 86_400;
+    let mut line = format!(
+        "{:02}:{:02}:{:02}.{:03} {} {}/{}",
+        s / 3_600,
+        s / 60 % 60,
+        s % 60,
+        all_ms % 1_000,
+        decision["outcome"].as_str().unwrap_or_default(),
+        decision["domain"].as_str().unwrap_or_default(),
+        decision["rule"].as_str().unwrap_or_default()
     );
-    printable::line(&line).into_owned()
+    let key = key(decision.get("key"));
+    if !key.is_empty() {
+        line.push_str(&format!(" {key}"));
+    }
+    line.push_str(&format!(
+        ": cost {}, {} of {} remaining",
+        number(decision, "cost"),
+        number(decision, "remaining"),
+        number(decision, "limit")
+    ));
+    let fits_us = number(decision, "retry_after_us");
+    if fits_us > 0 {
+        line.push_str(&format!(", fits in {}", seconds(fits_us)));
+    }
+    if decision["degraded"] == true {
+        line.push_str(", degraded");
+    }
+    let skipped = number(decision, "skipped");
+    if skipped > 0 {
+        line.push_str(&format!(" ({skipped} left out before)"));
+    }
+    format!("{}\n", printable::line(&line))
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -118,13 +130,13 @@ mod tests {
             "outcome": "refused", "cost": 1, "limit": 5, "remaining": 0, "retry_after_us": 3_200_000, "skipped": 7,
         });
         let answer = "22:13:21.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s \
-                    (7 left out before)";
+                    (7 left out before)\n";
         assert_eq!(line(&decision), answer);
         decision["retry_after_us"] = Value::Null;
         decision["key"] = json!({});
         decision["skipped"] = json!(0);
         decision["degraded"] = json!(true);
-        let answer = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining, degraded";
+        let answer = "22:13:21.250 refused default/login: cost 1, 0 of 5 remaining, degraded\n";
         assert_eq!(line(&decision), answer);
     }
 }

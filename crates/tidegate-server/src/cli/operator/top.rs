@@ -51,11 +51,11 @@ pub(crate) struct TopArgs {
 
 /// Reads the name of a rule.
 pub(super) fn rule(text: &str) -> Result<String, String> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match !text.is_empty() && text.chars().all(is_name) {
-        true => Ok(text.to_owned()),
-        false => Err("expected the name of a rule: a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    if text.is_empty() || !is_name {
+        return Err("expected the name of a rule: a-z, 0-9, `.`, `_` and `-`".to_owned());
     }
+    Ok(text.to_owned())
 }
 
 /// Shows the view until the person ends it, or prints it once.
@@ -157,50 +157,53 @@ fn path(args: &TopArgs, by: &str) -> String {
 fn of_rules(mut rates: Vec<RuleRate>, policy: &Value, width: Option<u16>) -> String {
     let more = rates.len().saturating_sub(MOST_RULES);
     if more > 0 {
-        let busy =
-            |one: &RuleRate| [one.refused, one.all, one.total.refused as f64, one.total.all as f64];
         rates.sort_by(|a, b| busy(b).partial_cmp(&busy(a)).unwrap_or(Ordering::Equal));
         rates.truncate(MOST_RULES);
     }
-    let mode = |of: &Decisions| {
-        let rules = policy.get("rules").and_then(Value::as_array).into_iter().flatten();
-        let is_it = |rule: &&Value| rule["domain"] == *of.domain && rule["name"] == *of.rule;
-        let mode = rules.filter(is_it).find_map(|rule| rule["mode"].as_str());
-        mode.unwrap_or_default().to_owned()
-    };
     let rows = rates.iter().map(|RuleRate { total, all, refused }| {
-        let (decided, denied) = (total.all.to_string(), total.refused.to_string());
-        let (domain, rule) = (total.domain.clone(), total.rule.clone());
         vec![
-            domain,
-            rule,
-            mode(total),
+            total.domain.clone(),
+            total.rule.clone(),
+            mode(policy, total),
             format!("{all:.0}"),
             format!("{refused:.0}"),
-            decided,
-            denied,
+            total.all.to_string(),
+            total.refused.to_string(),
         ]
     });
     let shown = table(width, &OF_RULES, rows);
     if more > 0 { format!("{shown} and {more} more rules\n") } else { shown }
 }
 
+/// By how much a rule is worth a look: it refuses, or it is asked.
+const fn busy(of: &RuleRate) -> [f64; 4] {
+    [of.refused, of.all, of.total.refused as f64, of.total.all as f64]
+}
+
+/// The mode of a rule in the policy.
+fn mode(policy: &Value, of: &Decisions) -> String {
+    let mut rules = policy["rules"].as_array().into_iter().flatten();
+    let rule = rules.find(|rule| rule["domain"] == *of.domain && rule["name"] == *of.rule);
+    rule.and_then(|rule| rule["mode"].as_str()).unwrap_or_default().to_owned()
+}
+
 fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> String {
-    let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let one_in = number(answer, "sampled_one_in").max(1);
-    let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
-    let keys = answer.get("keys").and_then(Value::as_array);
-    let rows = keys.into_iter().flatten().map(|one| {
-        let text =
-            |name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let about = format!("~{}", number(one, "count") * one_in);
-        let error = match number(one, "error") * one_in {
-            0 => "-".to_owned(),
-            error => format!("{error}"),
-        };
-        vec![about, error, text("domain"), text("rule"), key(one.get("key"))]
-    });
-    let rows: Vec<_> = rows.collect();
+    let one_in = answer["sampled_one_in"].as_u64().unwrap_or_default().max(1);
+    let since_us = answer["since_us"].as_u64().unwrap_or_default();
+    let seconds = now.as_micros().saturating_sub(since_us) / 1_000_000;
+    let mut rows = Vec::new();
+    for one in answer["keys"].as_array().into_iter().flatten() {
+        // Counts are of the sample.
+        let count = one["count"].as_u64().unwrap_or_default() * one_in;
+        let error = one["error"].as_u64().unwrap_or_default() * one_in;
+        rows.push(vec![
+            format!("~{count}"),
+            if error == 0 { "-".to_owned() } else { error.to_string() },
+            one["domain"].as_str().unwrap_or_default().to_owned(),
+            one["rule"].as_str().unwrap_or_default().to_owned(),
+            key(one.get("key")),
+        ]);
+    }
     if rows.is_empty() {
         return format!("{title}: none\n");
     }

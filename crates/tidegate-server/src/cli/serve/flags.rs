@@ -184,8 +184,10 @@ const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::f
 
 fn every(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text).map_err(|error| error.to_string())?;
-    let expected = || "expected a time from \"100ms\" to \"1d\"".to_owned();
-    if EVERY.contains(&every) { Ok(every) } else { Err(expected()) }
+    if EVERY.contains(&every) {
+        return Ok(every);
+    }
+    Err("expected a time from \"100ms\" to \"1d\"".to_owned())
 }
 
 /// The shortest and the longest time for which requests are recorded.
@@ -236,9 +238,11 @@ impl ServeArgs {
 
     /// The answers over gRPC that are chosen by flags.
     pub(super) fn choices(&self) -> Choices {
-        let fields = self.grpc_headers.iter().copied().collect();
-        let (unavailable, bad_request) = (self.grpc_unavailable, self.on_bad_request);
-        Choices { fields, unavailable, bad_request }
+        Choices {
+            fields: self.grpc_headers.iter().copied().collect(),
+            unavailable: self.grpc_unavailable,
+            bad_request: self.on_bad_request,
+        }
     }
 
     /// The recorder of requests, if they are recorded.

@@ -27,8 +27,9 @@ pub(in super::super) fn load(file: &Path) -> Result<(Policy, SectionValues), Con
 /// Returns what can not be together.
 pub(in super::super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
     // Files of certificates need each other; the others may be named by flags or variables.
-    let listeners = |name: &str| ["http", "grpc", "resp", "admin", "probe"].contains(&name);
-    let values = values.iter().filter(|(name, _)| listeners(name)).cloned().collect();
+    let listeners = ["http", "grpc", "resp", "admin", "probe"];
+    let values =
+        values.iter().filter(|(name, _)| listeners.contains(&name.as_str())).cloned().collect();
     let none = command().mut_args(|arg| arg.env(None));
     let args = settled(&none, &["serve".into()], file, &values)?;
     listeners::check(args.listeners()).map_err(|failure| failure.of(file))
@@ -68,22 +69,29 @@ pub(super) fn read_file(
 ) -> Result<(Policy, ServeArgs, ConfigOrigin), Failure> {
     let name = file.display().to_string();
     let (policy, server, args) = read(&name, &text, &given).map_err(Wrong::failure)?;
-    let read = move |name: &str, text: &str| {
-        let (policy, server, args) = read(name, text, &given)?;
-        Ok(Candidate { policy: args.over_store(policy), server, level: args.log_level })
+    let origin = ConfigOrigin {
+        file: Some(file.to_owned()),
+        text,
+        server,
+        read: Box::new(move |name: &str, text: &str| {
+            let (policy, server, args) = read(name, text, &given)?;
+            Ok(Candidate { policy: args.over_store(policy), server, level: args.log_level })
+        }),
     };
-    let origin = ConfigOrigin { file: Some(file.to_owned()), text, server, read: Box::new(read) };
     Ok((policy, args, origin))
 }
 
 /// The built-in rules as the origin of the configuration.
 pub(super) fn built_in() -> ConfigOrigin {
-    let read = |_: &str, _: &str| {
-        let why = "tidegate: the rules are built in: expected a server with --config";
-        Err(Wrong::Whole(Failure::configuration(why)))
-    };
-    let text = policy::EXAMPLE.to_owned();
-    ConfigOrigin { file: None, text, server: SectionValues::new(), read: Box::new(read) }
+    ConfigOrigin {
+        file: None,
+        text: policy::EXAMPLE.to_owned(),
+        server: SectionValues::new(),
+        read: Box::new(|_: &str, _: &str| {
+            let why = "the rules are built in: expected a server with --config";
+            Err(Wrong::Whole(Failure::usage(why)))
+        }),
+    }
 }
 
 fn read(
@@ -94,8 +102,7 @@ fn read(
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
     let splits = if args.store.is_none() { policy::check_splits(&policy) } else { Ok(()) };
-    splits.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
-    let listeners = listeners::check(args.listeners());
-    listeners.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
+    let checked = splits.and_then(|()| listeners::check(args.listeners()));
+    checked.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
     Ok((policy, server, args))
 }
