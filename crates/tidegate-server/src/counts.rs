@@ -39,25 +39,29 @@ impl RequestOutcome {
     /// The outcome that an answer of the gate is.
     #[inline]
     pub(crate) fn of(answer: &Answer<'_>) -> Self {
-        match answer {
-            answer if answer.is_allowed() => {
-                // The answer has nothing of a rule that is open without the store.
-                let is_unlimited = answer.is_unlimited() && !answer.is_degraded();
-                if is_unlimited { Self::Unlimited } else { Self::Allowed }
-            }
-            answer if answer.is_unavailable() => Self::Unavailable,
-            answer if answer.is_never() && !answer.is_no_rule() => Self::Never,
-            _ => Self::Refused,
+        if answer.is_allowed() {
+            // A rule that is open without the store leaves no trace in the answer, so a degraded answer may have had a
+            // limit.
+            let is_unlimited = answer.is_unlimited() && !answer.is_degraded();
+            if is_unlimited { Self::Unlimited } else { Self::Allowed }
+        } else if answer.is_unavailable() {
+            Self::Unavailable
+        } else if answer.is_never() && !answer.is_no_rule() {
+            Self::Never
+        } else {
+            Self::Refused
         }
     }
 
     /// The outcome that the decision of a limiter without a rule is.
     #[inline]
     pub(crate) fn of_decision(decision: &Decision) -> Self {
-        match decision {
-            decision if decision.is_allowed() => Self::Allowed,
-            decision if decision.retry_after_micros().is_none() => Self::Never,
-            _ => Self::Refused,
+        if decision.is_allowed() {
+            Self::Allowed
+        } else if decision.retry_after_micros().is_none() {
+            Self::Never
+        } else {
+            Self::Refused
         }
     }
 
@@ -124,6 +128,7 @@ impl ListenerCounts {
 
     /// The number of connections so far, and of those that are open.
     pub(crate) fn connections(&self) -> (u64, u64) {
+        // In this order: a connection that ends in between is counted as open, and none as ended that was not accepted.
         let ended = self.ended.load(Relaxed);
         let accepted = self.accepted.load(Relaxed);
         (accepted, accepted.saturating_sub(ended))
@@ -155,12 +160,18 @@ pub(crate) struct ServerCounts {
 
 impl Default for ServerCounts {
     fn default() -> Self {
-        let counts = |listener| Arc::new(ListenerCounts { listener, ..ListenerCounts::default() });
-        let (http, grpc) = (counts("http"), counts("grpc"));
-        let (resp, admin) = (counts("resp"), counts("admin"));
-        let (started, reloads) = (SystemClock::new().now(), Reloads::default());
-        let snapshots = Snapshots::default();
-        Self { started, http, grpc, resp, admin, reloads, snapshots }
+        let [http, grpc, resp, admin] = ["http", "grpc", "resp", "admin"]
+            .map(|listener| Arc::new(ListenerCounts { listener, ..ListenerCounts::default() }));
+        let started = SystemClock::new().now();
+        Self {
+            started,
+            http,
+            grpc,
+            resp,
+            admin,
+            reloads: Reloads::default(),
+            snapshots: Snapshots::default(),
+        }
     }
 }
 

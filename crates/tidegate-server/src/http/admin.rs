@@ -35,14 +35,13 @@ pub(super) async fn reset(
         return Err(HttpProblem::new(ProblemKind::InvalidBody, detail));
     }
     takes_no_id(&question, "a reset")?;
-    let change = async |request: &tidegate::Request<'_>| {
+    let reset = question.ask(async |request: &tidegate::Request<'_>| {
         let audit = Audit::begin(app, who.as_ref(), "reset", request).await;
         let reset = app.limiters.reset(request).await;
         audit.end(app, request, reset.as_ref().err()).await;
         reset
-    };
-    let reset = question.ask(change).await.map_err(away)?;
-    answer::json(&Reset { reset })
+    });
+    answer::json(&Reset { reset: reset.await.map_err(away)? })
 }
 
 /// Gives the cost back; the values are those after it, and `allowed` shows whether the cost would
@@ -57,13 +56,13 @@ pub(super) async fn refund(
     let question = HttpQuestion::parse(&body)?;
     question.refuse_max_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
-    let change = async |request: &tidegate::Request<'_>| {
+    let answer = question.ask(async |request: &tidegate::Request<'_>| {
         let audit = Audit::begin(app, who.as_ref(), "refund", request).await;
         let refunded = app.limiters.refund(request).await;
         audit.end(app, request, refunded.as_ref().err()).await;
         answer::values(&refunded.map_err(away)?)
-    };
-    question.ask(change).await
+    });
+    answer.await
 }
 
 /// Refuses an id, because an operator's request always runs, and accepting an id would promise that

@@ -83,7 +83,9 @@ pub(super) fn settled(
 ) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = settled.line().write(&mut body).map_err(|error| unwritable(&error))?;
-    settled.flags().into_iter().for_each(|(name, is)| fields.flag(name, is));
+    for (name, is) in settled.flags() {
+        fields.flag(name, is);
+    }
     let each = actual.iter().enumerate().map(|(index, units)| settled.shares(index, *units));
     let shares: SmallVec<[[u64; 2]; 1]> = each.collect();
     for (place, name) in ["settled", "cut"].into_iter().enumerate() {
@@ -133,15 +135,16 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, HttpProblem> {
 
 /// Writes the body of the answer to a check or a peek.
 pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), HttpProblem> {
-    begin(answer, body)?.end();
-    Ok(())
+    begin(answer, body).map(JsonObject::end)
 }
 
 /// Writes that body up to its end.
 fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, HttpProblem> {
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
-    flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
+    for (name, is) in flags::of(answer) {
+        fields.flag(name, is);
+    }
     if answer.is_near() {
         fields.flag("near", true);
     }

@@ -25,10 +25,14 @@ pub(super) struct App {
 impl App {
     /// Creates the state of a service of some limiters; `connections` is the number for operators.
     pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
-        let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
-        let (streams, latest) = (Streams::within(connections), Arc::default());
-        let recording = Arc::new(Semaphore::new(1));
-        Self { limiters, probe, bounds, streams, latest, recording }
+        Self {
+            probe: Probe::new(Arc::clone(&limiters), bounds.probe),
+            limiters,
+            bounds,
+            streams: Streams::within(connections),
+            latest: Arc::default(),
+            recording: Arc::new(Semaphore::new(1)),
+        }
     }
 
     /// The counts of the listener for clients.

@@ -37,7 +37,8 @@ impl<'a> Audit<'a> {
         let after = standing(&app.limiters.peek(request).await);
         let units: u64 =
             request.descriptors().iter().fold(0, |all, one| all.saturating_add(one.units()));
-        let (domain, descriptors) = (request.domain(), request.descriptors().len());
+        let domain = request.domain();
+        let descriptors = request.descriptors().len();
         match error {
             None => tracing::info!(
                 target: AUDIT, %who, verb, domain, descriptors, units, before, after,
@@ -98,9 +99,9 @@ fn standing(answer: &Answer<'_>) -> String {
     if matched.is_empty() {
         return "no limiter".to_owned();
     }
-    let one = |one: &tidegate::Matched<'_>| {
-        let (name, decision) = (one.rule().name(), one.decision());
-        format!("{name}: {} of {}", decision.remaining, decision.limit)
-    };
-    matched.iter().map(one).collect::<Vec<_>>().join(", ")
+    let each = matched.iter().map(|one| {
+        let decision = one.decision();
+        format!("{}: {} of {}", one.rule().name(), decision.remaining, decision.limit)
+    });
+    each.collect::<Vec<_>>().join(", ")
 }

@@ -13,8 +13,7 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate
 /// The verbs of the client that asks at a public listener.
 pub(super) fn verbs(clients: &Clients, request: &HttpRequest) -> Result<PublicVerbs, HttpProblem> {
     let of_token = token(clients, request.headers())?;
-    let peer = || request.extensions().get::<Peer>().cloned().unwrap_or_default();
-    Ok(clients.of_connection(peer).and(of_token))
+    Ok(clients.of_connection(|| peer(request)).and(of_token))
 }
 
 /// The verbs that a request's token grants, which is needed if there is a secret.
@@ -38,18 +37,23 @@ fn refused(said: Option<&[u8]>) -> HttpProblem {
 
 /// The operator that asks at the admin listener.
 pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, HttpProblem> {
-    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
     let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    access.admit(said.and_then(bearer), peer).ok_or_else(|| refused(said))
+    access.admit(said.and_then(bearer), peer(request)).ok_or_else(|| refused(said))
+}
+
+fn peer(request: &HttpRequest) -> Peer {
+    request.extensions().get::<Peer>().cloned().unwrap_or_default()
 }
 
 /// The problem of an operator who may only read.
 pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> HttpProblem {
-    let (method, path) = (request.method(), request.uri().path());
-    let (needs, has) = (role.name(), who.role.name());
     let detail = format!(
-        "{method} {path} needs the role {needs}, and this client has the role {has}: expected a token of \
-         --admin-token-file or a certificate that --admin-changers names, and none that --admin-readers names"
+        "{} {} needs the role {}, and this client has the role {}: expected a token of --admin-token-file or a \
+         certificate that --admin-changers names, and none that --admin-readers names",
+        request.method(),
+        request.uri().path(),
+        role.name(),
+        who.role.name()
     );
     HttpProblem::new(ProblemKind::RoleForbidden, detail)
 }

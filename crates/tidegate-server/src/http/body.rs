@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
@@ -50,6 +50,7 @@ pub(super) async fn read_typed(
     let held = RequestClaims::of(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
+    // A client that waits to be asked has sent nothing, and needs no reader to see the answer.
     let hopeless = if waits { 1 } else { READ_PAST } * bounds.body_bytes;
     if declared.is_some_and(|bytes| bytes > hopeless) {
         return Err(too_large(bounds));
@@ -77,7 +78,9 @@ pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
     let most = READ_PAST * bounds.body_bytes;
     let has_ended = match request.version() {
         Version::HTTP_2 => {
-            held.iter().for_each(RequestClaims::stop_counting);
+            if let Some(held) = &held {
+                held.stop_counting();
+            }
             let drained = drained(request.into_body(), most);
             within(bounds.body.min(PASSED_OVER), drained).await
         }
@@ -130,9 +133,10 @@ async fn collect(
     bounds: Bounds,
     held: Option<&RequestClaims>,
 ) -> Result<Bytes, HttpProblem> {
-    let keep = |bytes| held.is_none_or(|held| held.keep(bytes).is_ok());
-    let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, keep).await;
-    read.map_err(|bad| match bad {
+    let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, |bytes| {
+        held.is_none_or(|held| held.keep(bytes).is_ok())
+    });
+    read.await.map_err(|bad| match bad {
         BadBody::Broken(error) => broken_off(&error),
         BadBody::TooLarge => too_large(bounds),
         BadBody::TooMuch => too_much(),
@@ -158,8 +162,8 @@ pub(super) fn check_declared(request: &HttpRequest) -> Result<(), HttpProblem> {
 
 /// A missing type counts as JSON; a given one must be JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), HttpProblem> {
-    let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
-    let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {
+    let mut all = headers.get_all(CONTENT_TYPE).iter();
+    let Some(given) = all.find(|given| !given.to_str().is_ok_and(is_json)) else {
         return Ok(());
     };
     let given = String::from_utf8_lossy(given.as_bytes());

@@ -7,25 +7,27 @@
 
 use std::net::IpAddr;
 
-use hyper::header::{HOST, HeaderValue, ORIGIN};
+use hyper::header::{HOST, ORIGIN};
 
 use super::message::HttpRequest;
 use super::problem::{HttpProblem, ProblemKind};
 
 /// Refuses requests of a page of another origin.
 pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
-    let foreign = |origin: &&HeaderValue| !is_own(origin.as_bytes(), host(request));
-    match request.headers().get_all(ORIGIN).iter().find(foreign) {
-        Some(origin) if !has_token => {
+    if has_token {
+        return Ok(());
+    }
+    for origin in request.headers().get_all(ORIGIN) {
+        if !is_own(origin.as_bytes(), host(request)) {
             let origin = String::from_utf8_lossy(origin.as_bytes());
             let detail = format!(
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
                  listener; a server with a token (--token-file) does not mind"
             );
-            Err(HttpProblem::new(ProblemKind::Forbidden, detail))
+            return Err(HttpProblem::new(ProblemKind::Forbidden, detail));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Refuses a host that is a name, because any page can have a name that resolves to this machine.
@@ -46,8 +48,7 @@ pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), H
 fn host(request: &HttpRequest) -> Option<&str> {
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     // A value that is not text is not a name of this machine.
-    let field = || Some(request.headers().get(HOST)?.to_str().unwrap_or("?"));
-    authority.or_else(field)
+    authority.or_else(|| Some(request.headers().get(HOST)?.to_str().unwrap_or("?")))
 }
 
 /// Returns whether an origin (`scheme://host:port`) is at this host.

@@ -77,16 +77,20 @@ async fn by_hyper(
     (endpoint, peer): (impl Endpoint, Option<Peer>),
     shell: Shell,
 ) {
-    let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
+    let activity = Arc::new(Activity::default());
     let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &read);
     let stream = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
     let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
-    let builder = builder(bounds);
+    let builder = builder(shell.bounds);
     let connection = builder.serve_connection(TokioIo::new(stream), tracked(state, endpoint, peer));
-    // Over HTTP/1.1 the stream ends after the bytes that have arrived.
-    let can_shut_down = || activity.speaks_http_2();
-    let ended = shell.run(connection, &activity, can_shut_down, |it| it.graceful_shutdown()).await;
-    if let Err(error) = ended {
+    let run = shell.run(
+        connection,
+        &activity,
+        // Over HTTP/1.1 the stream ends after the bytes that have arrived.
+        || activity.speaks_http_2(),
+        |it| it.graceful_shutdown(),
+    );
+    if let Err(error) = run.await {
         // A broken connection concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
@@ -123,7 +127,9 @@ fn tracked(
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
     service_fn(move |mut request: HttpRequest| {
-        let (held, endpoint) = (state.begin(), endpoint.clone());
+        // The claim is made when the head is read: requests that wait for their task hold memory as well.
+        let held = state.begin();
+        let endpoint = endpoint.clone();
         let activity = Arc::clone(&state.activity);
         if let Some(peer) = &peer {
             request.extensions_mut().insert(peer.clone());
@@ -146,6 +152,7 @@ fn tracked(
             if is_last && !activity.speaks_http_2() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            // Requests of a stranger do not keep a connection from being idle.
             if answer.status() != StatusCode::UNAUTHORIZED {
                 activity.note();
             }

@@ -30,9 +30,10 @@ pub(super) fn decisions(
 ) -> Result<HttpResponse, HttpProblem> {
     let (filter, per_second) = asked(query)?;
     let limiters = Arc::clone(&app.limiters);
-    let watched = limiters.tail().watch(filter, per_second);
-    let mut watch =
-        watched.map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
+    let mut watch = limiters
+        .tail()
+        .watch(filter, per_second)
+        .map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
     app.streams.open(role, async move |sink| {
         let writes = async {
             let mut lines = Vec::new();
@@ -58,9 +59,10 @@ fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
     let mut filter =
         Filter { rule: asked.get("rule").map(|rule| rule.to_string()), ..Filter::default() };
     if let Some(text) = asked.get("outcome") {
-        let outcome = |name| RuleOutcome::ALL.into_iter().find(|one| one.name() == name);
-        let outcomes: Option<Vec<_>> = text.split(',').map(outcome).collect();
-        filter.outcomes = outcomes.ok_or_else(|| {
+        let outcomes = text
+            .split(',')
+            .map(|name| RuleOutcome::ALL.into_iter().find(|outcome| outcome.name() == name));
+        filter.outcomes = outcomes.collect::<Option<_>>().ok_or_else(|| {
             let names = RuleOutcome::ALL.map(RuleOutcome::name).join(", ");
             query::wrong("outcome", text, &format!("one or several, with commas, of {names}"))
         })?;
@@ -72,20 +74,7 @@ fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
             })?;
         filter.key = Some((canonical_text(name).into_owned(), canonical_text(value).into_owned()));
     }
-    let per_second = match asked.get("per_second") {
-        None => USUAL,
-        Some(text) => match text.parse() {
-            Ok(per_second @ 1..=MOST) => per_second,
-            _ => {
-                return Err(query::wrong(
-                    "per_second",
-                    text,
-                    &format!("a number from 1 to {MOST}"),
-                ));
-            }
-        },
-    };
-    Ok((filter, per_second))
+    Ok((filter, query::number(&asked, "per_second", USUAL, 1..=MOST)?))
 }
 
 #[cfg(test)]

@@ -121,8 +121,9 @@ impl Streams {
         Writing: Future<Output = ()> + Send + 'static,
     {
         let most = self.most(role);
-        let is_free = |open: usize| (open < most).then_some(open + 1);
-        if self.open.fetch_update(Relaxed, Relaxed, is_free).is_err() {
+        let place =
+            self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1));
+        if place.is_err() {
             let detail = format!(
                 "{most} streams of events are open, as many as may be: close one, or read GET /v1/stats \
                  from time to time"

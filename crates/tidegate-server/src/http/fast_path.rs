@@ -70,8 +70,7 @@ enum NextAction {
 impl FastPath {
     /// The fast path, if decisions need no wait.
     pub(super) fn of(app: &Arc<App>, secret: Option<&ListenerSecret>) -> Option<Self> {
-        let here = app.limiters.shared().is_none();
-        here.then(|| Self {
+        app.limiters.shared().is_none().then(|| Self {
             app: Arc::clone(app),
             secret: secret.cloned(),
             input: Vec::new(),
@@ -106,7 +105,8 @@ impl FastPath {
                 remainder = Some(Remainder::of(stream, *bounds));
             }
             self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
-            let (read, before) = (self.app.counts().now(), self.answered);
+            let read = self.app.counts().now();
+            let before = self.answered;
             let next = self.answer_all();
             self.app.counts().took(read, self.answered - before);
             came |= !self.reply.bytes.is_empty();
@@ -121,7 +121,9 @@ impl FastPath {
                         _ => return Ok(Some(self.into_unread())),
                     }
                 }
+                // Bytes after the last answer are not read: their client was told to ask elsewhere.
                 NextAction::Read if self.has_announced => break,
+                // The rest is read without waiting for the patience: it has its own, which is shorter.
                 NextAction::Read if let Some(remainder) = &mut remainder => {
                     let mut space = [0; SPACE];
                     let read = remainder.read(stream, &mut space).await?;
@@ -163,6 +165,7 @@ impl FastPath {
                 Found::Check { body, end } => {
                     self.reply.is_last = self.is_ending && unread.len() == end;
                     let body = self.start + body.start..self.start + body.end;
+                    // A request that is not answered here stays unread, so hyper begins with its first byte.
                     if !self.answer(body) {
                         return NextAction::HandOver;
                     }
@@ -195,7 +198,7 @@ impl FastPath {
                 Some(reply.decided(&answer, date.at(answer.at())))
             })
         }));
-        // The state that it uses survives a panic anywhere in the server.
+        // The state that it uses survives a panic anywhere in the server. A half-written answer is cut off below.
         let problem = match decided {
             Ok(None) => return false,
             Ok(Some(Ok(()))) => {

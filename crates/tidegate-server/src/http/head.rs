@@ -54,8 +54,8 @@ fn unknown_coding() -> HttpProblem {
 /// A name or an address, perhaps with a port; it may be empty.
 fn is_host(host: &HeaderValue) -> bool {
     let bytes = host.as_bytes();
-    let named = || Authority::try_from(bytes).is_ok_and(|host| !host.as_str().contains('@'));
-    bytes.is_empty() || named()
+    // An authority may name a user, and a host may not.
+    bytes.is_empty() || Authority::try_from(bytes).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 fn no_host(what: &str) -> HttpProblem {

@@ -1,7 +1,6 @@
 //! `GET /healthz`: healthy only if a decision can be made.
 
 use serde::Serialize;
-use tidegate::StoreCounts;
 
 use super::answer;
 use super::app::App;
@@ -36,23 +35,20 @@ struct StoreJson {
 
 impl StoreJson {
     fn of(app: &App) -> Option<Self> {
-        let state = app.limiters.standing()?;
         let counts = app.limiters.shared()?.counts();
-        let StoreCounts { under_way, merged, denied_again, local, shed, late, undone, .. } = counts;
-        let StoreCounts { leased, leased_spent, leased_returned, leased_expired, .. } = counts;
         Some(Self {
-            state,
-            under_way,
-            merged,
-            denied_again,
-            leased,
-            leased_spent,
-            leased_returned,
-            leased_expired,
-            local,
-            shed,
-            late,
-            undone,
+            state: app.limiters.standing()?,
+            under_way: counts.under_way,
+            merged: counts.merged,
+            denied_again: counts.denied_again,
+            leased: counts.leased,
+            leased_spent: counts.leased_spent,
+            leased_returned: counts.leased_returned,
+            leased_expired: counts.leased_expired,
+            local: counts.local,
+            shed: counts.shed,
+            late: counts.late,
+            undone: counts.undone,
         })
     }
 }

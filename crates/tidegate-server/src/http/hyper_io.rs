@@ -48,6 +48,7 @@ impl HyperIo {
     /// Returns whether the end of the client's input may be reported: for a while, not while a request is
     /// under way.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
+        // The waker first: a request that ends right after the look would wake no task.
         self.activity.wake_when_none(cx.waker());
         if !self.activity.any_under_way() {
             return true;
@@ -93,10 +94,11 @@ impl AsyncRead for HyperIo {
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
-        let (before, space) = (into.filled().len(), into.remaining());
+        let before = into.filled().len();
+        let has_space = into.remaining() > 0;
         let read = this.poll_read_on(cx, into);
         let ended =
-            matches!(read, Poll::Ready(Ok(()))) && space > 0 && into.filled().len() == before;
+            matches!(read, Poll::Ready(Ok(()))) && has_space && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }
     }
 }

@@ -18,7 +18,7 @@ impl Latest {
     pub(super) async fn get(
         &self,
         now: Timestamp,
-        make: impl AsyncFnOnce() -> Option<Bytes>,
+        make: impl Future<Output = Option<Bytes>>,
     ) -> Option<Bytes> {
         let mut latest = self.0.lock().await;
         if let Some((made, json)) = &*latest
@@ -26,7 +26,7 @@ impl Latest {
         {
             return Some(json.clone());
         }
-        let json = make().await?;
+        let json = make.await?;
         *latest = Some((now, json.clone()));
         Some(json)
     }
@@ -39,18 +39,19 @@ mod tests {
 
     #[tokio::test]
     async fn all_streams_send_what_one_has_made() {
-        let (latest, made) = (Latest::default(), AtomicU64::new(0));
+        let latest = Latest::default();
+        let made = AtomicU64::new(0);
         let make = async || Some(Bytes::from(made.fetch_add(1, Relaxed).to_string()));
         let second = |second: u64| Timestamp::from_micros(second * 1_000_000);
         for each in 1..=5 {
             for _ in 0..32 {
-                let json = latest.get(second(each), make).await.unwrap();
+                let json = latest.get(second(each), make()).await.unwrap();
                 assert_eq!(json, (each - 1).to_string());
             }
         }
         // A clock that steps back makes others as well.
-        assert_eq!(latest.get(second(2), make).await.unwrap(), "5");
-        assert_eq!(latest.get(second(9), async || None).await, None);
+        assert_eq!(latest.get(second(2), make()).await.unwrap(), "5");
+        assert_eq!(latest.get(second(9), async { None }).await, None);
         assert_eq!(made.load(Relaxed), 6);
     }
 }

@@ -12,11 +12,10 @@ pub(super) fn is_json(media_type: &str) -> bool {
 fn is_json_with_parameters(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(JSON));
-    let utf_8 = |parameter: &str| {
+    json && parts.all(|parameter| {
         let parameter = parameter.to_ascii_lowercase();
         ["", "charset=utf-8", "charset=\"utf-8\""].contains(&parameter.as_str())
-    };
-    json && parts.all(utf_8)
+    })
 }
 
 #[cfg(test)]

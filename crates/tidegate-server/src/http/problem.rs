@@ -138,6 +138,14 @@ struct MistakeJson {
     message: String,
 }
 
+impl MistakeJson {
+    fn of(error: &ConfigError) -> Self {
+        let ConfigError { line, column, .. } = *error;
+        let position = (line > 0).then_some(Position { line, column });
+        Self { position, message: error.message.clone() }
+    }
+}
+
 /// The largest number of mistakes that a problem lists.
 const MOST_MISTAKES: usize = 100;
 
@@ -178,22 +186,15 @@ impl HttpProblem {
 
     /// A configuration with these errors, at the place of the first.
     pub(super) fn of_configuration(errors: &ConfigErrors) -> Self {
-        let position = |error: &ConfigError| {
-            let ConfigError { line, column, .. } = *error;
-            (line > 0).then_some(Position { line, column })
-        };
-        let mistake = |error: &ConfigError| MistakeJson {
-            position: position(error),
-            message: error.message.clone(),
-        };
-        let first = errors.iter().next();
+        let mistakes: Box<[_]> = errors.iter().take(MOST_MISTAKES).map(MistakeJson::of).collect();
+        let first = mistakes.first();
         let detail = match errors.iter().count() {
-            1 => first.map_or_else(String::new, |error| error.message.clone()),
+            1 => first.map_or_else(String::new, |first| first.message.clone()),
             all => format!("{all} mistakes; `mistakes` lists the first {MOST_MISTAKES} of them"),
         };
         Self {
-            position: first.and_then(position),
-            mistakes: Some(errors.iter().take(MOST_MISTAKES).map(mistake).collect()),
+            position: first.and_then(|first| first.position),
+            mistakes: Some(mistakes),
             ..Self::new(ProblemKind::InvalidRules, detail)
         }
     }
@@ -216,11 +217,14 @@ impl HttpProblem {
     /// The body of that response.
     pub(super) fn document(&self) -> Vec<u8> {
         let (name, title) = self.kind.names();
-        let (r#type, status) =
-            (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
-        let (detail, mistakes) = (&*self.detail, self.mistakes.as_deref());
-        let document =
-            ProblemJson { r#type, title, status, detail, position: self.position, mistakes };
+        let document = ProblemJson {
+            r#type: format!("urn:problem-type:tidegate:{name}"),
+            title,
+            status: self.status().as_u16(),
+            detail: &self.detail,
+            position: self.position,
+            mistakes: self.mistakes.as_deref(),
+        };
         let text = serde_json::to_string(&document).unwrap_or_default();
         printable::json(&text).into_owned().into_bytes()
     }

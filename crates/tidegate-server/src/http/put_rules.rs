@@ -62,8 +62,8 @@ pub(super) async fn put(
         )
     })?;
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
-    let put = move || answered(configuration.put(proposal).map_err(problem)?, is_dry_run);
-    answer::made_apart(put).await
+    answer::made_apart(move || answered(configuration.put(proposal).map_err(problem)?, is_dry_run))
+        .await
 }
 
 /// The answer; without the single rules if it would be longer than its claim.
@@ -78,10 +78,14 @@ fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<HttpResp
 }
 
 fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
-    let [added, changed, removed] =
-        [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
-    let text = diff.to_string();
-    answer::json(&Changed { dry_run, added, changed, removed, text, diff })
+    answer::json(&Changed {
+        dry_run,
+        added: diff.count(Change::Added),
+        changed: diff.count(Change::Changed),
+        removed: diff.count(Change::Removed),
+        text: diff.to_string(),
+        diff,
+    })
 }
 
 /// Returns whether the request is for a dry run.

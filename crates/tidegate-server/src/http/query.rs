@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::problem::{HttpProblem, ProblemKind};
 
@@ -27,6 +28,22 @@ pub(super) fn parse<'q>(
         found.insert(name, value);
     }
     Ok(found)
+}
+
+/// The number of this name, or the usual number if the query has none.
+///
+/// # Errors
+/// Returns a problem if the value is not such a number.
+pub(super) fn number(
+    query: &BTreeMap<Cow<'_, str>, Cow<'_, str>>,
+    name: &str,
+    usual: u32,
+    expected: RangeInclusive<u32>,
+) -> Result<u32, HttpProblem> {
+    let Some(text) = query.get(name) else { return Ok(usual) };
+    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(|| {
+        wrong(name, text, &format!("a number from {} to {}", expected.start(), expected.end()))
+    })
 }
 
 /// The problem of a value.

@@ -132,8 +132,8 @@ impl<'b> QuestionBody<'b> {
             }
         }
         let questions = (1..).zip(each).map(|(number, fields)| {
-            let numbered = |what| mistaken(format_args!("question {number} of the batch: {what}"));
-            HttpQuestion::of_batch(fields.0).map_err(numbered)
+            HttpQuestion::of_batch(fields.0)
+                .map_err(|what| mistaken(format_args!("question {number} of the batch: {what}")))
         });
         questions.collect::<Result<_, _>>().map(Self::Each)
     }
@@ -179,8 +179,13 @@ impl<'b> HttpQuestion<'b> {
         if domain.is_empty() {
             return Err("`domain` is empty".to_owned());
         }
-        let (cost, max_wait, request_id) = (fields.cost, fields.max_wait_ms, fields.request_id);
-        Ok(Self { domain, items, cost, max_wait, request_id })
+        Ok(Self {
+            domain,
+            items,
+            cost: fields.cost,
+            max_wait: fields.max_wait_ms,
+            request_id: fields.request_id,
+        })
     }
 
     pub(super) fn domain(&self) -> &str {
@@ -203,13 +208,11 @@ impl<'b> HttpQuestion<'b> {
 
     /// Refuses `max_wait_ms`, even 0, for requests that never wait.
     pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), HttpProblem> {
-        match self.max_wait {
-            None => Ok(()),
-            Some(_) => {
-                let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
-                Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
-            }
+        if self.max_wait.is_none() {
+            return Ok(());
         }
+        let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
+        Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
     }
 
     pub(super) const fn names_an_id(&self) -> bool {

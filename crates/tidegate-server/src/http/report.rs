@@ -59,11 +59,12 @@ struct ReportedJson {
 /// Counts one report or a batch, all or nothing.
 pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
-    let wrong = |error| HttpProblem::of_json(format!("not a report: {error}"), &error);
-    let written: Vec<WrittenReport> = match body.trim_ascii_start().first() {
-        Some(b'[') => serde_json::from_slice(&body).map_err(wrong)?,
-        _ => vec![serde_json::from_slice(&body).map_err(wrong)?],
+    let written: Result<Vec<WrittenReport>, _> = match body.trim_ascii_start().first() {
+        Some(b'[') => serde_json::from_slice(&body),
+        _ => serde_json::from_slice(&body).map(|one| vec![one]),
     };
+    let written =
+        written.map_err(|error| HttpProblem::of_json(format!("not a report: {error}"), &error))?;
     let reports = written.into_iter().enumerate().map(|(number, one)| {
         one.check().map_err(|why| {
             HttpProblem::new(ProblemKind::InvalidBody, format!("report {}: {why}", number + 1))
@@ -128,12 +129,12 @@ impl WrittenReport {
 /// A name that can be shown in a table.
 fn name(field: &str, given: String) -> Result<String, String> {
     let chars = given.chars().count();
-    match (1..=MOST_CHARS).contains(&chars) && !given.chars().any(is_obeyed) {
-        true => Ok(given),
-        false => Err(format!(
-            "`{field}` has {chars} characters: expected 1 to {MOST_CHARS}, and no control characters"
-        )),
+    if (1..=MOST_CHARS).contains(&chars) && !given.chars().any(is_obeyed) {
+        return Ok(given);
     }
+    Err(format!(
+        "`{field}` has {chars} characters: expected 1 to {MOST_CHARS}, and no control characters"
+    ))
 }
 
 #[cfg(test)]

@@ -40,13 +40,15 @@ impl ConnectionState {
     /// already.
     pub(super) fn begin(&self) -> Result<RequestClaims, HttpProblem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
-        let under_way = Some(self.activity.begin());
-        let holdings = Holdings { under_way, permit: None, kept: Some(kept), has_body: false };
-        let permits = Arc::clone(&self.permits);
         Ok(RequestClaims {
             activity: Arc::clone(&self.activity),
-            permits,
-            holdings: Arc::new(Mutex::new(holdings)),
+            permits: Arc::clone(&self.permits),
+            holdings: Arc::new(Mutex::new(Holdings {
+                under_way: Some(self.activity.begin()),
+                permit: None,
+                kept: Some(kept),
+                has_body: false,
+            })),
         })
     }
 }
@@ -100,9 +102,11 @@ impl RequestClaims {
     /// Returns a problem as [`Self::keep`] does.
     pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), HttpProblem> {
         let mut holdings = self.holdings();
-        let fits =
-            |kept: &mut KeptBytes| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes);
-        if holdings.kept.as_mut().is_none_or(fits) { Ok(()) } else { Err(too_much()) }
+        let fits = holdings
+            .kept
+            .as_mut()
+            .is_none_or(|kept| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes));
+        if fits { Ok(()) } else { Err(too_much()) }
     }
 
     /// Claims the bytes of a number of questions.
@@ -151,10 +155,12 @@ impl RequestClaims {
             self.stop_counting();
         }
         let mut holdings = self.holdings();
-        let (permit, mut kept) = (holdings.permit.take(), holdings.kept.take());
+        let permit = holdings.permit.take();
+        let mut kept = holdings.kept.take();
         // A stream of events is under way until its end.
         let under_way = holdings.under_way.take();
-        // A short answer takes the room of its request, which is over: it may be about a change that is done.
+        // A short answer takes the space of its request, which is over: it may be about a change that is done, and must not
+        // be replaced by an error.
         let length = length.filter(|length| *length > SHORT_BYTES);
         let bytes = OF_A_REQUEST + length.unwrap_or_default();
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(bytes));

@@ -47,7 +47,9 @@ pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResp
     }
     let mut reservations = app.limiters.list_reservations(most);
     if who.role < Role::Change {
-        reservations.iter_mut().for_each(ListedReservation::hide_id);
+        for reservation in &mut reservations {
+            reservation.hide_id();
+        }
     }
     let (counts, bytes) = app.limiters.reservations();
     answer::json(&List { open: counts.open, pending: counts.pending, bytes, reservations })

@@ -143,18 +143,15 @@ fn unreserved(why: Unreserved) -> HttpProblem {
 }
 
 pub(super) fn unsettled(why: &Unsettled) -> HttpProblem {
-    let kind = match why {
-        Unsettled::NoId | Unsettled::Costs { .. } => ProblemKind::InvalidBody,
-        Unsettled::Unknown => ProblemKind::UnknownReservation,
-        Unsettled::Otherwise | Unsettled::Elsewhere => ProblemKind::SettledOtherwise,
-        Unsettled::Full => {
-            let problem = HttpProblem::new(ProblemKind::TooManyReservations, why.to_string());
-            return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+    let (kind, may_ask_again) = match why {
+        Unsettled::NoId | Unsettled::Costs { .. } => (ProblemKind::InvalidBody, false),
+        Unsettled::Unknown => (ProblemKind::UnknownReservation, false),
+        Unsettled::Otherwise | Unsettled::Elsewhere => (ProblemKind::SettledOtherwise, false),
+        Unsettled::Full => (ProblemKind::TooManyReservations, true),
         Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
-            let problem = HttpProblem::new(ProblemKind::Unavailable, why.to_string());
-            return problem.with(RETRY_AFTER, HeaderValue::from_static("1"));
+            (ProblemKind::Unavailable, true)
         }
     };
-    HttpProblem::new(kind, why.to_string())
+    let problem = HttpProblem::new(kind, why.to_string());
+    if may_ask_again { problem.with(RETRY_AFTER, HeaderValue::from_static("1")) } else { problem }
 }

@@ -49,8 +49,10 @@ impl Endpoint for Public {
 
     /// A check that only a token or a certificate grants is answered by hyper.
     fn fast_path(&self) -> Option<FastPath> {
-        let checks = self.clients.verbs.has(PublicVerb::Check);
-        checks.then(|| FastPath::of(&self.app, self.clients.secret.as_ref())).flatten()
+        if !self.clients.verbs.has(PublicVerb::Check) {
+            return None;
+        }
+        FastPath::of(&self.app, self.clients.secret.as_ref())
     }
 
     async fn answer(self, request: HttpRequest) -> HttpResponse {
@@ -71,12 +73,12 @@ impl Public {
         let has_token = self.clients.secret.is_some();
         browser::check_origin(has_token, request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
-        match (rows.is_empty(), here.is_empty()) {
-            (true, _) => {
-                return Err(nothing(request, |row| row.public.is_some_and(|verb| verbs.has(verb))));
-            }
-            (_, true) => return Err(elsewhere(request, "the admin listener")),
-            _ => {}
+        if rows.is_empty() {
+            // A client is told only of the paths that it may use.
+            return Err(nothing(request, |row| row.public.is_some_and(|verb| verbs.has(verb))));
+        }
+        if here.is_empty() {
+            return Err(elsewhere(request, "the admin listener"));
         }
         let row = chosen(&here, request)?;
         if let Some(verb) = row.public.filter(|verb| !verbs.has(*verb)) {
@@ -116,10 +118,11 @@ impl Admin {
         browser::check_host(self.access.needs_token(), request)?;
         body::check_declared(request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.admin.is_some()).collect();
-        match (rows.is_empty(), here.is_empty()) {
-            (true, _) => return Err(nothing(request, |row| row.admin.is_some())),
-            (_, true) => return Err(elsewhere(request, "the public listener")),
-            _ => {}
+        if rows.is_empty() {
+            return Err(nothing(request, |row| row.admin.is_some()));
+        }
+        if here.is_empty() {
+            return Err(elsewhere(request, "the public listener"));
         }
         let row = chosen(&here, request)?;
         match row.admin {
@@ -134,7 +137,7 @@ async fn go<'a>(
     request: HttpRequest,
     route: impl FnOnce(&HttpRequest) -> Result<AdminRoute<'a>, HttpProblem>,
 ) -> Result<HttpResponse, HttpProblem> {
-    let limiters = || Arc::clone(&app.limiters);
+    // All but checks and peeks are boxed: one future of them would make the future of every check as large.
     match head::is_clear(&request).and_then(|()| route(&request)) {
         Ok((Action::Check, _)) => check::decide(app, RequestVerb::Check, request).await,
         Ok((Action::Peek, _)) => check::decide(app, RequestVerb::Peek, request).await,
@@ -149,14 +152,15 @@ async fn go<'a>(
         Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
         Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
         Ok((Action::Rules, Some((_, configuration)))) => {
-            let (limiters, configuration) = (limiters(), Arc::clone(configuration));
+            let limiters = Arc::clone(&app.limiters);
+            let configuration = Arc::clone(configuration);
             Box::pin(made_apart(move || rules::rules(&limiters, &configuration))).await
         }
         Ok((Action::PutRules, Some((who, configuration)))) => {
             Box::pin(put_rules::put(app, Arc::clone(configuration), who, request)).await
         }
         Ok((Action::Metrics, _)) => {
-            let limiters = limiters();
+            let limiters = Arc::clone(&app.limiters);
             let format = metrics::MetricsFormat::preferred(request.headers());
             Box::pin(made_apart(move || metrics::metrics(limiters, format))).await
         }
@@ -167,13 +171,15 @@ async fn go<'a>(
         Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,
         Ok((Action::Top, _)) => top::top(app, request.uri().query()),
         Ok((Action::Stats, _)) => {
-            let (limiters, query) = (limiters(), request.uri().query().map(str::to_owned));
+            let limiters = Arc::clone(&app.limiters);
+            let query = request.uri().query().map(str::to_owned);
             Box::pin(made_apart(move || stats::stats(&limiters, query.as_deref()))).await
         }
         Ok((Action::StatsEvents, by)) => stats::events(app, role(by), request.uri().query()),
         Ok((Action::Decisions, by)) => decisions::decisions(app, role(by), request.uri().query()),
         Ok((Action::Recorded, by)) => Box::pin(recorded::recorded(app, role(by))).await,
         Err(problem) => {
+            // The body is read all the same: a sender that is still writing would not see the answer.
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
         }
@@ -227,8 +233,8 @@ struct RequestLog(Option<(Method, String)>);
 
 impl RequestLog {
     fn of(request: &HttpRequest) -> Self {
-        let asked = || (request.method().clone(), request.uri().path().to_owned());
-        Self(tracing::enabled!(tracing::Level::DEBUG).then(asked))
+        let is_logged = tracing::enabled!(tracing::Level::DEBUG);
+        Self(is_logged.then(|| (request.method().clone(), request.uri().path().to_owned())))
     }
 
     fn write(self, response: &HttpResponse) {
@@ -249,13 +255,17 @@ fn without_body(mut response: HttpResponse) -> HttpResponse {
 
 /// The problem of a method that the path does not take.
 fn other(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
-    let (path, method) = (request.uri().path(), request.method());
     let names = rows.iter().flat_map(|row| match row.method {
         Method::GET => vec!["GET", "HEAD"],
         _ => vec![row.method.as_str()],
     });
     let names: Vec<_> = names.collect();
-    let detail = format!("{path} does not take {method}: expected {}", names.join(" or "));
+    let detail = format!(
+        "{} does not take {}: expected {}",
+        request.uri().path(),
+        request.method(),
+        names.join(" or ")
+    );
     let problem = HttpProblem::new(ProblemKind::MethodNotAllowed, detail);
     match HeaderValue::from_str(&names.join(",")) {
         Ok(allowed) => problem.with(ALLOW, allowed),

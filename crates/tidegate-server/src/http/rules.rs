@@ -227,8 +227,13 @@ pub(super) fn rules(
     let memory = policy.max_keys().map(|max_keys| MemoryJson { max_keys });
     let reloads = configuration.reloads();
     let [succeeded, failed, refused] = reloads.counts().map(|(_, count)| count);
-    let (last_us, error) = (reloads.last_us(), reloads.error());
-    let reloads = ReloadsJson { succeeded, failed, refused, last_us, error };
+    let reloads = ReloadsJson {
+        succeeded,
+        failed,
+        refused,
+        last_us: reloads.last_us(),
+        error: reloads.error(),
+    };
     let mut response =
         answer::json(&RulesJson { revision: policy.revision(), rules, memory, reloads })?;
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde::Serialize;
-use tidegate::{
-    Clock, OutcomeCounts, PolicyRule, RuleOutcome, Snapshot, Statistics, StatisticsOfRule,
-    SystemClock,
-};
+use tidegate::{Clock, OutcomeCounts, RuleOutcome, Snapshot, SystemClock};
 use tidegate_lab::labels;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
@@ -93,8 +90,9 @@ impl StatsFilter {
     fn parse(query: Option<&str>) -> Result<Self, HttpProblem> {
         let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
         let mut found = query::parse(query, &["rule", "resource"], expected)?;
-        let mut take = |name| found.remove(name).map(|name| name.into_owned());
-        Ok(Self { rule: take("rule"), resource: take("resource") })
+        let [rule, resource] =
+            ["rule", "resource"].map(|name| found.remove(name).map(|value| value.into_owned()));
+        Ok(Self { rule, resource })
     }
 
     const fn admits_all(&self) -> bool {
@@ -113,35 +111,38 @@ impl StatsFilter {
 
 impl Stats {
     fn of(limiters: &Limiters, filter: &StatsFilter) -> Self {
-        let (policy, reports) = (limiters.policy(), limiters.reports());
+        let policy = limiters.policy();
+        let reports = limiters.reports();
         let in_flight = reports.in_flight();
-        let flying = |subject: &Subject| in_flight.get(subject).copied().unwrap_or_default();
-        let of_all = limiters.statistics().of(policy.rules());
-        let rules = policy.rules().iter().zip(&of_all);
-        let of_rule = |(rule, of): (&PolicyRule, &StatisticsOfRule)| {
-            let (domain, name) = (rule.domain().to_owned(), rule.name().to_owned());
+        let mut rules = Vec::new();
+        for (rule, of) in policy.rules().iter().zip(limiters.statistics().of(policy.rules())) {
+            if !filter.admits_rule(rule.name()) {
+                continue;
+            }
+            let domain = rule.domain().to_owned();
+            let name = rule.name().to_owned();
             let subject = Subject::Rule { domain: domain.clone(), rule: name.clone() };
-            RuleStatsJson {
+            let in_flight = in_flight.get(&subject).copied().unwrap_or_default();
+            rules.push(RuleStatsJson {
                 domain,
                 rule: name,
                 mode: labels::mode(rule.mode()),
-                windows: Windows::of(of.second(), of.minute(), flying(&subject)),
+                windows: Windows::of(of.second(), of.minute(), in_flight),
                 decisions: decisions(&of.counts()),
-            }
-        };
-        let of_resource = |(name, of): (Arc<str>, Arc<Statistics>)| {
-            let subject = Subject::Resource(name.as_ref().to_owned());
-            let windows = Windows::of(of.second(), of.minute(), flying(&subject));
-            OfResource { resource: name.as_ref().to_owned(), windows }
-        };
-        let rules = rules.filter(|(rule, _)| filter.admits_rule(rule.name()));
-        let resources =
-            reports.resources().into_iter().filter(|(name, _)| filter.admits_resource(name));
-        Self {
-            at_us: SystemClock::new().now().as_micros(),
-            rules: rules.map(of_rule).collect(),
-            resources: resources.map(of_resource).collect(),
+            });
         }
+        let mut resources = Vec::new();
+        for (name, of) in reports.resources() {
+            if !filter.admits_resource(&name) {
+                continue;
+            }
+            let resource = name.as_ref().to_owned();
+            let subject = Subject::Resource(resource.clone());
+            let in_flight = in_flight.get(&subject).copied().unwrap_or_default();
+            let windows = Windows::of(of.second(), of.minute(), in_flight);
+            resources.push(OfResource { resource, windows });
+        }
+        Self { at_us: SystemClock::new().now().as_micros(), rules, resources }
     }
 }
 
@@ -162,22 +163,18 @@ pub(super) fn events(
     role: Role,
     query: Option<&str>,
 ) -> Result<HttpResponse, HttpProblem> {
-    let (filter, limiters) = (Arc::new(StatsFilter::parse(query)?), Arc::clone(&app.limiters));
+    let filter = Arc::new(StatsFilter::parse(query)?);
+    let limiters = Arc::clone(&app.limiters);
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
     app.streams.open(role, async move |sink| {
         let mut ticks = interval(EACH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let writes = async {
             while sink.alive(ticks.tick()).await.is_some() {
-                let json = async || {
-                    let (limiters, filter) = (Arc::clone(&limiters), Arc::clone(&filter));
-                    let json = move || serde_json::to_vec(&Stats::of(&limiters, &filter));
-                    // Many rules take milliseconds, and the thread of the connection decides.
-                    Some(Bytes::from(spawn_blocking(json).await.ok()?.ok()?))
-                };
+                let made = made(Arc::clone(&limiters), Arc::clone(&filter));
                 let json = match &latest {
-                    Some(latest) => latest.get(SystemClock::new().now(), json).await,
-                    None => json().await,
+                    Some(latest) => latest.get(SystemClock::new().now(), made).await,
+                    None => made.await,
                 };
                 let Some(json) = json else { return };
                 if sink.send([json]).await.is_err() {
@@ -190,4 +187,11 @@ pub(super) fn events(
             () = limiters.draining() => {}
         }
     })
+}
+
+/// The statistics as JSON, made on another thread: many rules take milliseconds, and the thread of the connection has to
+/// decide.
+async fn made(limiters: Arc<Limiters>, filter: Arc<StatsFilter>) -> Option<Bytes> {
+    let json = spawn_blocking(move || serde_json::to_vec(&Stats::of(&limiters, &filter))).await;
+    Some(Bytes::from(json.ok()?.ok()?))
 }

@@ -57,12 +57,11 @@ fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"
     );
     for (name, value) in query::parse(query, &["rule", "by", "n"], &expected)? {
-        let number = || value.parse().ok().filter(|n| (1..=MOST).contains(n));
-        match (&*name, &*value) {
-            ("rule", _) => asked.rule = Some(value),
-            ("by", "refused") => asked.by = TopKeysBy::Refused,
-            ("by", "requests") => asked.by = TopKeysBy::Requests,
-            ("n", _) if number().is_some() => asked.n = number().unwrap_or(USUAL),
+        match (&*name, &*value, value.parse()) {
+            ("rule", ..) => asked.rule = Some(value),
+            ("by", "refused", _) => asked.by = TopKeysBy::Refused,
+            ("by", "requests", _) => asked.by = TopKeysBy::Requests,
+            ("n", _, Ok(n @ 1..=MOST)) => asked.n = n,
             _ => return Err(query::wrong(&name, &value, &expected)),
         }
     }

@@ -60,42 +60,47 @@ pub(super) fn look(bytes: &[u8], secret: Option<&ListenerSecret>) -> Found {
 impl HeadFields {
     /// Notes a header field; returns false if it asks for more than an answer.
     fn takes(&mut self, field: &Header<'_>, secret: Option<&ListenerSecret>) -> bool {
-        let (name, value) = (field.name, field.value);
-        let is = |other: &str| name.eq_ignore_ascii_case(other);
-        match name.len() {
+        let value = field.value;
+        // Most fields are ruled out by the length of their name alone.
+        match field.name.len() {
             // The host must occur once, and be an address or a name of usual letters; hyper's path
             // returns the error for others.
-            4 if is("host") => {
+            4 if is(field, "host") => {
                 let first = !self.has_host;
                 self.has_host = !value.is_empty() && value.iter().all(|byte| is_usual(*byte));
                 first && self.has_host
             }
             // Some other characters would count as spaces.
-            12 if is("content-type") => {
+            12 if is(field, "content-type") => {
                 value.is_ascii() && std::str::from_utf8(value).is_ok_and(is_json)
             }
-            14 if is("content-length") => {
+            14 if is(field, "content-length") => {
                 let first = self.length.is_none();
                 self.length = digits(value);
                 first && self.length.is_some()
             }
-            13 if is("authorization") => {
-                let is_authorized = || Some(secret?.opens(bearer(value)?));
-                self.is_authorized =
-                    self.is_authorized.or_else(|| Some(is_authorized().unwrap_or(false)));
+            // The first token counts, as for hyper.
+            13 if is(field, "authorization") => {
+                self.is_authorized.get_or_insert_with(|| {
+                    secret.zip(bearer(value)).is_some_and(|(secret, token)| secret.opens(token))
+                });
                 true
             }
-            10 if is("connection") => value.eq_ignore_ascii_case(b"keep-alive"),
+            10 if is(field, "connection") => value.eq_ignore_ascii_case(b"keep-alive"),
             // Fields of web pages, of bodies that wait for an invitation, of other protocols, of
             // trailers, and of chunked bodies.
-            6 => !is("origin") && !is("expect"),
-            7 => !is("upgrade") && !is("trailer"),
+            6 => !is(field, "origin") && !is(field, "expect"),
+            7 => !is(field, "upgrade") && !is(field, "trailer"),
             // A request of a trace needs a span, which only the way through hyper begins.
-            11 if is(TRACEPARENT) => !otlp::is_on(),
-            17 => !is("transfer-encoding"),
+            11 if is(field, TRACEPARENT) => !otlp::is_on(),
+            17 => !is(field, "transfer-encoding"),
             _ => true,
         }
     }
+}
+
+fn is(field: &Header<'_>, name: &str) -> bool {
+    field.name.eq_ignore_ascii_case(name)
 }
 
 const fn is_usual(byte: u8) -> bool {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use prometheus_client::registry::Unit;
 use tidegate::{
-    GateCounts, KeptOfRule, Mode, OutcomeCounts, PolicyRule, Recorder, RecorderCounts, RuleOutcome,
-    SharedGate, StatisticsOfRule,
+    GateCounts, Mode, OutcomeCounts, PolicyRule, Recorder, RecorderCounts, RuleOutcome, SharedGate,
+    StatisticsOfRule,
 };
 
 use super::writer::{Labels, Writer};
@@ -34,8 +34,8 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     to.info("tidegate_build", "The version of the server", version)?;
     let started = limiters.counts().started.as_micros() / 1_000_000;
-    let (name, help) = ("process_start_time", "When the server started, since 1970");
-    to.gauge(name, help, Some(&Unit::Seconds), [([], started)])?;
+    let help = "When the server started, since 1970";
+    to.gauge("process_start_time", help, Some(&Unit::Seconds), [([], started)])?;
     let rules = limiters.policy().rules().len() as u64;
     to.gauge("tidegate_policy_rules", "Rules in force", None, [([], rules)])?;
     let reloads = &limiters.counts().reloads;
@@ -53,9 +53,8 @@ fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let all = limiters.counts().all();
     let clients = all.iter().filter(|(name, _)| *name != "admin");
     let requests = clients.clone().flat_map(|(listener, counts)| {
-        let of_outcome =
-            |(outcome, count)| ([("listener", *listener), ("outcome", outcome)], count);
-        counts.requests().map(of_outcome)
+        let requests = counts.requests();
+        requests.map(|(outcome, count)| ([("listener", *listener), ("outcome", outcome)], count))
     });
     to.counter("tidegate_requests", "Requests for a decision", requests)?;
     let unmatched = limiters.unmatched().map(|(answer, count)| ([("answer", answer)], count));
@@ -82,13 +81,13 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let policy = limiters.policy();
     let of_all = limiters.statistics().of(policy.rules());
     let counts: Vec<_> = of_all.iter().map(StatisticsOfRule::counts).collect();
-    let rules = || policy.rules().iter().zip(&counts);
+    let rules = policy.rules().iter().zip(&counts);
     let help = "Decisions of a rule by outcome";
-    to.counter("tidegate_rule_decisions", help, rules().flat_map(by_outcome))?;
-    let overflow = rules().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
+    to.counter("tidegate_rule_decisions", help, rules.clone().flat_map(by_outcome))?;
+    let overflow = rules.clone().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
     let help = "Decisions for which a rule had no room for the key";
     to.counter("tidegate_rule_overflow", help, overflow)?;
-    let marked = rules().filter(|(rule, _)| rule.spec().near.is_some());
+    let marked = rules.filter(|(rule, _)| rule.spec().near.is_some());
     let near = marked.map(|(rule, counts)| (of_rule(rule), counts.near()));
     let help = "Allowed requests after which a rule was near its end";
     to.counter("tidegate_rule_near", help, near)
@@ -156,16 +155,14 @@ const fn moves(mode: Mode, outcome: RuleOutcome) -> bool {
 }
 
 fn memory(kept: &GateCounts, to: &mut Writer<'_>) -> fmt::Result {
-    let of_each = |value: fn(&KeptOfRule) -> u64| {
-        kept.rules().map(move |(rule, kept)| (of_rule(rule), value(&kept)))
-    };
-    let keys = of_each(|kept| kept.keys as u64);
+    let keys = kept.rules().map(|(rule, kept)| (of_rule(rule), kept.keys as u64));
     to.gauge("tidegate_rule_keys", "Keys that have a limiter in memory", None, keys)?;
-    let bytes = of_each(|kept| kept.bytes as u64);
+    let bytes = kept.rules().map(|(rule, kept)| (of_rule(rule), kept.bytes as u64));
     let help = "Memory of a rule's limiters";
     to.gauge("tidegate_rule_memory", help, Some(&Unit::Bytes), bytes)?;
+    let dropped = kept.rules().map(|(rule, kept)| (of_rule(rule), kept.dropped));
     let help = "Idle limiters that were dropped from memory";
-    to.counter("tidegate_rule_keys_dropped", help, of_each(|kept| kept.dropped))
+    to.counter("tidegate_rule_keys_dropped", help, dropped)
 }
 
 /// Without a file there are no series.
@@ -175,12 +172,12 @@ fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
     let outcomes = [("succeeded", succeeded), ("failed", failed)].into_iter().filter(|_| is_on);
     let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_snapshots", "Attempts to write the limiters to their file", outcomes)?;
-    let of_file = |value: u64| is_on.then_some(([], value));
     let help = "When the limiters were last written, or else when the server started, since 1970";
-    let last = of_file(snapshots.last_us() / 1_000_000);
+    let last = is_on.then_some(([], snapshots.last_us() / 1_000_000));
     to.gauge("tidegate_snapshot_last", help, Some(&Unit::Seconds), last)?;
     let help = "The length of the file of limiters";
-    to.gauge("tidegate_snapshot_size", help, Some(&Unit::Bytes), of_file(snapshots.bytes()))?;
+    let bytes = is_on.then_some(([], snapshots.bytes()));
+    to.gauge("tidegate_snapshot_size", help, Some(&Unit::Bytes), bytes)?;
     let durations = is_on.then(|| ([], snapshots.durations()));
     let help = "The time that writing the limiters took";
     to.durations("tidegate_snapshot_duration", help, durations)

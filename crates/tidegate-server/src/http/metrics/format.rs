@@ -17,18 +17,10 @@ impl MetricsFormat {
     pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).into_iter().filter_map(|field| field.to_str().ok());
         let ranges: Vec<_> = fields.flat_map(|field| field.split(',')).filter_map(range).collect();
-        let of = |name: &str, group: &str| {
-            let named = |wanted: &str| {
-                let all = ranges.iter().filter(|(range, _)| range.eq_ignore_ascii_case(wanted));
-                all.map(|(_, quality)| *quality).max()
-            };
-            // The most specific range decides.
-            named(name).or_else(|| named(group)).or_else(|| named("*/*")).unwrap_or(0)
-        };
-        match of("text/plain", "text/*") > of("application/openmetrics-text", "application/*") {
-            true => Self::Text,
-            false => Self::OpenMetrics,
-        }
+        let of_text = quality_of(&["text/plain", "text/*", "*/*"], &ranges);
+        let of_open =
+            quality_of(&["application/openmetrics-text", "application/*", "*/*"], &ranges);
+        if of_text > of_open { Self::Text } else { Self::OpenMetrics }
     }
 
     pub(super) const fn media_type(self) -> &'static str {
@@ -54,6 +46,15 @@ fn range(text: &str) -> Option<(&str, u16)> {
         }
     }
     Some((name, quality))
+}
+
+/// The quality of a media type: of the first of these names that a client has, the most specific first; 0 without any.
+fn quality_of(names: &[&str], ranges: &[(&str, u16)]) -> u16 {
+    let found = names.iter().find_map(|name| {
+        let all = ranges.iter().filter(|(range, _)| range.eq_ignore_ascii_case(name));
+        all.map(|(_, quality)| *quality).max()
+    });
+    found.unwrap_or(0)
 }
 
 /// A quality, such as `0.75`, in thousandths; 0 if it is none.

@@ -47,13 +47,12 @@ impl Writer<'_> {
         let kind = MetricType::Histogram;
         let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), kind)?;
         each(&mut family, series, |one, durations| {
-            let bound = |bound: Option<std::time::Duration>| {
-                bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64())
-            };
-            let buckets: Vec<_> =
-                durations.buckets().map(|(most, count)| (bound(most), count)).collect();
-            let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
-            one.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+            let buckets = durations.buckets().map(|(most, count)| {
+                (most.map_or(f64::INFINITY, |most| most.as_secs_f64()), count)
+            });
+            let buckets: Vec<_> = buckets.collect();
+            let sum = durations.sum().as_secs_f64();
+            one.encode_histogram::<NoLabelSet>(sum, durations.count(), &buckets, None)
         })
     }
 

@@ -64,11 +64,8 @@ pub(super) struct BodyEntries<'b> {
 impl<'b> BodyEntries<'b> {
     /// The entries in the form of a descriptor.
     pub(super) fn pairs(&self) -> Pairs<'_> {
-        self.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &BodyEntry<'b>> {
-        self.first.iter().chain(&self.others)
+        let all = self.first.iter().chain(&self.others);
+        all.map(|(name, value)| (&*name.0, &*value.0)).collect()
     }
 
     /// Reads an object whose first entry was already read.
@@ -78,7 +75,10 @@ impl<'b> BodyEntries<'b> {
     ) -> Result<Self, A::Error> {
         let mut entries = Self { first, others: Vec::new() };
         while let Some(name) = rest.next_key()? {
-            entries.check()?;
+            if entries.others.len() + 1 == MOST {
+                let error = format_args!("a descriptor has at most {MOST} entries");
+                return Err(A::Error::custom(error));
+            }
             let entry = (name, rest.next_value()?);
             match &entries.first {
                 None => entries.first = Some(entry),
@@ -86,14 +86,6 @@ impl<'b> BodyEntries<'b> {
             }
         }
         Ok(entries)
-    }
-
-    /// Checks that the descriptor may have another entry.
-    fn check<E: Error>(&self) -> Result<(), E> {
-        if self.others.len() + 1 == MOST {
-            return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));
-        }
-        Ok(())
     }
 }
 
