@@ -40,20 +40,20 @@ pub(super) async fn unary(
 
 /// Returns whether a request is a call of gRPC, in a known encoding of messages.
 pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let known =
-        |kind: &[u8]| matches!(kind.strip_prefix(b"application/grpc"), Some(b"" | b"+proto"));
-    method == Method::POST && kind.is_some_and(known)
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    let encoding = kind.strip_prefix(b"application/grpc");
+    method == Method::POST && matches!(encoding, Some(b"" | b"+proto"))
 }
 
 /// The bytes of the call's message.
 async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result<Bytes, Status> {
-    let late = |_| {
-        let within = bounds.body;
-        Status::deadline_exceeded(format!("the message did not come within {within:?}"))
-    };
-    let read = tokio::time::timeout(bounds.body, whole(body, MESSAGE_BYTES, kept));
-    unwrapped(read.await.map_err(late)??)
+    match tokio::time::timeout(bounds.body, whole(body, MESSAGE_BYTES, kept)).await {
+        Ok(bytes) => unwrapped(bytes?),
+        Err(_) => {
+            let within = bounds.body;
+            Err(Status::deadline_exceeded(format!("the message did not come within {within:?}")))
+        }
+    }
 }
 
 async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Status> {
@@ -69,7 +69,6 @@ async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Byte
 
 /// A message without its prefix.
 fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
-    let incomplete = || Status::internal("the call ended before its message did");
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
     if flag != 0 {
         return Err(Status::unimplemented(
@@ -82,6 +81,10 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
         std::cmp::Ordering::Less => Err(incomplete()),
         std::cmp::Ordering::Greater => Err(Status::internal("expected one message")),
     }
+}
+
+fn incomplete() -> Status {
+    Status::internal("the call ended before its message did")
 }
 
 /// The result of a call; a panic becomes INTERNAL.

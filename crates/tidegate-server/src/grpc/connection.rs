@@ -42,24 +42,28 @@ impl Handler for Connections {
     const PROTOCOLS: &'static [&'static [u8]] = &[b"h2"];
 
     async fn serve(self, stream: Stream, shell: Shell) {
-        let (activity, account) = (Arc::new(Activity::default()), Arc::clone(&shell.account));
+        let activity = Arc::new(Activity::default());
+        let account = Arc::clone(&shell.account);
         let granted = self.0.granted(|| stream.peer());
         let stream = stream.with_heads(Heads::new(Arc::clone(&activity)), &[]);
         let service = service_fn(|request: Request<Incoming>| {
-            let (routes, activity) = (Arc::clone(&self.0), Arc::clone(&activity));
+            let routes = Arc::clone(&self.0);
+            let activity = Arc::clone(&activity);
             let account = Arc::clone(&account);
+            // Here and not when the call runs: a client may open many calls at once.
             let kept = account.take(OF_A_CALL);
             async move {
                 let Some(kept) = kept else {
                     let space = account.take_to_refuse(OF_A_CALL);
                     return Ok(routes.without_space(&request, space));
                 };
+                // Only calls that are let in keep the connection from being idle.
                 let mut under_way = None;
-                let let_in = || {
+                let answer = routes.answer(request, kept, granted, || {
                     activity.note();
                     under_way = Some(activity.begin());
-                };
-                let answer = routes.answer(request, kept, granted, let_in).await;
+                });
+                let answer = answer.await;
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });
@@ -75,8 +79,7 @@ impl Handler for Connections {
                 it.get_mut().inner().graceful_shutdown();
             },
         );
-        let ended = run.await;
-        if let Err(error) = ended {
+        if let Err(error) = run.await {
             // A broken connection concerns only its client.
             tracing::debug!(%error, "a gRPC connection broke off");
         }

@@ -53,18 +53,18 @@ impl GrpcDecider {
         span: Option<Span>,
     ) -> Result<Bytes, Status> {
         let counts = &self.limiters.counts().grpc;
-        let (read, mut counted) = (counts.now(), false);
+        let read = counts.now();
+        let mut counted = false;
         let answered = self.decide(message, granted, span, &mut counted).await;
-        match (counted, &answered) {
-            (true, _) => counts.took(read, 1),
-            (false, Err(_)) => counts.count(RequestOutcome::Error),
-            // A refund is no decision.
-            (false, Ok(_)) => {}
+        if counted {
+            counts.took(read, 1);
+        } else if answered.is_err() {
+            counts.count(RequestOutcome::Error);
         }
         answered
     }
 
-    /// Answers, and counts the decision if one is made.
+    /// Answers, and counts the decision if one is made: a refund is none.
     async fn decide(
         &self,
         message: Bytes,
@@ -72,9 +72,9 @@ impl GrpcDecider {
         mut span: Option<Span>,
         counted: &mut bool,
     ) -> Result<Bytes, Status> {
-        let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
-        let read = RateLimitRequest::read(message).map_err(broken);
-        let message = read.inspect_err(|status| warn_of(WarningKind::Message, status.message()))?;
+        let message = RateLimitRequest::read(message)
+            .map_err(|error| Status::invalid_argument(format!("not a RateLimitRequest: {error}")))
+            .inspect_err(|status| warn_of(WarningKind::Message, status.message()))?;
         let entries = question::entries(&message)
             .inspect_err(|status| warn_of(WarningKind::Question, status.message()))?;
         let question = GrpcQuestion::of(&message, &entries);
@@ -100,7 +100,8 @@ impl GrpcDecider {
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }
-        // The protocol has no field for a delay, so the proxy cannot wait.
+        // The protocol has no field for a delay, so the proxy cannot wait. The units are taken by now, and a request that
+        // would leave after the end of the process never leaves.
         if !answer.delay().is_zero() {
             tokio::select! {
                 () = sleep(answer.delay()) => {}
@@ -123,7 +124,8 @@ impl GrpcDecider {
         domain: &str,
         question: &GrpcQuestion<'q>,
     ) -> Result<(Answer<'_>, Option<Answer<'_>>), Status> {
-        let (charges, mut refunded) = (question.charges(), None);
+        let charges = question.charges();
+        let mut refunded = None;
         if question.has_refunds() {
             let refunds = question.refunds();
             match self.limiters.refund(&Request::new(domain, &refunds)).await {
@@ -132,6 +134,7 @@ impl GrpcDecider {
                 Err(error) if charges.is_empty() => {
                     return Err(undecided(matches!(error, StoreError::Overloaded { .. })));
                 }
+                // The charges are decided all the same, as any request while the store is away.
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
         }
@@ -146,6 +149,7 @@ impl GrpcDecider {
         refunded: Option<&Answer<'_>>,
     ) -> Bytes {
         let charges = question.charges();
+        // Without charges the one answer is that of the refund.
         let refunded = if charges.is_empty() { Some(answer) } else { refunded };
         // There are as many refunds at most.
         let count = question.descriptors.len();
@@ -183,13 +187,16 @@ fn undecided(overloaded: bool) -> Status {
 
 /// The metadata of an answer without the store (`degraded`, `overloaded`), and of one near the end of a limit (`near`).
 fn metadata(answer: &Answer<'_>) -> Option<Struct> {
-    let flags = [
+    let mut metadata = Struct::default();
+    for (name, is) in [
         ("degraded", answer.is_degraded()),
         ("overloaded", answer.is_overloaded()),
         ("near", answer.is_near()),
-    ];
-    let flags = flags.into_iter().filter(|(_, is)| *is);
-    let yes = || Value { kind: Some(Kind::BoolValue(true)) };
-    let fields = flags.map(|(name, _)| (name.to_owned(), yes())).collect();
-    Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty())
+    ] {
+        if is {
+            let yes = Value { kind: Some(Kind::BoolValue(true)) };
+            metadata.fields.insert(name.to_owned(), yes);
+        }
+    }
+    Some(metadata).filter(|metadata| !metadata.fields.is_empty())
 }

@@ -52,6 +52,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let mut writes = self.writes();
         if let Poll::Ready(Err(error)) = writes.send(cx) {
+            // Only the connection may return it, and it is not polled here: so it is kept, and the task woken.
             writes.failed = Some(error);
             cx.waker().wake_by_ref();
         }
@@ -73,6 +74,7 @@ impl<S: AsyncWrite + Unpin> GatheredWrites<S> {
         }
         self.sent = 0;
         self.bytes.clear();
+        // One large answer does not keep its space for the life of the connection.
         self.bytes.shrink_to(CAPACITY);
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.is_flushed = true;
@@ -114,8 +116,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     ) -> Poll<io::Result<usize>> {
         let mut writes = self.writes();
         ready!(writes.begin(cx))?;
-        parts.iter().for_each(|part| writes.bytes.extend_from_slice(part));
-        Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()))
+        let before = writes.bytes.len();
+        for part in parts {
+            writes.bytes.extend_from_slice(part);
+        }
+        Poll::Ready(Ok(writes.bytes.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {

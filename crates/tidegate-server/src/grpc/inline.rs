@@ -72,9 +72,14 @@ pub(super) struct InlineConnection<C, S> {
 impl<C, S> InlineConnection<C, S> {
     /// A connection that writes to `stream`.
     pub(super) fn new(connection: C, stream: Gathered<S>) -> Self {
-        let (task, quiet) = (Waker::noop().clone(), Waker::noop().clone());
-        let connection = Box::pin(connection);
-        Self { connection, stream, has_yielded: false, task, quiet, number: 0 }
+        Self {
+            connection: Box::pin(connection),
+            stream,
+            has_yielded: false,
+            task: Waker::noop().clone(),
+            quiet: Waker::noop().clone(),
+            number: 0,
+        }
     }
 
     pub(super) fn inner(&mut self) -> Pin<&mut C> {
@@ -87,6 +92,7 @@ impl<C: Future, S: AsyncWrite + Unpin> Future for InlineConnection<C, S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
         let this = self.get_mut();
+        // A waker is made once for a task, and not for each poll. Its address is its number.
         if this.number == 0 || !this.task.will_wake(cx.waker()) {
             let quiet = Arc::new(Quiet(cx.waker().clone()));
             this.task.clone_from(cx.waker());
@@ -96,11 +102,13 @@ impl<C: Future, S: AsyncWrite + Unpin> Future for InlineConnection<C, S> {
         POLLED.set(this.number);
         let polled = this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet));
         if this.stream.has_unsent() {
-            // Tasks that have a decision to answer run in between.
+            // Tasks that have a decision to answer run in between, and their answers join these. The second time the
+            // bytes are sent, so that no answer waits for more than one turn of the other tasks.
             this.has_yielded = polled.is_pending() && !this.has_yielded;
-            match this.has_yielded {
-                true => cx.waker().wake_by_ref(),
-                false => this.stream.send(cx),
+            if this.has_yielded {
+                cx.waker().wake_by_ref();
+            } else {
+                this.stream.send(cx);
             }
         }
         polled

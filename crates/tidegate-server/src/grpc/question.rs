@@ -70,9 +70,10 @@ impl<'e> GrpcQuestion<'e> {
 
     /// The descriptors that ask for units; none of the others may refuse these, not even as a look.
     pub(super) fn charges(&self) -> Cow<'_, [Descriptor<'e>]> {
-        match self.has_refunds() {
-            false => Cow::Borrowed(&self.descriptors),
-            true => Cow::Owned(self.part(false).collect()),
+        if self.has_refunds() {
+            Cow::Owned(self.part(false).collect())
+        } else {
+            Cow::Borrowed(&self.descriptors)
         }
     }
 
@@ -96,16 +97,19 @@ impl<'e> GrpcQuestion<'e> {
         if !self.has_refunds() {
             return charges.into_iter().collect();
         }
-        let (mut charges, mut refunds) = (charges.into_iter(), refunds.into_iter());
-        let next = |back: &bool| if *back { refunds.next() } else { charges.next() };
-        self.gives_back.iter().map(next).map(|one| one.unwrap_or_else(&none)).collect()
+        let mut charges = charges.into_iter();
+        let mut refunds = refunds.into_iter();
+        let all = self.gives_back.iter().map(|back| {
+            let next = if *back { refunds.next() } else { charges.next() };
+            next.unwrap_or_else(&none)
+        });
+        all.collect()
     }
 }
 
 /// The units of a descriptor: its own, else the units of the request, where 0 means 1.
 fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
-    let of_request = || u64::from(message.hits_addend.max(1));
-    descriptor.hits_addend.unwrap_or_else(of_request)
+    descriptor.hits_addend.unwrap_or_else(|| message.hits_addend.max(1).into())
 }
 
 fn check(message: &RateLimitRequest) -> Result<(), Status> {

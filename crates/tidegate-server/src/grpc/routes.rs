@@ -69,9 +69,14 @@ impl Routes {
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
             let span = Span::begin(RequestVerb::Check.name(), request.headers());
-            let decide = async |message| self.decider.answer(message, granted, span).await;
-            let refusal = |status| self.decider.refusal(status);
-            return call::unary(request, self.bounds, kept, decide, refusal).await;
+            return call::unary(
+                request,
+                self.bounds,
+                kept,
+                async |message| self.decider.answer(message, granted, span).await,
+                |status| self.decider.refusal(status),
+            )
+            .await;
         }
         match self.others.iter().find(|service| service.has(path)) {
             Some(service) => service.answer(request, kept).await,

@@ -29,9 +29,11 @@ pub(super) fn of_refunds(
 /// units. A descriptor without a cost is never over the limit, except under reported usage, where it asks whether the
 /// limit is reached.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
-    let own = || answer.enforced().filter(|matched| matched.is_matched_by(number));
-    let asked = |matched: &Matched<'_>| asks || matched.is_look();
-    let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
+    let refusing = answer.enforced().filter(|matched| {
+        matched.is_matched_by(number)
+            && (asks || matched.is_look())
+            && !matched.decision().is_allowed()
+    });
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
         Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after_micros()),
         None => within(answer, number),

@@ -27,17 +27,18 @@ impl TonicService {
         S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible>,
         S::Future: Send,
     {
-        let call = move |request| {
-            let mut service = service.clone();
-            let answer: ResponseFuture = Box::pin(async move {
-                match service.call(request).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                }
-            });
-            answer
-        };
-        Self { name: S::NAME, call: Box::new(call) }
+        Self {
+            name: S::NAME,
+            call: Box::new(move |request| {
+                let mut service = service.clone();
+                Box::pin(async move {
+                    match service.call(request).await {
+                        Ok(response) => response,
+                        Err(never) => match never {},
+                    }
+                })
+            }),
+        }
     }
 
     /// Returns whether a path is one of its methods.

@@ -58,8 +58,8 @@ impl RateLimitMessage {
             return Self::none(name, requests);
         };
         let seconds = window_us.div_ceil(SECOND_US);
-        let fits = |(_, length): &&(Unit, u64)| seconds.is_multiple_of(*length);
-        let (unit, length) = UNITS.iter().find(fits).copied().unwrap_or((Unit::Second, 1));
+        let longest = UNITS.into_iter().find(|(_, length)| seconds.is_multiple_of(*length));
+        let (unit, length) = longest.unwrap_or((Unit::Second, 1));
         let multiplier = u32::try_from(seconds / length).unwrap_or(u32::MAX);
         Self {
             unit: unit.into(),
@@ -81,14 +81,12 @@ impl RateLimitMessage {
 
 /// The requests of the window, or of a second if that is longer; `None` without a window.
 fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
-    match window_us {
-        0 => None,
-        us if us < SECOND_US => {
-            let scaled = u128::from(requests) * u128::from(SECOND_US) / u128::from(us);
-            Some(u64::try_from(scaled).unwrap_or(u64::MAX))
-        }
-        _ => Some(requests),
+    if window_us >= SECOND_US {
+        return Some(requests);
     }
+    let scaled = u128::from(requests) * u128::from(SECOND_US);
+    let per_second = scaled.checked_div(window_us.into())?;
+    Some(u64::try_from(per_second).unwrap_or(u64::MAX))
 }
 
 /// The protocol's numbers are smaller than the limiters'.
