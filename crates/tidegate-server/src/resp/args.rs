@@ -65,7 +65,8 @@ impl<'a> Args<'a> {
 
     /// The words as texts.
     pub(super) fn to_texts(self) -> OwnedArgs {
-        let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(self.spans.len()));
+        let mut bytes = Vec::new();
+        let mut spans = Vec::with_capacity(self.spans.len());
         for word in self.iter() {
             let start = bytes.len();
             bytes.extend_from_slice(key_text(word).as_bytes());
@@ -114,6 +115,7 @@ pub(super) fn integer(word: &[u8]) -> Option<i64> {
     /// A number with at most this many digits cannot overflow.
     const SAFE: usize = 18;
     let mut sum = 0;
+    // Nearly every number is short and has no sign.
     for (number, byte) in word.iter().enumerate() {
         match byte {
             b'0'..=b'9' if number < SAFE => sum = sum * 10 + i64::from(byte - b'0'),

@@ -20,18 +20,14 @@ impl Throttle {
     /// # Errors
     /// No error is known: the default plan, which is never used, is valid.
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
-        match limiters.shared() {
-            None => {
-                let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
-                // Keys beyond the cap are refused and share no limiter, because each call has a
-                // limit of its own, and one limiter under changing limits would enforce none of
-                // them.
-                let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
-                let limiter = limiter.with_plans(|_| None);
-                Ok(Self::Here(Box::new(limiter)))
-            }
-            Some(_) => Ok(Self::InStore),
+        if limiters.shared().is_some() {
+            return Ok(Self::InStore);
         }
+        let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
+        // Keys beyond the cap are refused and share no limiter, because each call has a limit of its own, and one limiter
+        // under changing limits would enforce none of them.
+        let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+        Ok(Self::Here(Box::new(limiter.with_plans(|_| None))))
     }
 }
 

@@ -9,7 +9,6 @@ use super::question::{QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
 use super::state::ListenerState;
-use super::usage::wrong_number;
 use crate::counts;
 use crate::flags;
 use crate::limiters::RequestVerb;
@@ -42,13 +41,11 @@ pub(super) fn answer(
             write_answer(&answer, 0, reply);
         })
     });
-    match answered {
-        None => CommandOutcome::Later,
-        Some(()) => {
-            session.decided += u64::from(verb == RequestVerb::Check);
-            CommandOutcome::Answered
-        }
+    if answered.is_none() {
+        return CommandOutcome::Later;
     }
+    session.decided += u64::from(verb == RequestVerb::Check);
+    CommandOutcome::Answered
 }
 
 /// Answers once the limiters have decided.
@@ -86,13 +83,7 @@ impl QuestionMistake {
             let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
             warn_of(WarningKind::Question, reason);
         }
-        match self {
-            Self::Arity | Self::NoText if verb == RequestVerb::Peek => {
-                wrong_number("tg.peek", reply)
-            }
-            Self::Arity | Self::NoText => wrong_number("tg.check", reply),
-            Self::Invalid(message) => reply.error(&format!("ERR {message}")),
-        }
+        self.write_of(if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" }, reply);
     }
 }
 

@@ -62,9 +62,15 @@ struct Connection<S> {
 
 impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     fn new(stream: S, session: Session, shell: &Shell) -> Self {
-        let wire = Wire::new(stream, shell.account.none());
-        let (parser, bounds) = (Parser::new(), shell.bounds);
-        Self { wire, parser, session, bounds, commands: 0, used: 0, seen_used: 0 }
+        Self {
+            wire: Wire::new(stream, shell.account.none()),
+            parser: Parser::new(),
+            session,
+            bounds: shell.bounds,
+            commands: 0,
+            used: 0,
+            seen_used: 0,
+        }
     }
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
@@ -112,8 +118,10 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Answers the commands that have arrived, one by one, until something else has to happen
     /// first.
     fn answer_all(&mut self) -> NextStep {
-        let (read, decided) = (self.session.state.counts().now(), self.session.decided);
-        let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
+        let read = self.session.state.counts().now();
+        let decided = self.session.decided;
+        let commands = self.commands;
+        let bytes = self.wire.output.bytes.len();
         let mut later = Vec::new();
         let next = loop {
             if self.wire.output.has(self.wire.output.most()) {
@@ -160,8 +168,11 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Answers one command; `None` if no command is complete.
     fn answer_one(&mut self, later: &mut Vec<PendingReply>) -> Option<CommandOutcome> {
         let Self { wire, parser, session, commands, used, .. } = self;
+        // The command before may have authenticated the client, and its bounds are other ones then.
         let bounds = session.bounds();
-        (parser.bounds, wire.input.bounds, wire.output.bounds) = (bounds, bounds, bounds);
+        parser.bounds = bounds;
+        wire.input.bounds = bounds;
+        wire.output.bounds = bounds;
         let out = &mut wire.output.bytes;
         let bytes = match parser.parse(wire.input.unread()) {
             Ok(bytes) => bytes?,
@@ -172,7 +183,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 return Some(CommandOutcome::Ends);
             }
         };
-        let (start, proto) = (out.len(), session.proto);
+        let start = out.len();
+        let proto = session.proto;
         let args = parser.args(wire.input.unread());
         let is_used = args.get(0).is_some();
         let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
@@ -184,6 +196,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         match outcome {
             CommandOutcome::Later => later.push(PendingReply::asked(session, args)),
             CommandOutcome::Answered | CommandOutcome::Ends if later.is_empty() => {}
+            // Replies keep the order of the commands, so this reply waits with those before it.
             CommandOutcome::Answered | CommandOutcome::Ends => {
                 later.push(PendingReply::Known(out.split_off(start)))
             }
@@ -191,6 +204,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         *commands += 1;
         *used += u64::from(is_used);
         wire.input.consume(bytes);
+        // The commands of a transaction run next, as if the client had sent them after EXEC.
         if !session.to_run.is_empty() {
             wire.input.put_before(&std::mem::take(&mut session.to_run));
         }
@@ -205,8 +219,11 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let mut unseen = pin!(sleep(idle));
         let mut replies = pin!(join_all(later.into_iter().map(PendingReply::reply)));
         let mut grace = pin!(sleep(half_closed));
-        let (mut had_ended, mut was_full) = (false, false);
+        let mut had_ended = false;
+        let mut was_full = false;
         loop {
+            // Both times begin when their cause is seen, however long the replies have been waited for. With a full input the
+            // end of the client can not be seen.
             if self.wire.has_ended() && !had_ended {
                 had_ended = true;
                 grace.as_mut().reset(Instant::now() + half_closed);
@@ -218,7 +235,9 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 replies = replies.as_mut() => {
-                    replies.iter().for_each(|reply| self.wire.output.bytes.extend_from_slice(reply));
+                    for reply in &replies {
+                        self.wire.output.bytes.extend_from_slice(reply);
+                    }
                     self.wire.output.count();
                     return Ok(());
                 }
@@ -235,10 +254,11 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         self.wire.output.shrink();
         let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
         let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
-        let unended = match self.session.is_authenticated {
-            true => is_amid.then_some(self.commands),
+        let unended = if self.session.is_authenticated {
+            is_amid.then_some(self.commands)
+        } else {
             // Authenticating must not take longer than a command.
-            false => Some(u64::MAX),
+            Some(u64::MAX)
         };
         let is_used = std::mem::replace(&mut self.seen_used, self.used) != self.used;
         ConnectionCheck { is_used, unended, unread }

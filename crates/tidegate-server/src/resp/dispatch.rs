@@ -119,9 +119,10 @@ impl Session {
 
     /// Clients that have not authenticated do not learn the names of commands.
     fn unknown(&self, args: &Args<'_>, reply: &mut RespReply<'_>) {
-        match self.is_authenticated {
-            true => usage::unknown(args, reply),
-            false => reply.error("NOAUTH Authentication required."),
+        if self.is_authenticated {
+            usage::unknown(args, reply);
+        } else {
+            reply.error("NOAUTH Authentication required.");
         }
     }
 }

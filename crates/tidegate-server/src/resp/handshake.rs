@@ -56,14 +56,12 @@ impl<'a> Greeting<'a> {
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
-        match greeting.admitted.is_some() || session.is_authenticated {
-            true => Ok(greeting),
-            false => Err("NOAUTH HELLO must be called with the client already authenticated, \
-                          otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
-                          authenticate the client and select the RESP protocol version at the same \
-                          time"
-                .to_owned()),
+        if greeting.admitted.is_some() || session.is_authenticated {
+            return Ok(greeting);
         }
+        Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+            .to_owned())
     }
 
     /// Takes one option; returns the words after it.
@@ -207,23 +205,20 @@ fn set_name(session: &mut Session, word: &[u8], reply: &mut RespReply<'_>) {
 
 /// Returns a name that can be shown in a list.
 fn name(word: &[u8]) -> Result<&[u8], String> {
-    match word.iter().all(u8::is_ascii_graphic) {
-        true => Ok(word),
-        false => {
-            Err("ERR Client names cannot contain spaces, newlines or special characters."
-                .to_owned())
-        }
+    if word.iter().all(u8::is_ascii_graphic) {
+        return Ok(word);
     }
+    Err("ERR Client names cannot contain spaces, newlines or special characters.".to_owned())
 }
 
 /// Clients report their library, which is ignored.
 fn set_info(args: &Args<'_>, reply: &mut RespReply<'_>) {
-    let (option, value) = (args.word(2), args.word(3));
+    let option = args.word(2);
     let known = [&b"lib-name"[..], b"lib-ver"].iter().any(|o| o.eq_ignore_ascii_case(option));
     let shown = String::from_utf8_lossy(option);
     if !known {
         reply.error(&format!("ERR Unrecognized option '{shown}'"));
-    } else if !value.iter().all(u8::is_ascii_graphic) {
+    } else if !args.word(3).iter().all(u8::is_ascii_graphic) {
         reply.error(&format!("ERR {shown} cannot contain spaces, newlines or special characters."));
     } else {
         reply.ok();

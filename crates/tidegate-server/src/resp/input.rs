@@ -30,14 +30,16 @@ impl Input {
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+            self.start = 0;
+            self.end = 0;
         }
     }
 
     /// Puts bytes before those that are not yet parsed.
     pub(super) fn put_before(&mut self, bytes: &[u8]) {
         self.bytes = [bytes, self.unread()].concat();
-        (self.start, self.end) = (0, self.bytes.len());
+        self.start = 0;
+        self.end = self.bytes.len();
     }
 
     /// The space to read into; empty only if far too many bytes are there.
@@ -45,7 +47,8 @@ impl Input {
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
         if self.end == self.bytes.len() && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
+            self.end -= self.start;
+            self.start = 0;
         }
         if wants_more || self.end == self.bytes.len() {
             let larger = (2 * self.bytes.len()).max(self.bounds.first_bytes);

@@ -1,7 +1,5 @@
 //! Commands about the server: COMMAND and INFO.
 
-use std::fmt::Write;
-
 use super::args::Args;
 use super::reply::RespReply;
 use super::session::Session;
@@ -47,19 +45,24 @@ fn listed(session: &Session) -> impl Iterator<Item = &'static Command> {
 
 fn list(session: &Session, reply: &mut RespReply<'_>) {
     reply.array(listed(session).count());
-    listed(session).for_each(|command| reply.text(command.name));
+    for command in listed(session) {
+        reply.text(command.name);
+    }
 }
 
 fn all(session: &Session, reply: &mut RespReply<'_>) {
     reply.array(listed(session).count());
-    listed(session).for_each(|command| info_of(command, reply));
+    for command in listed(session) {
+        info_of(command, reply);
+    }
 }
 
 fn some(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
     reply.array(named.len());
     for name in named.iter() {
-        let is = |command: &&Command| command.name.as_bytes().eq_ignore_ascii_case(name);
-        match listed(session).find(is) {
+        let found =
+            listed(session).find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
+        match found {
             Some(command) => info_of(command, reply),
             None => reply.null(),
         }
@@ -73,7 +76,9 @@ fn info_of(command: &Command, reply: &mut RespReply<'_>) {
     reply.integer(command.arity);
     let flags: &[&'static str] = if command.is_open { &["fast", "no_auth"] } else { &["fast"] };
     reply.set(flags.len());
-    flags.iter().for_each(|flag| reply.simple(flag));
+    for flag in flags {
+        reply.simple(flag);
+    }
     for position in [command.first_key, command.first_key, command.first_key] {
         reply.integer(position);
     }
@@ -84,12 +89,14 @@ fn info_of(command: &Command, reply: &mut RespReply<'_>) {
 }
 
 fn docs(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
-    let asked = |command: &&Command| {
-        named.len() == 0
-            || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
-    };
-    reply.map(listed(session).filter(asked).count());
-    for command in listed(session).filter(asked) {
+    let asked: Vec<_> = listed(session)
+        .filter(|command| {
+            named.len() == 0
+                || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
+        })
+        .collect();
+    reply.map(asked.len());
+    for command in asked {
         reply.text(command.name);
         reply.map(4);
         let Command { summary, group, .. } = *command;
@@ -99,7 +106,9 @@ fn docs(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
         }
         reply.text("arguments");
         reply.array(command.arguments().len());
-        command.arguments().iter().for_each(|argument| write_argument(argument, reply));
+        for argument in command.arguments() {
+            write_argument(argument, reply);
+        }
     }
 }
 
@@ -119,12 +128,16 @@ fn write_argument(argument: &Argument, reply: &mut RespReply<'_>) {
     if !flags.is_empty() {
         reply.text("flags");
         reply.set(flags.len());
-        flags.iter().for_each(|flag| reply.simple(flag));
+        for flag in *flags {
+            reply.simple(flag);
+        }
     }
     if !parts.is_empty() {
         reply.text("arguments");
         reply.array(parts.len());
-        parts.iter().for_each(|part| write_argument(part, reply));
+        for part in *parts {
+            write_argument(part, reply);
+        }
     }
 }
 
@@ -148,19 +161,18 @@ pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply
         ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
         ("Tidegate", format!("rules:{rules}\r\n")),
     ];
-    let asked = |section: &str| {
-        let mut names = args.iter().skip(1);
-        let is = |name: &[u8]| {
-            let all = [section.as_bytes(), b"all", b"default", b"everything"];
-            all.iter().any(|section| section.eq_ignore_ascii_case(name))
-        };
-        args.len() == 1 || names.any(is)
-    };
-    let mut text = String::new();
-    for (section, lines) in sections.iter().filter(|(section, _)| asked(section)) {
-        let between = if text.is_empty() { "" } else { "\r\n" };
-        // Writing to a string does not fail.
-        let _ = write!(text, "{between}# {section}\r\n{lines}");
+    let mut asked = Vec::new();
+    for (section, lines) in sections {
+        if is_asked(section, args) {
+            asked.push(format!("# {section}\r\n{lines}"));
+        }
     }
-    reply.verbatim(&text);
+    reply.verbatim(&asked.join("\r\n"));
+}
+
+/// Returns whether the words after INFO ask for a section: by its name, or for all.
+fn is_asked(section: &str, args: &Args<'_>) -> bool {
+    let all = [section.as_bytes(), b"all", b"default", b"everything"];
+    let mut names = args.iter().skip(1);
+    args.len() == 1 || names.any(|name| all.iter().any(|word| word.eq_ignore_ascii_case(name)))
 }

@@ -33,14 +33,20 @@ const fn bulk_size(text: &str) -> usize {
 }
 
 const fn bulk<const SIZE: usize>(text: &str) -> [u8; SIZE] {
-    let (text, mut bytes, mut at) = (text.as_bytes(), [0; SIZE], 1);
+    let text = text.as_bytes();
+    let mut bytes = [0; SIZE];
+    let mut at = 1;
     bytes[0] = b'$';
     if text.len() > 9 {
         bytes[1] = b'0' + (text.len() / 10) as u8;
         at = 2;
     }
-    (bytes[at], bytes[at + 1], bytes[at + 2]) = (b'0' + (text.len() % 10) as u8, b'\r', b'\n');
-    (bytes[SIZE - 2], bytes[SIZE - 1]) = (b'\r', b'\n');
+    bytes[at] = b'0' + (text.len() % 10) as u8;
+    bytes[at + 1] = b'\r';
+    bytes[at + 2] = b'\n';
+    bytes[SIZE - 2] = b'\r';
+    bytes[SIZE - 1] = b'\n';
+    // A constant function has no iterators.
     let mut number = 0;
     while number < text.len() {
         bytes[at + 3 + number] = text[number];

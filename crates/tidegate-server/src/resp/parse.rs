@@ -74,8 +74,13 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new() -> Self {
-        let (spans, unquoted) = (Vec::with_capacity(16), Vec::new());
-        Self { stage: Stage::Start, at: 0, bounds: &AUTHENTICATED, spans, unquoted }
+        Self {
+            stage: Stage::Start,
+            at: 0,
+            bounds: &AUTHENTICATED,
+            spans: Vec::with_capacity(16),
+            unquoted: Vec::new(),
+        }
     }
 
     /// Parses the command that `bytes` begins with: returns its length in bytes, or `None` if it is
@@ -124,16 +129,19 @@ impl Parser {
         // A negative count means none, as in Redis.
         let left = usize::try_from(count).unwrap_or(0);
         self.counts(left)?;
-        (self.stage, self.at) = (Stage::Words { left }, at);
+        self.stage = Stage::Words { left };
+        self.at = at;
         Ok(true)
     }
 
     /// Checks the number of words.
     fn counts(&self, words: usize) -> Result<(), ParseMistake> {
-        match words {
-            _ if words <= self.bounds.words => Ok(()),
-            _ if words <= WORDS => Err(ParseMistake::Unauthenticated("multibulk")),
-            _ => Err(ParseMistake::WordCount),
+        if words <= self.bounds.words {
+            Ok(())
+        } else if words <= WORDS {
+            Err(ParseMistake::Unauthenticated("multibulk"))
+        } else {
+            Err(ParseMistake::WordCount)
         }
     }
 
@@ -143,7 +151,8 @@ impl Parser {
         while left > 0 {
             let Some((word, at)) = word(bytes, self.at, self.bounds)? else { break };
             self.spans.push(word);
-            (self.at, left) = (at, left - 1);
+            self.at = at;
+            left -= 1;
         }
         self.stage = Stage::Words { left };
         Ok(left == 0)
@@ -153,6 +162,7 @@ impl Parser {
     fn line(&mut self, bytes: &[u8]) -> Result<bool, ParseMistake> {
         let rest = bytes.get(self.at..).unwrap_or_default();
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            // The bytes so far are not searched again.
             self.at = bytes.len();
             return if self.at > self.bounds.inline_bytes {
                 Err(ParseMistake::InlineTooLong)
@@ -183,7 +193,8 @@ fn word(
 ) -> Result<Option<(WordRange, usize)>, ParseMistake> {
     // Most words are short, and all is there.
     if let Some([b'$', digit @ b'0'..=b'9', b'\r', b'\n', rest @ ..]) = bytes.get(from..) {
-        let (start, count) = (from + 4, usize::from(digit - b'0'));
+        let start = from + 4;
+        let count = usize::from(digit - b'0');
         let end = start + count;
         if rest.get(count..count + 2) == Some(b"\r\n") && end + 2 <= bounds.command_bytes {
             return Ok(Some((WordRange::of(start..end), end + 2)));

@@ -27,10 +27,10 @@ pub(super) enum PendingReply {
 
 impl PendingReply {
     pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
-        let (state, proto) = (Arc::clone(&session.state), session.proto);
+        // The key of a call is bytes, which no rule reads.
         let has_bytes = verb(&args) == Some(CommandVerb::Throttle);
         let args = if has_bytes { args.into() } else { args.to_texts() };
-        Self::Asked { state, proto, args }
+        Self::Asked { state: Arc::clone(&session.state), proto: session.proto, args }
     }
 
     /// The verb of a command that waits.

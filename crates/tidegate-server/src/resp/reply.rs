@@ -160,7 +160,8 @@ impl<'a> RespReply<'a> {
         match number {
             0..10 => self.out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
             10..100 => {
-                let (ten, one) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
+                let ten = b'0' + (number / 10) as u8;
+                let one = b'0' + (number % 10) as u8;
                 self.out.extend_from_slice(&[kind, ten, one, b'\r', b'\n']);
             }
             _ => self.digits(kind, number),

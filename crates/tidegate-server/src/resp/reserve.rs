@@ -6,7 +6,7 @@ use tidegate::MAX_COST;
 use super::args::{Args, integer};
 use super::check::write_answer;
 use super::line::write_line;
-use super::question::{QuestionMistake, RespEntries, RespQuestion};
+use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::state::ListenerState;
 use crate::counts;
@@ -38,18 +38,18 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     let matched = reserved.answer.matched();
     // Without a reservation the permits belong to an earlier request, which may have returned them.
     let held = if reserved.reservation.is_some() { &*matched } else { &[] };
-    let permits = || held.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
-    let count = permits().count();
-    write_answer(&reserved.answer, 1 + usize::from(count > 0), reply);
+    let permits = held.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
+    let permits: Vec<_> = permits.collect();
+    write_answer(&reserved.answer, 1 + usize::from(!permits.is_empty()), reply);
     reply.text("reservation");
     match reserved.reservation {
         Some(id) => reply.text(&id.to_string()),
         None => reply.null(),
     }
-    if count > 0 {
+    if !permits.is_empty() {
         reply.text("permits");
-        reply.array(count);
-        for (rule, token) in permits() {
+        reply.array(permits.len());
+        for (rule, token) in permits {
             reply.map(2);
             reply.text("rule");
             reply.text(rule);
@@ -90,15 +90,5 @@ pub(super) async fn renew(state: &ListenerState, args: &Args<'_>, reply: &mut Re
     match state.limiters.renew(&String::from_utf8_lossy(args.word(1))).await {
         Ok(are_out) => reply.integer(i64::from(are_out)),
         Err(why) => reply.error(&format!("ERR {why}")),
-    }
-}
-
-impl QuestionMistake {
-    /// The error of a command that is not counted.
-    pub(super) fn write_of(&self, command: &str, reply: &mut RespReply<'_>) {
-        match self {
-            Self::Arity | Self::NoText => super::usage::wrong_number(command, reply),
-            Self::Invalid(message) => reply.error(&format!("ERR {message}")),
-        }
     }
 }

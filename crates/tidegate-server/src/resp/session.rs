@@ -50,24 +50,20 @@ pub(super) struct Session {
 impl Session {
     /// A session of a connection whose clients have these verbs.
     pub(super) fn begin(state: Arc<ListenerState>, of_connection: PublicVerbs) -> Self {
-        let (number, is_authenticated) = (state.begin(), state.clients.secret.is_none());
-        let (proto, name, plans) = (Proto::default(), Vec::new(), LastLimit::default());
-        let (wrong_tokens, decided) = (0, 0);
-        let (transaction, to_run) = (None, Vec::new());
         Self {
-            state,
-            proto,
-            is_authenticated,
+            proto: Proto::default(),
+            is_authenticated: state.clients.secret.is_none(),
             verbs: of_connection,
             of_connection,
             token: None,
-            wrong_tokens,
-            decided,
-            number,
-            name,
-            plans,
-            transaction,
-            to_run,
+            wrong_tokens: 0,
+            decided: 0,
+            number: state.begin(),
+            name: Vec::new(),
+            plans: LastLimit::default(),
+            transaction: None,
+            to_run: Vec::new(),
+            state,
         }
     }
 

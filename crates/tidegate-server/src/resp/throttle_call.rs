@@ -26,9 +26,12 @@ impl<'a> ThrottleCall<'a> {
                         [<quantity>]"
                 .to_owned());
         }
-        let number = |number: usize| parsed(args.word(number));
-        let limit = CallLimit { max_burst: number(2)?, count: number(3)?, period: number(4)? };
-        let quantity = if args.len() == 6 { number(5)? } else { 1 };
+        let limit = CallLimit {
+            max_burst: parsed(args.word(2))?,
+            count: parsed(args.word(3))?,
+            period: parsed(args.word(4))?,
+        };
+        let quantity = if args.len() == 6 { parsed(args.word(5))? } else { 1 };
         let cost = within("quantity", quantity, 0, i64::MAX)?;
         Ok(Self { key: args.word(1), limit, cost })
     }

@@ -50,9 +50,10 @@ impl Transaction {
     /// Answers EXEC; returns the commands to run.
     pub(super) fn exec(self, reply: &mut RespReply<'_>) -> Vec<u8> {
         let Self { kept, commands, is_aborted } = self;
-        match is_aborted {
-            true => reply.error("EXECABORT Transaction discarded because of previous errors."),
-            false => reply.array(commands),
+        if is_aborted {
+            reply.error("EXECABORT Transaction discarded because of previous errors.");
+        } else {
+            reply.array(commands);
         }
         kept
     }

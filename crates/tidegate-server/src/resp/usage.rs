@@ -1,5 +1,7 @@
 //! The usage of commands, and errors about it, in the wording of Redis.
 
+use std::borrow::Cow;
+
 use super::args::Args;
 use super::reply::RespReply;
 
@@ -12,9 +14,6 @@ pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
 pub(super) fn unknown(args: &Args<'_>, reply: &mut RespReply<'_>) {
     /// The most bytes that are shown of a name, and of the words after it.
     const MOST_SHOWN: usize = 128;
-    let shown = |word: &[u8], most: usize| {
-        String::from_utf8_lossy(word.get(..most).unwrap_or(word)).into_owned()
-    };
     let mut words = String::new();
     for word in args.iter().skip(1) {
         let Some(most) = MOST_SHOWN.checked_sub(words.len()).filter(|most| *most > 0) else {
@@ -26,9 +25,14 @@ pub(super) fn unknown(args: &Args<'_>, reply: &mut RespReply<'_>) {
     reply.error(&format!("ERR unknown command '{name}', with args beginning with: {words}"));
 }
 
+/// The first bytes of a word, as text.
+fn shown(word: &[u8], most: usize) -> Cow<'_, str> {
+    String::from_utf8_lossy(word.get(..most).unwrap_or(word))
+}
+
 /// The error of an unknown subcommand.
 pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut RespReply<'_>) {
-    let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
+    let word = shown(word, 128);
     reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
 }
 
@@ -36,6 +40,8 @@ pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut RespRep
 pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut RespReply<'_>) {
     reply.array(lines.len() + 2);
     reply.simple(command);
-    lines.iter().for_each(|line| reply.simple(line));
+    for line in lines {
+        reply.simple(line);
+    }
     reply.simple("HELP");
 }

@@ -29,8 +29,14 @@ pub(super) struct Wire<S> {
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     /// The wire of a new connection; unwritten replies are counted in `kept`.
     pub(super) fn new(stream: S, kept: KeptBytes) -> Self {
-        let (input, output) = (Input::new(), Output::new(kept));
-        Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
+        Self {
+            stream,
+            input: Input::new(),
+            output: Output::new(kept),
+            has_ended: false,
+            is_kept_back: false,
+            written: 0,
+        }
     }
 
     /// Returns whether the client will send no more.
@@ -45,11 +51,15 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
             return Poll::Ready(Err(error));
         }
-        match (was_full, self.is_full()) {
-            (true, false) => Poll::Ready(Ok(())),
-            (_, false) if !self.has_ended => self.poll_read(cx),
+        let is_full = self.is_full();
+        if was_full && !is_full {
+            // Commands that have arrived may be answered now: no byte has to come for that.
+            Poll::Ready(Ok(()))
+        } else if is_full || self.has_ended {
             // The client is slow to read, or will send no more.
-            _ => Poll::Pending,
+            Poll::Pending
+        } else {
+            self.poll_read(cx)
         }
     }
 

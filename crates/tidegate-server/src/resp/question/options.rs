@@ -27,7 +27,9 @@ impl<'a> QuestionOptions<'a> {
         mut rest: Args<'a>,
         has_life: bool,
     ) -> Result<(Self, Args<'a>), QuestionMistake> {
-        let (mut cost, mut id, mut life) = (None, None, None);
+        let mut cost = None;
+        let mut id = None;
+        let mut life = None;
         loop {
             match rest.word(0) {
                 name if cost.is_none() && name.eq_ignore_ascii_case(b"cost") => {
