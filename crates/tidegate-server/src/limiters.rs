@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tidegate::store::Store;
 use tidegate::{
-    Answer, Gate, Mode, OnExcess, Policy, PolicyErrors, Request, RuleSpec, Setup, SharedGate,
+    Answer, Gate, Mode, OnExcess, Policy, PolicyErrors, PolicyRule, Request, Setup, SharedGate,
     SnapshotWritten, StoreError, StoreSettings,
 };
 use tokio::time::timeout;
@@ -201,6 +201,7 @@ impl Limiters {
         let lets_wait_before = self.lets_wait.load(SeqCst);
         let lets_wait = lets_wait(&policy);
         let policy = policy.with_store_of(&self.policy());
+        // Before the new policy is in force: its first request may wait already, and while it does a stop must end the wait.
         self.lets_wait.fetch_or(lets_wait, SeqCst);
         let replaced = match &self.store {
             ServerStore::Memory(gate) => gate.replace(policy),
@@ -361,10 +362,11 @@ fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
 
 /// Returns whether a request may have to wait for a limiter of one of these rules.
 fn lets_wait(policy: &Policy) -> bool {
-    let waits = |spec: &RuleSpec| {
-        spec.mode == Mode::Enforce && matches!(spec.on_excess, OnExcess::Wait { .. })
-    };
-    policy.rules().iter().any(|rule| waits(rule.spec()))
+    policy
+        .rules()
+        .iter()
+        .map(PolicyRule::spec)
+        .any(|spec| spec.mode == Mode::Enforce && matches!(spec.on_excess, OnExcess::Wait { .. }))
 }
 
 fn shared(
@@ -374,5 +376,5 @@ fn shared(
 ) -> Result<SharedGate, Failure> {
     let observer = Arc::clone(events);
     let gate = SharedGate::new(setup, store, move |event| observer.log(event));
-    gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
+    gate.map_err(Failure::usage)
 }

@@ -69,7 +69,8 @@ impl StoreEvents {
 
     /// Logs one line for an event of the store, however many requests noticed it.
     pub(super) fn log(&self, event: StoreEvent<'_>) {
-        let (store, outage) = (&*self.store, self.noted(&event));
+        let store = &*self.store;
+        let outage = self.noted(&event);
         match event {
             StoreEvent::Lost(error) => tracing::error!(
                 store,

@@ -70,11 +70,15 @@ impl KeyLabel {
 
 /// Returns `end`, or where the escape of a byte, such as `\xff`, begins that would be cut there.
 fn before_escape(text: &str, end: usize) -> usize {
-    let begins = |at: &usize| match text.as_bytes().get(*at..) {
-        Some([b'\\', b'x', high, low, ..]) => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
-        _ => false,
-    };
-    (end.saturating_sub(3)..end).find(begins).unwrap_or(end)
+    for at in end.saturating_sub(3)..end {
+        if let Some([b'\\', b'x', high, low, ..]) = text.as_bytes().get(at..)
+            && high.is_ascii_hexdigit()
+            && low.is_ascii_hexdigit()
+        {
+            return at;
+        }
+    }
+    end
 }
 
 impl Default for LabelKey {

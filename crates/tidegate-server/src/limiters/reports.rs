@@ -95,13 +95,14 @@ impl CallerReports {
         policy: &Policy,
         rules: &RuleStatistics,
     ) -> Result<(), Unreported> {
-        let is_of_rule = |report: &CallerReport| matches!(report.subject, Subject::Rule { .. });
-        let policy = if reports.iter().any(is_of_rule) { policy.rules() } else { &[] };
+        let has_rule = reports.iter().any(|report| matches!(report.subject, Subject::Rule { .. }));
+        let policy = if has_rule { policy.rules() } else { &[] };
         let names = policy.iter().map(|rule| (rule.domain(), rule.name()));
         let of_rules: HashMap<_, _> = names.zip(rules.of(policy)).collect();
         let found = reports.iter().map(|report| self.find(&report.subject, &of_rules));
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let at = self.clock.now();
+        // From here on nothing can fail but the lack of space, which is seen before anything is counted.
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         make_space(&mut in_flight, &reports, at)?;
         for (report, of) in reports.into_iter().zip(found) {
@@ -125,8 +126,10 @@ impl CallerReports {
             }
             Subject::Rule { domain, rule } => {
                 let of_rule = of_rules.get(&(domain.as_str(), rule.as_str())).cloned();
-                let (domain, rule) = (domain.clone(), rule.clone());
-                of_rule.map(ReportedStatistics::Rule).ok_or(Unreported::NoSuchRule { domain, rule })
+                of_rule.map(ReportedStatistics::Rule).ok_or_else(|| Unreported::NoSuchRule {
+                    domain: domain.clone(),
+                    rule: rule.clone(),
+                })
             }
         }
     }
@@ -140,10 +143,12 @@ impl CallerReports {
     pub(crate) fn in_flight(&self) -> BTreeMap<Subject, u64> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         drop_old(&mut in_flight, self.clock.now());
-        let sum = |reporters: &BTreeMap<String, (u64, Timestamp)>| {
-            reporters.values().fold(0, |sum: u64, (number, _)| sum.saturating_add(*number))
-        };
-        in_flight.iter().map(|(subject, reporters)| (subject.clone(), sum(reporters))).collect()
+        let mut sums = BTreeMap::new();
+        for (subject, reporters) in &*in_flight {
+            let numbers = reporters.values().map(|(number, _)| *number);
+            sums.insert(subject.clone(), numbers.fold(0, u64::saturating_add));
+        }
+        sums
     }
 }
 
@@ -173,7 +178,9 @@ impl CallerReport {
         if self.exception > 0 {
             of.exception_at(self.exception, at);
         }
-        self.took.iter().for_each(|took| of.success_at(*took, at));
+        for took in &self.took {
+            of.success_at(*took, at);
+        }
     }
 }
 
@@ -183,28 +190,29 @@ fn make_space(
     reports: &[CallerReport],
     now: Timestamp,
 ) -> Result<(), Unreported> {
-    let fits = |in_flight: &InFlightByReporter| {
-        let is_new = |report: &&CallerReport| {
-            let known = in_flight.get(&report.subject);
-            report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
-        };
-        let added = reports.iter().filter(is_new).count();
-        added == 0 || in_flight.values().map(BTreeMap::len).sum::<usize>() + added <= MOST_IN_FLIGHT
-    };
-    if fits(in_flight) {
+    if fit(in_flight, reports) {
         return Ok(());
     }
     drop_old(in_flight, now);
-    if fits(in_flight) { Ok(()) } else { Err(Unreported::TooManyReporters) }
+    // They are counted again, because a reporter that was dropped may be one of them.
+    if fit(in_flight, reports) { Ok(()) } else { Err(Unreported::TooManyReporters) }
+}
+
+fn fit(in_flight: &InFlightByReporter, reports: &[CallerReport]) -> bool {
+    let new = reports.iter().filter(|report| {
+        let known = in_flight.get(&report.subject);
+        report.in_flight.is_some() && known.is_none_or(|one| !one.contains_key(&report.from))
+    });
+    let added = new.count();
+    added == 0 || in_flight.values().map(BTreeMap::len).sum::<usize>() + added <= MOST_IN_FLIGHT
 }
 
 /// Drops numbers that are 0 or were reported too long ago.
 fn drop_old(in_flight: &mut InFlightByReporter, now: Timestamp) {
-    let counts = |(number, at): &(u64, Timestamp)| {
-        *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
-    };
     in_flight.retain(|_, reporters| {
-        reporters.retain(|_, report| counts(report));
+        reporters.retain(|_, (number, at)| {
+            *number > 0 && now.as_micros().saturating_sub(at.as_micros()) < IN_FLIGHT_US
+        });
         !reporters.is_empty()
     });
 }

@@ -143,6 +143,7 @@ impl<C: Clock> Reservations<C> {
     ) -> Result<Settling, Unsettled> {
         let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let costs = self.prints[0].hash_one(actual);
+        // Under one lock: a settle that begins to wait in between must be seen together with its reservation.
         let (entry, is_otherwise) = {
             let table = self.table();
             let is_otherwise = table.pending(id).is_some_and(|pending| pending != actual);
@@ -158,20 +159,25 @@ impl<C: Clock> Reservations<C> {
                 if actual.len() != 1 && actual.len() != descriptors {
                     return Err(Unsettled::Costs { descriptors });
                 }
-                let run = async || {
+                // The cell lets one call settle at a time, and the others wait for its result. After an error the next of them
+                // settles, because nothing was settled then.
+                let outcome = open.outcome.get_or_try_init(async || {
                     let settled =
                         open.asked.ask(async |request| settle(request, &open.taken).await);
                     let stand = settled.await?;
-                    let reserved = open.asked.costs().collect();
-                    let domain = open.asked.domain().to_owned();
-                    done = Some(SettleResult { domain, reserved, actual: actual.to_vec() });
+                    done = Some(SettleResult {
+                        domain: open.asked.domain().to_owned(),
+                        reserved: open.asked.costs().collect(),
+                        actual: actual.to_vec(),
+                    });
                     Ok(Arc::new(ReservationEnd { costs, stand }))
-                };
-                let outcome = open.outcome.get_or_try_init(run).await?;
+                });
+                let outcome = outcome.await?;
                 self.table().settled(id, outcome, self.clock.now().plus(REMEMBERED));
                 Arc::clone(outcome)
             }
         };
+        // Calls with other costs may have waited for the same cell.
         if outcome.costs == costs {
             Ok(Settling { outcome, done, cut_of_nothing: 0 })
         } else {
@@ -252,34 +258,32 @@ impl<C: Clock> Reservations<C> {
         }
         let is_event = table.renewed(are_out);
         drop(table);
-        match are_out {
-            _ if !is_event => {}
-            true => tracing::info!("permits are renewed in time again"),
-            false => tracing::warn!(
+        if is_event && are_out {
+            tracing::info!("permits are renewed in time again");
+        } else if is_event {
+            tracing::warn!(
                 "permits are renewed too late: others may have their places, and the answer to the caller is `false`; \
                  expected a renewal every third of the rule's `window`, or a longer `window`"
-            ),
+            );
         }
         Ok(are_out)
     }
 
     /// The open reservations that end first, at most `most`.
     pub(crate) fn list(&self, policy: &Policy, most: usize) -> Vec<ListedReservation> {
+        // The keys are found without the lock, which every reserve and settle needs.
         let open = {
             let mut table = self.table();
             table.drop_ended(self.clock.now());
             table.first_to_end(most)
         };
-        let listed = open.into_iter().map(|(id, ends, open, pending)| {
-            let (keys, costs) = (open.keys(policy), open.asked.costs().collect());
-            ListedReservation {
-                id: Some(id),
-                keys,
-                costs,
-                ends_us: ends.as_micros(),
-                bytes: open.bytes,
-                pending,
-            }
+        let listed = open.into_iter().map(|(id, ends, open, pending)| ListedReservation {
+            id: Some(id),
+            keys: open.keys(policy),
+            costs: open.asked.costs().collect(),
+            ends_us: ends.as_micros(),
+            bytes: open.bytes,
+            pending,
         });
         listed.collect()
     }

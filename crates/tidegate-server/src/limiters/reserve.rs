@@ -68,10 +68,13 @@ impl Limiters {
         if self.shared().is_none() {
             return self.settle_to_the_end(id, actual).await;
         }
-        let (limiters, id, actual) = (Arc::clone(self), id.to_owned(), actual.to_vec());
-        let settling = async move { limiters.settle_or_wait(&id, &actual).await };
+        // A task of its own: a caller that leaves must not end the settle between its claim and its units.
+        let limiters = Arc::clone(self);
+        let id = id.to_owned();
+        let actual = actual.to_vec();
+        let settling = tokio::spawn(async move { limiters.settle_or_wait(&id, &actual).await });
         // Only a panic, which has been logged, leaves no result.
-        tokio::spawn(settling).await.unwrap_or(Err(Unsettled::Unknown))
+        settling.await.unwrap_or(Err(Unsettled::Unknown))
     }
 
     async fn settle_or_wait(
@@ -111,30 +114,32 @@ impl Limiters {
 
     async fn settle_to_the_end(&self, id: &str, actual: &[u64]) -> Result<Settling, Unsettled> {
         self.know(id).await?;
-        let settle = async |request: &Request<'_>, taken: &Taken| match &self.store {
-            ServerStore::Memory(gate) => {
-                let answer = gate.settle(request, taken, actual);
-                self.lost.note(&answer);
-                Ok(Ok(SettledReservation::of(&answer, actual)))
-            }
-            ServerStore::Shared(gate, _) => {
-                self.claim(gate, id).await?;
-                match Box::pin(gate.settle(request, taken, actual)).await {
-                    Ok(answer) => {
-                        self.lost.note(&answer);
-                        Ok(Ok(SettledReservation::of(&answer, actual)))
-                    }
-                    Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
-                        Err(Unsettled::Undone(error))
-                    }
-                    Err(error) => {
-                        self.lost.note_unknown(request, actual);
-                        Ok(Err(error.to_string().into()))
-                    }
+        let settling = self.reservations.settle(id, actual, async |request, taken| {
+            let settled = match &self.store {
+                ServerStore::Memory(gate) => Ok(gate.settle(request, taken, actual)),
+                ServerStore::Shared(gate, _) => {
+                    // The record first: it lets one server settle, and a claim may be repeated by the server that made it.
+                    self.claim(gate, id).await?;
+                    Box::pin(gate.settle(request, taken, actual)).await
+                }
+            };
+            match settled {
+                Ok(answer) => {
+                    self.lost.note(&answer);
+                    Ok(Ok(SettledReservation::of(&answer, actual)))
+                }
+                // The store was not asked.
+                Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
+                    Err(Unsettled::Undone(error))
+                }
+                // The store may have settled it, so it is not settled again: that could give units back twice.
+                Err(error) => {
+                    self.lost.note_unknown(request, actual);
+                    Ok(Err(error.to_string().into()))
                 }
             }
-        };
-        let settling = self.reservations.settle(id, actual, settle).await?;
+        });
+        let settling = settling.await?;
         self.lost.note_nothing(settling.cut_of_nothing);
         Ok(settling)
     }
@@ -146,10 +151,8 @@ impl Limiters {
     async fn know(&self, id: &str) -> Result<(), Unsettled> {
         let Some(gate) = self.shared() else { return Ok(()) };
         let Some(name) = self.reservations.to_read(id)? else { return Ok(()) };
-        match Box::pin(ReservationRecord::of(gate, &name).read())
-            .await
-            .map_err(Unsettled::Undone)?
-        {
+        let found = Box::pin(ReservationRecord::of(gate, &name).read()).await;
+        match found.map_err(Unsettled::Undone)? {
             FoundReservation::Open(recorded, left) => self.reservations.add(name, &recorded, left),
             FoundReservation::Claimed => Err(Unsettled::Elsewhere),
             FoundReservation::Unknown => Ok(()),
@@ -162,11 +165,8 @@ impl Limiters {
     /// It was settled elsewhere or has ended, or the store did not reply; the claim may be repeated then.
     async fn claim(&self, gate: &SharedGate, id: &str) -> Result<(), Unsettled> {
         let Some((name, number, _)) = self.reservations.recorded(id) else { return Ok(()) };
-        let why = match ReservationRecord::of(gate, &name)
-            .claim(number)
-            .await
-            .map_err(Unsettled::Undone)?
-        {
+        let claimed = ReservationRecord::of(gate, &name).claim(number).await;
+        let why = match claimed.map_err(Unsettled::Undone)? {
             RecordReply::Claimed => Unsettled::Elsewhere,
             RecordReply::Unknown => Unsettled::Unknown,
             _ => return Ok(()),
@@ -181,11 +181,12 @@ impl Limiters {
     /// Returns why nothing was renewed.
     pub(crate) async fn renew(&self, id: &str) -> Result<bool, Unsettled> {
         self.know(id).await?;
-        let renew = async |request: &Request<'_>, taken: &Taken| match &self.store {
+        let are_out = self.reservations.renew(id, async |request, taken| match &self.store {
             ServerStore::Memory(gate) => Ok(gate.renew(request, taken)),
             ServerStore::Shared(gate, _) => Box::pin(gate.renew(request, taken)).await,
-        };
-        let are_out = self.reservations.renew(id, renew).await?;
+        });
+        let are_out = are_out.await?;
+        // The record lasts as long as its permits: another server may renew or settle it next.
         if are_out
             && let Some(gate) = self.shared()
             && let Some((name, _, life)) = self.reservations.recorded(id)

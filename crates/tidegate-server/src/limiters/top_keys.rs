@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tidegate::{Answer, Clock, Observer, Request, SystemClock, Timestamp};
-use tidegate_lab::space_saving::{Counter, SpaceSaving};
+use tidegate_lab::space_saving::SpaceSaving;
 
 use super::key_label::{KeyLabel, fingerprint};
 
@@ -63,12 +63,11 @@ impl TopKeys {
     /// Counts up to `capacity` keys at a time, of each kind and in each period.
     pub(super) fn new(capacity: usize) -> Self {
         let clock = SystemClock::new();
-        let counts = || KeyCounts {
+        let now = clock.now();
+        let [current, before] = [(); 2].map(|()| KeyCounts {
             refused: SpaceSaving::new(capacity),
             requests: SpaceSaving::new(capacity),
-        };
-        let now = clock.now();
-        let (current, before) = (counts(), counts());
+        });
         let periods = Periods { began: now, before_began: now, current, before };
         Self { clock, periods: Mutex::new(periods) }
     }
@@ -82,27 +81,28 @@ impl TopKeys {
     ) -> (Timestamp, Vec<Top>) {
         let mut periods = self.periods.lock().unwrap_or_else(PoisonError::into_inner);
         periods.turn(self.clock.now());
-        let (current, before) = (periods.current.by(by), periods.before.by(by));
+        let current = periods.current.by(by);
+        let before = periods.before.by(by);
         let only_before = before.counters().filter(|counter| current.get(counter.key).is_none());
-        let mut all: Vec<_> = current.counters().chain(only_before).collect();
-        all.retain(|counter| is_wanted(&counter.label));
-        let sums = |counter: &Counter<u64, KeyLabel>| {
-            let of = |one: &SpaceSaving<u64, KeyLabel>| {
-                let missing = (one.least(), one.least());
-                one.get(counter.key).map_or(missing, |counter| (counter.count, counter.error))
-            };
-            let (now, then) = (of(current), of(before));
-            (now.0 + then.0, now.1 + then.1)
-        };
-        let mut all: Vec<_> = all.into_iter().map(|counter| (sums(counter), counter)).collect();
-        all.sort_by_key(|((count, error), _)| (Reverse(count - error), Reverse(*count)));
+        let mut all = Vec::new();
+        for counter in current.counters().chain(only_before) {
+            if is_wanted(&counter.label) {
+                let [count, error] = [current, before]
+                    .map(|period| count_of(period, counter.key))
+                    .into_iter()
+                    .fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+                all.push((count, error, counter));
+            }
+        }
+        all.sort_by_key(|(count, error, _)| (Reverse(count - error), Reverse(*count)));
         all.truncate(n);
-        let top = |((count, error), counter): ((u64, u64), &Counter<u64, KeyLabel>)| Top {
+        // Only these labels are copied, which are texts.
+        let top = all.into_iter().map(|(count, error, counter)| Top {
             label: counter.label.clone(),
             count,
             error,
-        };
-        (periods.before_began, all.into_iter().map(top).collect())
+        });
+        (periods.before_began, top.collect())
     }
 
     #[cold]
@@ -110,19 +110,25 @@ impl TopKeys {
         let Ok(mut periods) = self.periods.try_lock() else { return };
         periods.turn(self.clock.now());
         for matched in answer.enforced().chain(answer.shadow()) {
-            let (rule, descriptor) = (matched.rule(), matched.descriptor(request));
+            let rule = matched.rule();
+            let descriptor = matched.descriptor(request);
             let Some(descriptor) = descriptor.filter(|_| !rule.spec().key.is_empty()) else {
                 continue;
             };
             let key = fingerprint(rule, descriptor);
             let counts = &mut periods.current;
-            let write = |label: &mut KeyLabel| label.write(key, rule, descriptor);
-            counts.requests.add(key, write);
+            counts.requests.add(key, |label| label.write(key, rule, descriptor));
             if !matched.decision().is_allowed() && !matched.is_report() {
-                counts.refused.add(key, write);
+                counts.refused.add(key, |label| label.write(key, rule, descriptor));
             }
         }
     }
+}
+
+/// The count of a key and its error. A key that is missing may have been counted as often as the rarest.
+fn count_of(counts: &SpaceSaving<u64, KeyLabel>, key: u64) -> [u64; 2] {
+    let found = counts.get(key).map(|counter| [counter.count, counter.error]);
+    found.unwrap_or([counts.least(); 2])
 }
 
 impl Observer for TopKeys {

@@ -1,7 +1,5 @@
 //! Requests that no rule matches: counted, and a line of the log a minute that names what matched nothing.
 
-use std::fmt::Write as _;
-
 use tidegate::{Answer, Observer, Request, Striped, SystemClock, printable};
 
 use crate::listener::source;
@@ -41,22 +39,24 @@ impl Unmatched {
         let often = if is_refused { &self.refused } else { &self.admitted };
         let Some(withheld) = often.passes(&self.clock) else { return };
         let names = names(request);
-        let (listener, peer) = (source::listener(), source::peer().map(tracing::field::display));
-        match is_refused {
-            true => tracing::warn!(
+        let listener = source::listener();
+        let peer = source::peer().map(tracing::field::display);
+        if is_refused {
+            tracing::warn!(
                 listener,
                 peer,
                 names,
                 withheld,
                 "no rule matches a request, which was refused"
-            ),
-            false => tracing::info!(
+            );
+        } else {
+            tracing::info!(
                 listener,
                 peer,
                 names,
                 withheld,
                 "no rule matches a request, which was admitted"
-            ),
+            );
         }
     }
 }
@@ -77,11 +77,11 @@ pub(crate) fn names(request: &Request<'_>) -> String {
         text.push_str(if number == 0 { ", " } else { "; " });
         let names = descriptor.entries().iter().map(|(name, _)| *name);
         let names: Vec<_> = names.collect();
-        // Writing to a text cannot fail.
-        let _ = match names.is_empty() {
-            true => write!(text, "no entries"),
-            false => write!(text, "entries {}", names.join(", ")),
-        };
+        if names.is_empty() {
+            text.push_str("no entries");
+        } else {
+            text.push_str(&format!("entries {}", names.join(", ")));
+        }
         if text.len() > SHOWN {
             break;
         }

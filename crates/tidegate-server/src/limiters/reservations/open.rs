@@ -79,7 +79,8 @@ pub(super) struct ReservationTerms<'p> {
 
 impl<'p> ReservationTerms<'p> {
     pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
-        let (mut limiters, mut max_life) = (0, None::<(Duration, &str)>);
+        let mut limiters = 0;
+        let mut max_life = None::<(Duration, &str)>;
         for descriptor in request.descriptors() {
             for rule in policy.matching(request.domain(), descriptor) {
                 limiters += 1;

@@ -23,18 +23,13 @@ struct DescriptorCost {
 impl ReservedRequest {
     /// A copy of a request; `None` if it is larger than any listener reads.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let (mut text, mut ends) = (String::new(), Vec::new());
-        let mut add = |part: &str| {
-            text.push_str(part);
-            ends.push(u32::try_from(text.len()).ok()?);
-            Some(())
-        };
-        add(request.domain())?;
+        let mut text = request.domain().to_owned();
+        let mut ends = vec![u32::try_from(text.len()).ok()?];
         let mut descriptors = Vec::with_capacity(request.descriptors().len());
         for one in request.descriptors() {
-            for (name, value) in one.entries() {
-                add(name)?;
-                add(value)?;
+            for part in one.entries().iter().flat_map(|(name, value)| [name, value]) {
+                text.push_str(part);
+                ends.push(u32::try_from(text.len()).ok()?);
             }
             let entries = u32::try_from(one.entries().len()).ok()?;
             descriptors.push(DescriptorCost { entries, cost: one.units() });

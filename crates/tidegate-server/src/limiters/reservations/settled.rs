@@ -70,6 +70,7 @@ fn cut_off(
     let mut left = settled.cut_units();
     for (descriptor, (of_it, units)) in cut.iter_mut().zip(actual).enumerate().rev() {
         if actual.len() == 1 || is_matched_by(descriptor) {
+            // Several limiters may cut one cost: the largest cut holds, because none takes less.
             let here = left.min(*units);
             left -= here;
             *of_it = here.max(*of_it);
@@ -141,8 +142,7 @@ impl ReservationEnd {
 impl SettleResult {
     /// The reserved cost and the final one, in words.
     pub(crate) fn costs(&self) -> (String, String) {
-        let Self { reserved, actual, .. } = self;
-        (format!("reserved {reserved:?}"), format!("settled for {actual:?}"))
+        (format!("reserved {:?}", self.reserved), format!("settled for {:?}", self.actual))
     }
 }
 
@@ -163,11 +163,12 @@ impl std::fmt::Display for Unreserved {
                  the operator may set a larger --reservation-memory",
             ),
             Self::TooLong { asked, rule, most } => {
-                let [asked, most] = [asked, most].map(Duration::as_millis);
                 write!(
                     f,
-                    "a life of {asked} ms is longer than a reservation of the rule `{rule}` may have: expected 1 to \
-                     {most} ms, or a larger `max_life` of the rule"
+                    "a life of {} ms is longer than a reservation of the rule `{rule}` may have: expected 1 to {} ms, or \
+                     a larger `max_life` of the rule",
+                    asked.as_millis(),
+                    most.as_millis()
                 )
             }
         }

@@ -77,6 +77,14 @@ pub(super) struct ReservationTable {
     late_in_a_row: u64,
 }
 
+/// The first of reservations, if it has ended.
+fn first_ended(
+    ends: &BTreeSet<(Timestamp, ReservationId)>,
+    now: Timestamp,
+) -> Option<ReservationId> {
+    ends.first().filter(|(ends, _)| *ends <= now).map(|(_, id)| *id)
+}
+
 /// The number of renewals in a row that are too late and are reported.
 const MANY_LATE: u64 = 8;
 
@@ -221,11 +229,14 @@ impl ReservationTable {
             Some(KeptReservation { entry: TableEntry::Open(_), ends }) if now < *ends => *ends,
             _ => return SettleWaits::Closed,
         };
-        match self.pending(id).map(|pending| pending == costs) {
-            Some(false) => return SettleWaits::Otherwise,
-            Some(true) => {}
-            None if !self.claim(of_pending(costs.len()), most) => return SettleWaits::Full,
-            None => _ = self.pending.insert(id, costs.into()),
+        if let Some(pending) = self.pending(id) {
+            if pending != costs {
+                return SettleWaits::Otherwise;
+            }
+        } else if self.claim(of_pending(costs.len()), most) {
+            self.pending.insert(id, costs.into());
+        } else {
+            return SettleWaits::Full;
         }
         SettleWaits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
     }
@@ -283,10 +294,7 @@ impl ReservationTable {
     /// Drops some of the reservations that have ended, more than one call adds.
     pub(super) fn drop_ended(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_AT_ONCE {
-            let first = |ends: &BTreeSet<(Timestamp, ReservationId)>| {
-                ends.first().copied().filter(|(ends, _)| *ends <= now).map(|(_, id)| id)
-            };
-            if let Some(id) = first(&self.open) {
+            if let Some(id) = first_ended(&self.open, now) {
                 if self.pending.contains_key(&id) {
                     self.counts.given_up += 1;
                 } else if self.is_recorded(id) {
@@ -295,7 +303,7 @@ impl ReservationTable {
                     self.counts.unsettled += 1;
                 }
                 self.remove(id);
-            } else if let Some(id) = first(&self.settled) {
+            } else if let Some(id) = first_ended(&self.settled, now) {
                 self.remove(id);
             } else {
                 return;
