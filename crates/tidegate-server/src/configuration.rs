@@ -122,6 +122,7 @@ impl Configuration {
         };
         let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let text = config::read_text(file).map_err(Wrong::Text);
+        // An error is told from a text that reads like it.
         let content = match &text {
             Ok(text) => hash(text),
             Err(wrong) => !hash(&wrong.to_string()),
@@ -161,7 +162,7 @@ impl Configuration {
         PolicyDiff::between(&self.limiters.policy(), &candidate.policy).with_section(
             "server",
             server,
-            |field| field != LOG_LEVEL,
+            needs_restart,
         )
     }
 
@@ -178,13 +179,15 @@ impl Configuration {
 
     /// Logs a change, and what of the text needs a restart.
     fn log(&self, cause: &dyn fmt::Display, before: &str, diff: &PolicyDiff) {
-        let [added, changed, removed] =
-            [Change::Added, Change::Changed, Change::Removed].map(|change| diff.count(change));
-        let (after, changes) = (self.etag(), brief(diff));
-        let [before, after] = [before, &after].map(|etag| etag.trim_matches('"'));
         tracing::info!(
             target: AUDIT,
-            cause = cause.to_string(), before, after, added, changed, removed, changes,
+            cause = cause.to_string(),
+            before = before.trim_matches('"'),
+            after = self.etag().trim_matches('"'),
+            added = diff.count(Change::Added),
+            changed = diff.count(Change::Changed),
+            removed = diff.count(Change::Removed),
+            changes = brief(diff),
             "another configuration is in force"
         );
         let fields = diff.needing_restart();

@@ -50,15 +50,17 @@ impl Shares {
     /// The shares of a limit on handles; without a limit there are always enough. Every listener
     /// has at least one.
     fn divided(has: Option<u64>, most: u32, clients: usize, operators: bool) -> Self {
-        let all = Self { clients: most, operators: most };
-        let (clients, each) = (clients.max(1) as u64, u64::from(most));
+        let clients = clients.max(1) as u64;
+        let each = u64::from(most);
         let Some(has) = has.filter(|has| *has < each * (clients + u64::from(operators))) else {
-            return all;
+            return Self { clients: most, operators: most };
         };
+        // A sixteenth, but enough for a few tools, and never more than clients have together.
         let reserve = (has / 16).max(OF_OPERATORS).min(has / 2).min(each);
         let reserve = if operators { reserve } else { 0 };
-        let share = |handles: u64| u32::try_from(handles).unwrap_or(most).clamp(1, most);
-        Self { clients: share((has - reserve) / clients), operators: share(reserve) }
+        let [clients, operators] = [(has - reserve) / clients, reserve]
+            .map(|handles| u32::try_from(handles).unwrap_or(most).clamp(1, most));
+        Self { clients, operators }
     }
 }
 

@@ -35,9 +35,8 @@ impl Reports<'_> {
 
     fn report(&self) {
         self.log.log_withheld();
-        let refused =
-            |secret: &Option<ListenerSecret>| secret.as_ref().map_or(0, ListenerSecret::refused);
-        let (clients, admin) = (refused(&self.clients), refused(&self.admin));
+        let [clients, admin] = [&self.clients, &self.admin]
+            .map(|secret| secret.as_ref().map_or(0, ListenerSecret::refused));
         if clients + admin > 0 {
             tracing::warn!(clients, admin, "calls were refused for want of a known token");
         }

@@ -32,33 +32,35 @@ impl SnapshotFile {
     pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
         // The target of a link is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let failed = |why: &str| unusable(&path, why);
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
-            return Err(failed(
-                "it is not a file: expected the path of a file, which need not exist",
-            ));
+            let why = "it is not a file: expected the path of a file, which need not exist";
+            return Err(unusable(&path, why));
         }
         let lock = with_suffix(&path, ".lock");
         // To open a pipe would wait for its reader, and to open a link could create a file elsewhere.
         if fs::symlink_metadata(&lock).is_ok_and(|there| !there.is_file()) {
-            return Err(failed(&format!(
-                "{} is not a file: expected a file, or nothing, which this server locks",
-                lock.display()
-            )));
+            return Err(unusable(
+                &path,
+                &format!(
+                    "{} is not a file: expected a file, or nothing, which this server locks",
+                    lock.display()
+                ),
+            ));
         }
         let opened = open_lock(&lock).map_err(|error| {
-            failed(&format!(
-                "{} can not be written: {error}; expected a folder that this server may write to",
-                lock.display()
+            let lock = lock.display();
+            unusable(&path, &format!(
+                "{lock} can not be written: {error}; expected a folder that this server may write to"
             ))
         })?;
         match opened.try_lock() {
             Ok(()) => Ok(Self { path, _lock: opened, failed: None }),
-            Err(TryLockError::WouldBlock) => Err(failed(
+            Err(TryLockError::WouldBlock) => Err(unusable(
+                &path,
                 "another server uses it: stop that server, or give this server a file of its own",
             )),
             Err(TryLockError::Error(error)) => {
-                Err(failed(&format!("{} can not be locked: {error}", lock.display())))
+                Err(unusable(&path, &format!("{} can not be locked: {error}", lock.display())))
             }
         }
     }
@@ -92,10 +94,9 @@ impl SnapshotFile {
                     "the snapshot is loaded: usage before the restart still counts"
                 );
                 if loaded.dropped + loaded.without_space > 0 {
-                    let (dropped, without_space) = (loaded.dropped, loaded.without_space);
                     tracing::warn!(
-                        dropped,
-                        without_space,
+                        dropped = loaded.dropped,
+                        without_space = loaded.without_space,
                         "not all limiters of the snapshot are kept: rules are gone or have another key, or have no \
                          room (`max_keys`, `max_memory`)"
                     );
@@ -136,6 +137,7 @@ impl SnapshotFile {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 self.write(&limiters);
             }
+            // The sender is gone: the server has stopped, and the limiters do not change any more.
             if let Some(written) = self.write(&limiters) {
                 let SnapshotWritten { limiters, answers, bytes, .. } = written;
                 let file = self.path.display();
@@ -150,7 +152,8 @@ impl SnapshotFile {
 
     /// Writes the limiters, and counts and logs the result. A failure is logged if it differs from the last failure.
     fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
-        let (clock, counts) = (SystemClock::new(), &limiters.counts().snapshots);
+        let clock = SystemClock::new();
+        let counts = &limiters.counts().snapshots;
         let began = clock.now();
         match self.try_write(limiters) {
             Ok(written) => {

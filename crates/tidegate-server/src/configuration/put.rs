@@ -108,10 +108,10 @@ impl Configuration {
         if is_dry_run {
             return Ok(Proposed { etag: before.etag.clone(), diff });
         }
-        let conflict = |why| PutRefused::Conflict(format!("{}: {why}", file.display()));
         // The file comes first: it can be put back, while rules that were in force have decided already.
-        let rewrite = Rewrite::prepare(file, &before.text, &text).map_err(conflict)?;
-        rewrite.commit().map_err(conflict)?;
+        Rewrite::prepare(file, &before.text, &text)
+            .and_then(Rewrite::commit)
+            .map_err(|why| PutRefused::Conflict(format!("{}: {why}", file.display())))?;
         if let Err(errors) = self.limiters.replace(candidate.policy) {
             let back = Rewrite::prepare(file, &text, &before.text).and_then(Rewrite::commit);
             if let Err(why) = back {

@@ -28,14 +28,16 @@ pub(crate) async fn watch(configuration: Arc<Configuration>) {
     if !spawn_blocking(move || at.is_file()).await.unwrap_or_default() {
         return;
     }
-    let (mut seen, mut rests) = (None, false);
+    let mut seen = None;
+    let mut rests = false;
     loop {
         sleep(PERIOD).await;
         let at = Arc::clone(&file);
         // A path that hangs holds up only the watch.
         let Ok(found) = spawn_blocking(move || look(&at)).await else { continue };
         if seen.as_ref() != Some(&found) {
-            (seen, rests) = (Some(found), false);
+            seen = Some(found);
+            rests = false;
         } else if !rests {
             rests = true;
             let configuration = Arc::clone(&configuration);
@@ -54,8 +56,9 @@ fn look(file: &Path) -> PathLook {
 #[cfg(unix)]
 fn identity(metadata: &Metadata) -> [u64; 4] {
     use std::os::unix::fs::MetadataExt;
-    let (seconds, nanos) = (metadata.ctime().cast_unsigned(), metadata.ctime_nsec());
-    [metadata.dev(), metadata.ino(), seconds, nanos.cast_unsigned()]
+    let seconds = metadata.ctime().cast_unsigned();
+    let nanos = metadata.ctime_nsec().cast_unsigned();
+    [metadata.dev(), metadata.ino(), seconds, nanos]
 }
 
 /// This system shows neither.

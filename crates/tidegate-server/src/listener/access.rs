@@ -51,10 +51,14 @@ impl OperatorAccess {
 
     /// The operator with this token; `None` if a token is needed and this is none, which is counted.
     pub(crate) fn admit(&self, said: Option<&[u8]>, peer: Peer) -> Option<Who> {
-        let token = match self.needs_token() {
-            true => Some(self.token(said).or_else(|| self.refused())?),
-            false => None,
-        };
+        let token = self.token(said);
+        if token.is_none() && self.needs_token() {
+            // One of the secrets counts, so that a token that neither knows counts once.
+            if let Some(secret) = self.change.as_ref().or(self.read.as_ref()) {
+                secret.count_refused();
+            }
+            return None;
+        }
         let role = self.role(token.map(|(role, _)| role), &peer);
         Some(Who { peer, token, role })
     }
@@ -66,10 +70,8 @@ impl OperatorAccess {
         }
         let is_changer = self.changers.iter().any(|name| peer.is_named(name));
         let is_open = !self.needs_token() && !self.needs_certificate;
-        match is_changer || is_open || of_token == Some(Role::Change) {
-            true => Role::Change,
-            false => Role::Read,
-        }
+        let may_change = is_changer || is_open || of_token == Some(Role::Change);
+        if may_change { Role::Change } else { Role::Read }
     }
 
     /// Returns whether some client may change.
@@ -79,15 +81,11 @@ impl OperatorAccess {
     }
 
     fn token(&self, said: Option<&[u8]>) -> Option<(Role, usize)> {
-        let number = |secret: &Option<ListenerSecret>| secret.as_ref()?.number(said?);
-        let (change, read) = (number(&self.change), number(&self.read));
+        // Both are looked at, so that the time tells nothing of where a token was found.
+        let [change, read] =
+            [&self.change, &self.read].map(|secret| secret.as_ref()?.number(said?));
         let change = change.map(|number| (Role::Change, number));
         change.or(read.map(|number| (Role::Read, number)))
-    }
-
-    fn refused<T>(&self) -> Option<T> {
-        self.change.iter().chain(&self.read).take(1).for_each(ListenerSecret::count_refused);
-        None
     }
 }
 

@@ -100,7 +100,9 @@ impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         if self.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
             let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-            waiting.iter().for_each(Waker::wake_by_ref);
+            if let Some(waker) = waiting {
+                waker.wake();
+            }
         }
     }
 }

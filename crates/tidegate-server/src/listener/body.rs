@@ -23,7 +23,9 @@ pub(crate) async fn read_body(
     past: usize,
     mut keep: impl FnMut(usize) -> bool,
 ) -> Result<Bytes, BadBody> {
-    let (mut first, mut all, mut came) = (Bytes::new(), Vec::new(), 0_usize);
+    let mut first = Bytes::new();
+    let mut all = Vec::new();
+    let mut came = 0_usize;
     while came <= past
         && !body.is_end_stream()
         && let Some(frame) = body.frame().await
@@ -31,6 +33,7 @@ pub(crate) async fn read_body(
         let Ok(data) = frame.map_err(BadBody::Broken)?.into_data() else { continue };
         came = came.saturating_add(data.len());
         if came > most {
+            // Too much: the rest is only read, so that its sender sees the answer.
             continue;
         }
         if first.is_empty() && all.is_empty() {
@@ -42,6 +45,7 @@ pub(crate) async fn read_body(
         }
         let to_come = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let whole = to_come.map_or(most, |bytes| most.min(came.saturating_add(bytes)));
+        // The first piece was claimed by its length, and its copy takes over that claim.
         let claimed = first.len().max(all.capacity());
         let capacity = capacity(all.capacity(), came, whole);
         if capacity > claimed && !keep(capacity - claimed) {
@@ -52,10 +56,10 @@ pub(crate) async fn read_body(
         all.extend_from_slice(&std::mem::take(&mut first));
         all.extend_from_slice(&data);
     }
-    match came > most {
-        true => Err(BadBody::TooLarge),
-        false => Ok(if all.is_empty() { first } else { all.into() }),
+    if came > most {
+        return Err(BadBody::TooLarge);
     }
+    Ok(if all.is_empty() { first } else { all.into() })
 }
 
 /// The bytes to allocate for `needed` bytes where there are `has`: an eighth more, so that few pieces have all before them

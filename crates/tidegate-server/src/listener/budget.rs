@@ -72,6 +72,7 @@ impl Account {
 
     /// Checks whether a piece of an answer has been on its way for [`LOOKS`] checks or longer.
     pub(crate) fn has_stalled(&self) -> bool {
+        // The slots form a ring. The slot of the next check is the oldest: its pieces were sent LOOKS checks ago.
         let next = self.looks.fetch_add(1, Relaxed) + 1;
         self.slot(next).load(Relaxed) > 0
     }
@@ -132,6 +133,7 @@ impl KeptBytes {
         if bytes <= self.bytes {
             self.account.shrink(self.bytes - bytes);
         } else if !self.account.grow(bytes - self.bytes) {
+            // Counted first and taken back: so two requests at once never pass the bound together.
             self.account.shrink(bytes - self.bytes);
             return false;
         }
@@ -167,6 +169,7 @@ impl KeptBytes {
             self.resize(bytes);
             return Some(self);
         }
+        // The bytes before are given up first: the refusal takes their place.
         let account = Arc::clone(&self.account);
         drop(self);
         account.take_to_refuse(bytes)

@@ -89,6 +89,7 @@ impl Frames {
                 bytes = behind;
                 self.begin(*first);
             }
+            // Here and not where a frame begins: a payload may be empty, or arrive later.
             let [_, _, _, kind, flags, ..] = self.frame;
             let ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS > 0;
             if self.left == 0 && self.frame_bytes_read == 0 && ends_head {
@@ -108,8 +109,8 @@ impl Frames {
             return;
         }
         let [high, middle, low, kind, ..] = self.frame;
-        (self.frame_bytes_read, self.left) =
-            (0, u32::from_be_bytes([0, high, middle, low]) as usize);
+        self.frame_bytes_read = 0;
+        self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
         self.is_in_head |= kind == HEADERS;
     }
 

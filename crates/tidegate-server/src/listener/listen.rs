@@ -76,6 +76,7 @@ pub(crate) async fn serve_within<H: Handler>(
         };
         begin(stream, permit, &options, &handler, &budget, &stop);
     }
+    // A socket that was passed stays open, and its connections wait for the next server.
     let left = if options.is_passed { Vec::new() } else { waiting(listener, &permits) };
     for (stream, permit) in left {
         begin(stream, permit, &options, &handler, &budget, &stop);
@@ -92,8 +93,9 @@ fn begin(
     budget: &Arc<ByteBudget>,
     stop: &Stop,
 ) {
-    let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
-    let shell = Shell { bounds, account: budget.open(), stop: stop.clone() };
+    let tls = options.tls.clone();
+    let handler = handler.clone();
+    let shell = Shell { bounds: options.bounds, account: budget.open(), stop: stop.clone() };
     let open = options.counts.accept();
     let listener = options.counts.listener;
     options.threads.serve(stream, move |stream| async move {
@@ -111,13 +113,13 @@ fn waiting(
     permits: &Arc<Semaphore>,
 ) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
-    let next = || {
+    let next = std::iter::from_fn(|| {
         let permit = Arc::clone(permits).try_acquire_owned().ok()?;
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some((TcpStream::from_std(stream).ok()?, permit))
-    };
-    std::iter::from_fn(next).collect()
+    });
+    next.collect()
 }
 
 /// The next connection, and its permit.

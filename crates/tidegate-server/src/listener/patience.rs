@@ -57,8 +57,14 @@ impl Unchanged {
 impl ConnectionPatience {
     pub(crate) fn of(bounds: Bounds) -> Self {
         let every = (bounds.idle / 4).min(bounds.head.min(bounds.stalled) / 2);
-        let (unended, unread) = (Unchanged::default(), Unchanged::default());
-        Self { bounds, every, looks: looks(every), idle: 0, unended, unread }
+        Self {
+            bounds,
+            every,
+            looks: looks(every),
+            idle: 0,
+            unended: Unchanged::default(),
+            unread: Unchanged::default(),
+        }
     }
 
     pub(crate) async fn look(&mut self) {
@@ -67,14 +73,16 @@ impl ConnectionPatience {
 
     /// Evaluates a check; returns the reason if the connection is to end.
     pub(crate) fn ends(&mut self, seen: ConnectionCheck) -> Option<Over> {
-        let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
-        let unended = time(self.unended.looks(seen.unended)) >= self.bounds.head;
-        let unread = time(self.unread.looks(seen.unread)) >= self.bounds.stalled;
-        match time(self.idle) >= self.bounds.idle {
-            _ if unended || unread => Some(Over::HeldUp),
-            true => Some(Over::Idle),
-            false => None,
+        // Both count on at every check, so neither may be left out because of the other.
+        let unended = self.every.saturating_mul(self.unended.looks(seen.unended));
+        let unread = self.every.saturating_mul(self.unread.looks(seen.unread));
+        if unended >= self.bounds.head || unread >= self.bounds.stalled {
+            Some(Over::HeldUp)
+        } else if self.every.saturating_mul(self.idle) >= self.bounds.idle {
+            Some(Over::Idle)
+        } else {
+            None
         }
     }
 }

@@ -66,10 +66,12 @@ impl Remainder {
             read => ready!(read)?,
         }
         let read = into.filled().len() - before;
-        self.left = match self.is_over {
-            true => self.left.saturating_sub(read as u64),
+        self.left = if self.is_over {
+            // Bytes that come later do not count, so a client that keeps sending does not keep its connection.
+            self.left.saturating_sub(read as u64)
+        } else {
             // If the buffer is full, decrypted bytes may be left.
-            false => stream.arrived().max(u64::from(into.remaining() == 0)),
+            stream.arrived().max(u64::from(into.remaining() == 0))
         };
         self.is_over |= read == 0;
         Poll::Ready(Ok(()))

@@ -66,19 +66,14 @@ impl ListenerSecret {
     /// Returns an error as [`Self::parse`] does, and for an unknown verb.
     pub(crate) fn of_clients(text: &str) -> Result<Self, String> {
         Self::read(text, |line, text| {
-            let (text, verbs) = match text.split_once(char::is_whitespace) {
-                Some((text, more)) => (text, more.trim_start().strip_prefix(VERBS)),
-                None => {
-                    return Ok(SecretToken {
-                        bytes: token(line, text)?,
-                        verbs: PublicVerbs::default(),
-                    });
-                }
-            };
-            // Anything else may be a part of a token, and is not shown.
-            let verbs = verbs.ok_or_else(|| no_token(line))?;
-            let verbs =
-                PublicVerbs::parse(verbs).map_err(|why| format!("line {line}: `verbs`: {why}"))?;
+            let mut verbs = PublicVerbs::default();
+            let (text, more) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            if !more.is_empty() {
+                // Anything else may be a part of a token, and is not shown.
+                let names = more.trim_start().strip_prefix(VERBS).ok_or_else(|| no_token(line))?;
+                verbs = PublicVerbs::parse(names)
+                    .map_err(|why| format!("line {line}: `verbs`: {why}"))?;
+            }
             Ok(SecretToken { bytes: token(line, text)?, verbs })
         })
     }

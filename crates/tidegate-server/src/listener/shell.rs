@@ -42,7 +42,9 @@ impl Shell {
         let mut connection = pin!(connection);
         let mut patience = ConnectionPatience::of(self.bounds);
         let mut reads = looks(self.bounds.stalled / 2);
-        let (mut draining, mut was_shut_down, mut warned) = (false, false, false);
+        let mut draining = false;
+        let mut was_shut_down = false;
+        let mut warned = false;
         loop {
             tokio::select! {
                 // Bytes that have arrived are read before the connection is shut down.
@@ -60,6 +62,7 @@ impl Shell {
                     let seen = activity.seen();
                     match patience.ends(seen) {
                         Some(Over::HeldUp) => return Ok(()),
+                        // The client was asked to leave one check before, and has neither left nor sent a request.
                         _ if warned && !seen.is_used => return Ok(()),
                         Some(Over::Idle) => {
                             warned = true;

@@ -76,7 +76,8 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let (this, before) = (self.get_mut(), into.filled().len());
+        let this = self.get_mut();
+        let before = into.filled().len();
         let read = either!(&mut this.transport, stream => Pin::new(stream).poll_read(cx, into));
         if let Some(heads) = &mut this.heads {
             heads.read(into.filled().get(before..).unwrap_or_default());

@@ -4,7 +4,6 @@
 //! Threads that share work wake one another whenever one has several tasks, and take tasks from
 //! each other. For many short tasks that costs more than it saves.
 
-use std::io;
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
@@ -40,9 +39,10 @@ impl Threads {
         if runtimes.is_empty() {
             return Self::OfWhoAccepts;
         }
-        let thread =
-            |runtime: &Runtime| Thread { runtime: runtime.handle().clone(), open: Arc::default() };
-        Self::Apart(runtimes.iter().map(thread).collect())
+        let threads = runtimes
+            .iter()
+            .map(|runtime| Thread { runtime: runtime.handle().clone(), open: Arc::default() });
+        Self::Apart(threads.collect())
     }
 
     /// The number of threads besides the runtime that accepts.
@@ -77,14 +77,13 @@ impl Threads {
             let _one_more = one_more;
             match stream.and_then(TcpStream::from_std) {
                 Ok(stream) => served(stream).await,
-                Err(error) => not_handed_over(&error),
+                Err(error) => tracing::warn!(
+                    %error,
+                    "a connection could not be handed to the thread that was to serve it"
+                ),
             }
         });
     }
-}
-
-fn not_handed_over(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be handed to the thread that was to serve it");
 }
 
 #[cfg(test)]

@@ -161,7 +161,8 @@ const KEY: &str = "a private key in PEM, without a passphrase, which begins with
 
 /// The error of a certificate and a key that do not match.
 fn unfit(files: &TlsFiles, error: &rustls::Error) -> String {
-    let (cert, key) = (files.cert.display(), files.key.display());
+    let cert = files.cert.display();
+    let key = files.key.display();
     match error {
         rustls::Error::InconsistentKeys(_) => format!(
             "{key} is not the key of the certificate in {cert}: expected the key it was asked for \

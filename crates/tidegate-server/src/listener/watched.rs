@@ -45,6 +45,7 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
+        // Before the stream, which may end or make progress in the same poll.
         let stalled = this.stalled.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
         BEGUN.set(false);
         if this.stream.as_mut().poll(cx).is_ready() {
@@ -58,6 +59,7 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
             tracing::debug!(within = ?this.within, "a client took nothing of an answer");
             return Poll::Ready(());
         }
+        // A wake-up after the answer has begun means that the client has taken some of it: the time begins again.
         let timer = this.stalled.get_or_insert_with(|| Box::pin(sleep(this.within)));
         timer.as_mut().reset(Instant::now() + this.within);
         timer.as_mut().poll(cx)

@@ -58,17 +58,19 @@ impl LogQueue {
         let bytes = AtomicUsize::new(0);
         let state = Arc::new(QueueState { to_writer, escape, bytes, dropped: AtomicU64::new(0) });
         let writer = Arc::clone(&state);
-        let write = move || write_out(&lines, &writer, out, report);
-        thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || write_out(&lines, &writer, out, report))?;
         Ok(Self(state))
     }
 
     /// Queues a line, or counts it as dropped if there is no space.
     pub(super) fn put(&self, line: Box<[u8]>) {
         let size = line.len() + LINE_BYTES;
-        let space = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
-        let queued = self.0.bytes.fetch_update(Relaxed, Relaxed, space).is_ok()
-            && self.0.to_writer.send(Message::Line(line)).is_ok();
+        let space = self.0.bytes.fetch_update(Relaxed, Relaxed, |bytes| {
+            bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES)
+        });
+        let queued = space.is_ok() && self.0.to_writer.send(Message::Line(line)).is_ok();
         if !queued {
             self.0.dropped.fetch_add(1, Relaxed);
         }
@@ -104,6 +106,7 @@ fn write_out(
                 let _ = out.write_all(&line);
                 let had = state.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
                 let dropped = state.dropped.load(Relaxed);
+                // Not at the first free byte: the report is a line itself, and would be dropped next.
                 if dropped > reported && had < MOST_BYTES / 2 {
                     report(dropped - reported, dropped);
                     reported = dropped;

@@ -33,8 +33,8 @@ impl Exporter {
     pub(crate) fn begin(endpoint: Option<&CollectorAddress>) -> Result<Option<Self>, Failure> {
         match endpoint {
             None => Ok(None),
-            Some(CollectorAddress(url)) => Err(Failure::configuration(format!(
-                "tidegate: spans can not be sent to {url} (--otlp): this program is built without the feature `otlp`; \
+            Some(CollectorAddress(url)) => Err(Failure::usage(format!(
+                "spans can not be sent to {url} (--otlp): this program is built without the feature `otlp`; \
                  expected one of `cargo install --features otlp`, or no collector"
             ))),
         }

@@ -40,9 +40,11 @@ impl Span {
 
     fn of(tracer: &SdkTracer, name: &'static str, headers: &HeaderMap) -> Option<Self> {
         let caller = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-        let is_sampled = caller.span().span_context().is_sampled();
-        let builder = || tracer.span_builder(name).with_kind(SpanKind::Server);
-        is_sampled.then(|| Self(builder().start_with_context(tracer, &caller)))
+        if !caller.span().span_context().is_sampled() {
+            return None;
+        }
+        let builder = tracer.span_builder(name).with_kind(SpanKind::Server);
+        Some(Self(builder.start_with_context(tracer, &caller)))
     }
 
     /// Sets the decision as attributes. No attribute holds an entry of the request.
@@ -82,9 +84,10 @@ impl Exporter {
     /// Returns an error if the exporter cannot be made.
     pub(crate) fn begin(endpoint: Option<&CollectorAddress>) -> Result<Option<Self>, Failure> {
         let Some(CollectorAddress(url)) = endpoint else { return Ok(None) };
-        let exporter = SpanExporter::builder().with_tonic().with_endpoint(url).build();
-        let cannot = |error| Failure::new(format!("spans can not be sent to {url}: {error}"));
-        let exporter = exporter.map_err(cannot)?;
+        let exporter =
+            SpanExporter::builder().with_tonic().with_endpoint(url).build().map_err(|error| {
+                Failure::new(format!("spans can not be sent to {url}: {error}"))
+            })?;
         let version = env!("CARGO_PKG_VERSION");
         let resource = Resource::builder().with_service_name("tidegate");
         let resource = resource.with_attribute(KeyValue::new("service.version", version)).build();

@@ -31,7 +31,8 @@ fn one(mistake: &ConfigError) -> String {
 }
 
 fn more(mistakes: &ConfigErrors) -> Option<String> {
-    let (file, all) = (&mistakes.iter().next()?.file, mistakes.iter().count());
+    let file = &mistakes.iter().next()?.file;
+    let all = mistakes.iter().count();
     let more = all.checked_sub(MOST_SHOWN).filter(|more| *more > 0)?;
     Some(format!("and {more} more: {file} has {all} mistakes"))
 }
