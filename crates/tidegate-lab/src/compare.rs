@@ -63,6 +63,14 @@ impl AlgorithmRun {
     }
 }
 
+fn record_all(runs: &mut [AlgorithmRun], batch: &Batch) -> Result<(), TraceError> {
+    for event in batch.events() {
+        let event = event?;
+        runs.iter_mut().for_each(|run| run.record(&event));
+    }
+    Ok(())
+}
+
 impl Comparison {
     /// Creates limiters of every compared algorithm with `limit` units per `window`: one for each
     /// combination of the values of the `key` entries, or one for all if there are none. A picture
@@ -76,14 +84,15 @@ impl Comparison {
         key: &[String],
         bins: Bins,
     ) -> Result<Self, PolicyErrors> {
-        let compared = || AlgorithmKind::ALL.iter().filter(|algorithm| !algorithm.holds_permits());
-        let run = |algorithm: &AlgorithmKind| {
+        let compared = AlgorithmKind::ALL.iter().filter(|algorithm| !algorithm.holds_permits());
+        let count = compared.clone().count();
+        let mut runs = Vec::with_capacity(count);
+        for algorithm in compared {
             let rule = RuleSpec::new(algorithm.name(), Spec::fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
-            let report = Report::one_of(compared().count(), &policy).drawn(bins);
-            Ok(AlgorithmRun { replay: Replay::new(policy), report })
-        };
-        let runs = compared().map(run).collect::<Result<_, _>>()?;
+            let report = Report::one_of(count, &policy).drawn(bins);
+            runs.push(AlgorithmRun { replay: Replay::new(policy), report });
+        }
         Ok(Self { limit, window, bins, runs })
     }
 
@@ -99,22 +108,18 @@ impl Comparison {
     pub fn record_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let runs_each = self.runs.len().div_ceil(threads).max(1);
-        let record = |runs: &mut [AlgorithmRun]| {
-            batch.events().try_for_each(|event| {
-                let event = event?;
-                runs.iter_mut().for_each(|run| run.record(&event));
-                Ok(())
-            })
-        };
         thread::scope(|scope| {
             let mut parts = self.runs.chunks_mut(runs_each);
-            let own = parts.next();
-            let others: Vec<_> = parts.map(|part| scope.spawn(move || record(part))).collect();
-            let recorded = own.map_or(Ok(()), record);
-            let joined = others
-                .into_iter()
-                .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            joined.fold(recorded, Result::and)
+            let own = parts.next().unwrap_or_default();
+            // Collected, so that every other thread has begun before this one takes its own part.
+            let others: Vec<_> =
+                parts.map(|part| scope.spawn(|| record_all(part, batch))).collect();
+            let mut recorded = record_all(own, batch);
+            for other in others {
+                let result = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                recorded = recorded.and(result);
+            }
+            recorded
         })
     }
 
@@ -138,8 +143,8 @@ impl Comparison {
                 length_label(Micros::from(rule.longest_delay).as_micros()),
             ]);
         }
-        let (headline, rate) = (self.headline(), self.rate());
-        let mut text = format!("{headline}, {rate}.\n{table}\n{}", self.unmatched());
+        let mut text =
+            format!("{}, {}.\n{table}\n{}", self.headline(), self.rate(), self.unmatched());
         self.rules().for_each(|(_, rule)| overflow(&mut text, rule));
         fitted(&text, width)
     }
@@ -156,13 +161,12 @@ impl Comparison {
             longest_delay_us: Micros::from(rule.longest_delay).as_micros(),
             fullest: Fullest::of(rule.own()),
         });
-        let (requests, unlimited) =
-            self.runs.first().map_or((0, 0), |run| (run.report.requests, run.report.unlimited));
+        let first = self.runs.first().map(|run| &run.report);
         serde_json::to_string(&ComparisonJson {
             limit: self.limit,
             window_us: Micros::from(self.window).as_micros(),
-            requests,
-            unlimited,
+            requests: first.map_or(0, |report| report.requests),
+            unlimited: first.map_or(0, |report| report.unlimited),
             algorithms: algorithms.collect(),
         })
     }
@@ -207,10 +211,8 @@ impl Comparison {
     /// Returns whether there were requests and none of them matched a limit.
     #[must_use]
     pub fn without_limit(&self) -> bool {
-        let nothing = |run: &AlgorithmRun| {
-            run.report.requests > 0 && run.report.unlimited == run.report.requests
-        };
-        self.runs.iter().all(nothing)
+        let mut reports = self.runs.iter().map(|run| &run.report);
+        reports.all(|report| report.requests > 0 && report.unlimited == report.requests)
     }
 
     fn rate(&self) -> String {

@@ -97,7 +97,8 @@ impl PolicyDiff {
     /// Compares two policies; rules are matched by domain and name.
     #[must_use]
     pub fn between(old: &Policy, new: &Policy) -> Self {
-        let (before, after) = (by_identity(old), by_identity(new));
+        let before = by_identity(old);
+        let after = by_identity(new);
         let changed = new.rules().iter().filter_map(|rule| match before.get(&identity(rule)) {
             Some(before) => RuleDiff::changed(before, rule),
             None => Some(RuleDiff::whole(rule, Change::Added)),
@@ -107,6 +108,7 @@ impl PolicyDiff {
         let mut found = Self { settings: fields::of_policies(old, new), ..Self::default() };
         let mut space = MOST_BYTES;
         changed.chain(removed).for_each(|rule| found.add(rule, &mut space));
+        // Added and removed rules move no other one, so only the rules of both are compared in order.
         let kept = old.rules().iter().map(identity).filter(|name| after.contains_key(name));
         let common = new.rules().iter().map(identity).filter(|name| before.contains_key(name));
         found.reordered = kept.ne(common);
@@ -123,11 +125,12 @@ impl PolicyDiff {
         }
         let all = rule.fields.len();
         let of_rule = rule.domain.len() + rule.name.len() + rule.whom.len();
-        let mut fits = |field: &FieldDiff| {
+        // The first field without room uses up the rest, so that no later, shorter one is shown.
+        let shown = rule.fields.iter().take_while(|field| {
             *space = space.saturating_sub(of_rule + field.bytes());
             *space > 0
-        };
-        let shown = rule.fields.iter().take_while(|field| fits(field)).count();
+        });
+        let shown = shown.count();
         self.left_out += all - shown;
         rule.fields.truncate(shown);
         if shown > 0 {
@@ -155,18 +158,16 @@ impl PolicyDiff {
         let mut names: Vec<_> = old.iter().chain(new).map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let value = |values: &[(String, String)], name: &str| {
-            let all = values.iter().filter(|(other, _)| other == name);
-            let all: Vec<_> = all.map(|(_, value)| value.as_str()).collect();
-            (!all.is_empty()).then(|| all.join(", "))
-        };
         for name in names {
-            let (old, new) = (value(old, name), value(new, name));
+            let old = joined(old, name);
+            let new = joined(new, name);
             if old != new {
-                let needs_restart = needs_restart(name);
-                let name = format!("[{section}] {name}");
-                let (old, new) = (old.map(fields::cut), new.map(fields::cut));
-                self.settings.push(Setting { name, old, new, needs_restart });
+                self.settings.push(Setting {
+                    name: format!("[{section}] {name}"),
+                    old: old.map(fields::cut),
+                    new: new.map(fields::cut),
+                    needs_restart: needs_restart(name),
+                });
             }
         }
         self
@@ -212,29 +213,46 @@ impl RuleDiff {
     }
 
     fn of(rule: &PolicyRule, change: Change, fields: Vec<FieldDiff>) -> Self {
-        let (domain, name) = (fields::cut(rule.domain().to_owned()), rule.name().to_owned());
-        Self { domain, name, whom: fields::cut(fields::whom(rule.spec())), change, fields }
+        Self {
+            domain: fields::cut(rule.domain().to_owned()),
+            name: rule.name().to_owned(),
+            whom: fields::cut(fields::whom(rule.spec())),
+            change,
+            fields,
+        }
     }
 }
 
 impl FieldDiff {
     /// A field with its values, which are cut if they are long.
     fn plain(field: String, old: Option<String>, new: Option<String>) -> Self {
-        let (field, old, new) = (fields::cut(field), old.map(fields::cut), new.map(fields::cut));
-        Self { field, old, new, effect: None, longest_wait_us: None }
+        Self {
+            field: fields::cut(field),
+            old: old.map(fields::cut),
+            new: new.map(fields::cut),
+            effect: None,
+            longest_wait_us: None,
+        }
     }
 
     /// About the bytes that it takes as a line and as JSON, without the bytes of its rule.
     fn bytes(&self) -> usize {
-        let values = [&self.old, &self.new].map(|value| value.as_ref().map_or(0, String::len));
-        let [old, new] = values;
-        LINE_BYTES + self.field.len() + old + new + self.effect.map_or(0, str::len)
+        let values = [&self.old, &self.new].into_iter().flatten();
+        let values = values.map(String::len).sum::<usize>();
+        LINE_BYTES + self.field.len() + values + self.effect.map_or(0, str::len)
     }
 }
 
 /// The rules of a policy by domain and name.
 fn by_identity(policy: &Policy) -> BTreeMap<(&str, &str), &PolicyRule> {
     policy.rules().iter().map(|rule| (identity(rule), rule)).collect()
+}
+
+/// All values of a name, which a list has several times.
+fn joined(values: &[(String, String)], name: &str) -> Option<String> {
+    let all = values.iter().filter(|(other, _)| other == name);
+    let all: Vec<_> = all.map(|(_, value)| value.as_str()).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 fn identity(rule: &PolicyRule) -> (&str, &str) {
@@ -301,8 +319,8 @@ impl fmt::Display for BeforeAndAfter<'_> {
             (None, Some(new)) => write!(f, "added: {new}"),
             (Some(old), None) => write!(f, "removed, which was {old}"),
             (old, new) => {
-                let shown = |value: Option<&String>| value.map_or("", String::as_str).to_owned();
-                write!(f, "{} -> {}", shown(old), shown(new))
+                let old = old.map_or("", String::as_str);
+                write!(f, "{old} -> {}", new.map_or("", String::as_str))
             }
         }
     }

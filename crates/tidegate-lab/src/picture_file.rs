@@ -41,9 +41,10 @@ impl PictureFile {
     /// # Errors
     /// Returns an error if writing fails nevertheless; an older picture then stays.
     pub fn write(&self, svg: &str) -> Result<(), PictureError> {
-        let failed =
-            |error| PictureError { asked: self.path.clone(), why: FileFault::Failed(error) };
-        self.replace(svg).map_err(failed)
+        self.replace(svg).map_err(|error| PictureError {
+            asked: self.path.clone(),
+            why: FileFault::Failed(error),
+        })
     }
 
     /// The folder of a file that can be written.
@@ -65,6 +66,7 @@ impl PictureFile {
     fn replace(&self, svg: &str) -> io::Result<()> {
         let mut file = fresh(&self.dir)?;
         file.write_all(svg.as_bytes())?;
+        // The new file takes the old one's place, and would take away permissions given to it.
         if let Ok(there) = fs::symlink_metadata(&self.path)
             && there.is_file()
         {

@@ -11,23 +11,19 @@ use crate::trace::{Event, Options};
 /// Options of reading a trace for this policy: only the entries that its rules look at are kept.
 #[must_use]
 pub fn options<'a>(policy: &Policy) -> Options<'a> {
-    let specs = || policy.rules().iter().map(PolicyRule::spec);
-    if specs().any(|spec| spec.exact) {
-        return Options::new(); // such a rule looks for entries that it does not name
-    }
-    let of_spec = |spec: &RuleSpec| {
+    let mut kept = BTreeSet::new();
+    for spec in policy.rules().iter().map(PolicyRule::spec) {
+        if spec.exact {
+            return Options::new(); // such a rule looks for entries that it does not name
+        }
         let when = spec.when.iter().chain(spec.overrides.iter().flat_map(|other| &other.entries));
-        let names = when.map(|(name, _)| name).chain(&spec.key);
-        // `user#2` is the second entry of the name `user`, or the entry of that very name.
-        let names = names.flat_map(|name| [Some(name.as_str()), of_place(name)]);
-        names.flatten().map(str::to_owned).collect::<Vec<_>>()
-    };
-    Options::new().only_entries(specs().flat_map(of_spec).collect::<BTreeSet<_>>())
-}
-
-/// The name of the entries in which a name such as `user#2` has a place.
-fn of_place(name: &str) -> Option<&str> {
-    name.rsplit_once('#').map(|(name, _)| name)
+        for name in when.map(|(name, _)| name).chain(&spec.key) {
+            kept.insert(name.clone());
+            // `user#2` is the second entry of the name `user`, or the entry of that very name.
+            kept.extend(name.rsplit_once('#').map(|(name, _)| name.to_owned()));
+        }
+    }
+    Options::new().only_entries(kept)
 }
 
 /// A policy, and limiters that start fresh and use the time of the trace.

@@ -32,6 +32,7 @@ pub(crate) use fitted::fitted;
 pub(crate) use json::Fullest;
 pub use json::json;
 pub use most::{Counted, Most};
+pub(crate) use name::cut_to;
 pub use rule_report::RuleReport;
 pub(crate) use table::{align_right, grouped, keep_together, new_table, overflow, percent};
 pub use table::{limit_text, span_text, table};
@@ -160,8 +161,8 @@ impl Report {
         self.first_at_us.get_or_insert(event.at_us);
         self.last_at_us = self.last_at_us.max(event.at_us);
         for matched in answer.matched() {
-            let same = |report: &&mut RuleReport| report.is_of(matched.rule());
-            if let Some(report) = self.rules.iter_mut().find(same) {
+            let mut reports = self.rules.iter_mut();
+            if let Some(report) = reports.find(|report| report.is_of(matched.rule())) {
                 report.record(event, answer, &matched);
             }
         }

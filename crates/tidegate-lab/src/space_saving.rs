@@ -47,13 +47,17 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
             self.increment(index);
         } else if self.order.len() < self.capacity {
             let index = self.order.len();
+            // After `clear` there are counters out of use, whose labels have their memory.
             if index == self.counters.len() {
                 let label = L::default();
                 self.counters.push(Counter { key, label, count: 0, error: 0, place: index });
             }
             self.order.push(index);
             if let Some(counter) = self.counters.get_mut(index) {
-                (counter.key, counter.count, counter.error, counter.place) = (key, 1, 0, index);
+                counter.key = key;
+                counter.count = 1;
+                counter.error = 0;
+                counter.place = index;
                 write(&mut counter.label);
             }
             self.of_key.insert(key, index);
@@ -67,7 +71,8 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
         if let Some(counter) = self.counters.get_mut(index) {
             self.of_key.remove(&counter.key);
             self.of_key.insert(key, index);
-            (counter.key, counter.error) = (key, counter.count);
+            counter.key = key;
+            counter.error = counter.count;
             write(&mut counter.label);
             self.increment(index);
         }
@@ -132,6 +137,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
     }
 
     fn sink(&mut self, mut place: usize) {
+        // A place beyond the heap counts as the largest, so the loop ends at a leaf.
         loop {
             let left = 2 * place + 1;
             let right = left + 1;

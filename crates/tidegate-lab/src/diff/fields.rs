@@ -5,12 +5,13 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use tidegate::{
-    AlgorithmKind, Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec,
-    Secret, Spec, StoreSettings,
+    AlgorithmKind, Limit, Micros, Mode, OnExcess, OverrideSpec, Policy, ResetField, RuleSpec, Spec,
+    StoreSettings,
 };
 
 use super::{FieldDiff, Setting};
 use crate::labels;
+use crate::report::cut_to;
 
 /// The maximum number of characters of a value that are shown.
 const MOST_CHARS: usize = 200;
@@ -18,18 +19,47 @@ const MOST_CHARS: usize = 200;
 /// A field, and its value unless it is left out.
 type FieldText = (&'static str, Option<String>);
 
+/// A field of `T` and its value, unless it is left out.
+type Field<T> = (&'static str, fn(&T) -> Option<String>);
+
+const POLICY_FIELDS: [Field<Policy>; 3] = [
+    ("revision", |policy| text(policy.revision())),
+    ("reset", |policy| match policy.reset_field() {
+        ResetField::Unix => Some("unix".to_owned()),
+        _ => Some("seconds".to_owned()),
+    }),
+    ("[memory] max_keys", |policy| text(policy.max_keys())),
+];
+
+const STORE_FIELDS: [Field<StoreSettings>; 13] = [
+    ("url", |store| Some(store.url.to_string())),
+    ("username", |store| store.username.clone()),
+    ("password", |store| text(store.password.as_ref())),
+    ("sentinel_username", |store| store.sentinel_username.clone()),
+    ("sentinel_password", |store| text(store.sentinel_password.as_ref())),
+    ("tls_roots", |store| file(store.tls_roots.as_ref())),
+    ("tls_cert", |store| file(store.tls_cert.as_ref())),
+    ("tls_key", |store| file(store.tls_key.as_ref())),
+    ("timeout", |store| Some(Micros::from(store.timeout).to_string())),
+    ("key_prefix", |store| Some(store.key_prefix.clone())),
+    ("max_in_flight", |store| Some(store.max_in_flight.to_string())),
+    ("nodes", |store| text(store.nodes)),
+    ("denial_memory", |store| Some(store.denial_memory.to_string())),
+];
+
 /// The fields of a rule that differ.
 pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
-    let pairs = fields(old).into_iter().zip(fields(new));
-    let pairs = pairs.filter(|((_, old), (_, new))| old != new);
-    let mut found: Vec<_> = pairs
-        .map(|((field, before), (_, after))| {
-            let (effect, waits) = (effect(field, old, new), waits(field, old, new));
-            let longest_wait_us = waits.then(|| longest_wait_us(&new.spec)).flatten();
-            let plain = FieldDiff::plain(field.to_owned(), before, after);
-            FieldDiff { effect, longest_wait_us, ..plain }
-        })
-        .collect();
+    let mut found = Vec::new();
+    for ((field, before), (_, after)) in fields(old).into_iter().zip(fields(new)) {
+        if before != after {
+            let waits = waits(field, old, new);
+            found.push(FieldDiff {
+                effect: effect(field, old, new),
+                longest_wait_us: waits.then(|| longest_wait_us(&new.spec)).flatten(),
+                ..FieldDiff::plain(field.to_owned(), before, after)
+            });
+        }
+    }
     found.extend(of_overrides(old, new));
     found
 }
@@ -42,22 +72,30 @@ fn of_overrides(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
     fn names(rule: &RuleSpec) -> impl Iterator<Item = String> {
         rule.overrides.iter().map(override_name)
     }
-    let (before, after) = (by_name(old), by_name(new));
+    fn order(rule: &RuleSpec) -> Option<String> {
+        Some(names(rule).collect::<Vec<_>>().join(", "))
+    }
+    let before = by_name(old);
+    let after = by_name(new);
     let gone = names(old).filter(|name| !after.contains_key(name));
-    let differing = names(new).chain(gone).filter_map(|field| {
-        let (was, is) = (before.get(&field).copied(), after.get(&field).copied());
-        let (old_values, new_values) = (was.map(override_values), is.map(override_values));
+    let mut found = Vec::new();
+    for field in names(new).chain(gone) {
+        let was = before.get(&field).copied();
+        let is = after.get(&field).copied();
+        let old_values = was.map(override_values);
+        let new_values = is.map(override_values);
         if old_values == new_values {
-            return None;
+            continue;
         }
         let spec = with_override(new, is);
+        // Under another key the limiters start fresh, so nobody waits because of earlier usage.
         let waits = old.key == new.key && is_tighter(&with_override(old, was), &spec);
         let longest_wait_us = waits.then(|| longest_wait_us(&spec)).flatten();
-        Some(FieldDiff { longest_wait_us, ..FieldDiff::plain(field, old_values, new_values) })
-    });
-    let mut found: Vec<_> = differing.collect();
+        found
+            .push(FieldDiff { longest_wait_us, ..FieldDiff::plain(field, old_values, new_values) });
+    }
+    // The first override that matches decides, so their order alone can change decisions.
     if found.is_empty() && names(old).ne(names(new)) {
-        let order = |rule| Some(names(rule).collect::<Vec<_>>().join(", "));
         found.push(FieldDiff::plain("the order of".to_owned(), order(old), order(new)));
     }
     found
@@ -76,26 +114,15 @@ fn with_override(rule: &RuleSpec, other: Option<&OverrideSpec>) -> Spec {
 
 /// The settings of two policies that differ.
 pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
-    let plain = |name: &str, old: Option<String>, new: Option<String>| {
-        (old != new).then(|| Setting { name: name.to_owned(), old, new, needs_restart: false })
-    };
-    let revision = |policy: &Policy| policy.revision().map(|number| number.to_string());
-    let max_keys = |policy: &Policy| policy.max_keys().map(|number| number.to_string());
-    let reset = |policy: &Policy| {
-        let word = match policy.reset_field() {
-            ResetField::Unix => "unix",
-            _ => "seconds",
-        };
-        Some(word.to_owned())
-    };
-    let mut found: Vec<_> = [
-        plain("revision", revision(old), revision(new)),
-        plain("reset", reset(old), reset(new)),
-        plain("[memory] max_keys", max_keys(old), max_keys(new)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let mut found = Vec::new();
+    for (name, value) in POLICY_FIELDS {
+        let before = value(old);
+        let after = value(new);
+        if before != after {
+            let name = name.to_owned();
+            found.push(Setting { name, old: before, new: after, needs_restart: false });
+        }
+    }
     if old.store() != new.store() {
         found.extend(of_stores(old.store(), new.store()));
     }
@@ -105,47 +132,22 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
 /// The fields of `[store]` that differ. A password is not shown: where it alone differs, both texts
 /// of the URL are the same.
 fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
-    let fields = |store: Option<&StoreSettings>| -> [FieldText; 13] {
-        let of = |value: fn(&StoreSettings) -> Option<String>| store.and_then(value);
-        let file = |file: fn(&StoreSettings) -> Option<&PathBuf>| {
-            Some(file(store?)?.display().to_string())
-        };
-        [
-            ("[store] url", of(|store| Some(store.url.to_string()))),
-            ("[store] username", of(|store| store.username.clone())),
-            ("[store] password", of(|store| store.password.as_ref().map(Secret::to_string))),
-            ("[store] sentinel_username", of(|store| store.sentinel_username.clone())),
-            (
-                "[store] sentinel_password",
-                of(|store| store.sentinel_password.as_ref().map(Secret::to_string)),
-            ),
-            ("[store] tls_roots", file(|store| store.tls_roots.as_ref())),
-            ("[store] tls_cert", file(|store| store.tls_cert.as_ref())),
-            ("[store] tls_key", file(|store| store.tls_key.as_ref())),
-            ("[store] timeout", of(|store| Some(Micros::from(store.timeout).to_string()))),
-            ("[store] key_prefix", of(|store| Some(store.key_prefix.clone()))),
-            ("[store] max_in_flight", of(|store| Some(store.max_in_flight.to_string()))),
-            ("[store] nodes", of(|store| store.nodes.map(|nodes| nodes.to_string()))),
-            ("[store] denial_memory", of(|store| Some(store.denial_memory.to_string()))),
-        ]
-    };
     let is_other_url = old.map(|store| &store.url) != new.map(|store| &store.url);
-    let pairs = fields(old).into_iter().zip(fields(new));
-    let pairs = pairs
-        .filter(|((name, old), (_, new))| old != new || (*name == "[store] url" && is_other_url));
-    let setting = |((name, old), (_, new)): (FieldText, FieldText)| Setting {
-        name: name.to_owned(),
-        old: old.map(cut),
-        new: new.map(cut),
-        needs_restart: true,
-    };
-    pairs.map(setting).collect()
+    let mut found = Vec::new();
+    for (name, value) in STORE_FIELDS {
+        let before = old.and_then(value).map(cut);
+        let after = new.and_then(value).map(cut);
+        if before != after || (name == "url" && is_other_url) {
+            let name = format!("[store] {name}");
+            found.push(Setting { name, old: before, new: after, needs_restart: true });
+        }
+    }
+    found
 }
 
 /// Every field of a rule but its overrides, in one order.
 fn fields(rule: &RuleSpec) -> Vec<FieldText> {
     let RuleSpec { spec, .. } = rule;
-    let yes = |is: bool| is.then(|| "true".to_owned());
     vec![
         ("when", some(&entries(&rule.when))),
         ("key", some(&rule.key.join(", "))),
@@ -169,12 +171,12 @@ fn fields(rule: &RuleSpec) -> Vec<FieldText> {
         ("dedupe", text(rule.dedupe.map(Micros::from))),
         ("max_life", text(rule.max_life.map(Micros::from))),
         ("hash_tag", rule.hash_tag.clone()),
-        ("across_slots", yes(rule.across_slots)),
+        ("across_slots", text(rule.across_slots.then_some(true))),
         ("lease", text(rule.lease)),
-        ("split", yes(rule.split)),
-        ("limit_from_request", yes(rule.limit_from_request)),
+        ("split", text(rule.split.then_some(true))),
+        ("limit_from_request", text(rule.limit_from_request.then_some(true))),
         ("near", text(rule.near)),
-        ("hide_keys", yes(rule.hide_keys)),
+        ("hide_keys", text(rule.hide_keys.then_some(true))),
     ]
 }
 
@@ -202,18 +204,14 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
 
 /// Returns whether a change of a field can make callers wait who would not have waited before.
 fn waits(field: &str, old: &RuleSpec, new: &RuleSpec) -> bool {
-    let is_limited = |rule: &RuleSpec| !matches!(rule.spec.limit, Limit::Unlimited);
-    if old.key != new.key
-        || !is_limited(old)
-        || !is_limited(new)
-        || new.spec.limit == Limit::Units(0)
-    {
+    let before = units(old.spec.limit);
+    let after = units(new.spec.limit);
+    // Fresh limiters carry no usage over; without a limit nobody waits, and at 0 no wait helps.
+    if old.key != new.key || before.is_none() || after.is_none() || after == Some(0) {
         return false;
     }
     match field {
-        "limit" => {
-            units(new.spec.limit) < units(old.spec.limit) || old.spec.window != new.spec.window
-        }
+        "limit" => after < before || old.spec.window != new.spec.window,
         "capacity" => capacity(&new.spec) < capacity(&old.spec),
         "algorithm" | "buckets" | "anchor" => true,
         "mode" => new.mode == Mode::Enforce,
@@ -251,13 +249,8 @@ fn longest_wait_us(spec: &Spec) -> Option<u64> {
 }
 
 /// The beginning of a long text.
-pub(super) fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
-        text.truncate(end);
-        text.push('…');
-        text.shrink_to_fit();
-    }
-    text
+pub(super) fn cut(text: String) -> String {
+    cut_to(MOST_CHARS, text)
 }
 
 /// Whose requests a rule decides.
@@ -319,6 +312,10 @@ fn entries(entries: &[(String, String)]) -> String {
 
 fn text(value: Option<impl Display>) -> Option<String> {
     value.map(|value| value.to_string())
+}
+
+fn file(path: Option<&PathBuf>) -> Option<String> {
+    path.map(|path| path.display().to_string())
 }
 
 fn some(text: &str) -> Option<String> {

@@ -43,8 +43,10 @@ impl Bins {
     pub fn cover(first_us: u64, last_us: u64, target: usize) -> Self {
         let target = target.clamp(1, MAX_BINS);
         let last_us = last_us.max(first_us);
-        let fits = |bin_us: &u64| last_us / bin_us - first_us / bin_us < target as u64;
-        let bin_us = round_durations().find(fits).unwrap_or(u64::MAX);
+        // Edges are multiples of the bin, so a span may touch one bin more than its length fills.
+        let bin_us = round_durations()
+            .find(|bin_us| last_us / bin_us - first_us / bin_us < target as u64)
+            .unwrap_or(u64::MAX);
         let used = (last_us / bin_us - first_us / bin_us) as usize + 1;
         let count = used.max(FEWEST_BINS.min(target));
         Self { start_us: first_us / bin_us * bin_us, bin_us, count }.within_time(used)

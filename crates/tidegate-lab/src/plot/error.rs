@@ -1,5 +1,6 @@
 //! The errors of a timeline, found before anything is drawn.
 
+use std::error::Error;
 use std::fmt;
 
 use super::{Lane, MAX_BINS, MAX_LANES, Timeline};
@@ -77,7 +78,13 @@ impl fmt::Display for PlotError {
 
 tidegate::debug_as_display!(PlotError);
 
-impl std::error::Error for PlotError {}
+impl From<Box<dyn Error>> for PlotError {
+    fn from(error: Box<dyn Error>) -> Self {
+        Self::Drawing { reason: error.to_string() }
+    }
+}
+
+impl Error for PlotError {}
 
 /// The checked span of time of a picture. `bins` is 0 for an empty trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ pub(super) fn wide_count_label(n: u128) -> String {
     let mut scaled = n as f64;
     let mut letters = ["", "k", "M", "G", "T", "P", "E"].into_iter();
     let mut letter = letters.next();
+    // From here on three digits would be rounded up to four.
     while scaled >= 999.5 {
         scaled /= 1000.0;
         letter = letters.next();
@@ -77,8 +78,11 @@ fn decimal(us: u64, unit: u64, name: &str) -> String {
 
 fn in_two_units(length_us: u64) -> String {
     let pairs = [(HOUR, MINUTE, SECOND), (DAY, HOUR, MINUTE), (u64::MAX, DAY, HOUR)];
-    let below = |(end, _, small): &(u64, u64, u64)| rounded_to(length_us, *small) < *end;
-    let (_, large, small) = pairs.into_iter().find(below).unwrap_or(pairs[2]);
+    // Rounding may reach the next larger unit: 59 min 59.7 s are an hour.
+    let (_, large, small) = pairs
+        .into_iter()
+        .find(|(end, _, small)| rounded_to(length_us, *small) < *end)
+        .unwrap_or(pairs[2]);
     let rounded = rounded_to(length_us, small);
     match (rounded - rounded % large, rounded % large) {
         (whole, 0) => duration_label(whole),
@@ -99,10 +103,11 @@ pub(super) fn rate_title(bin_us: u64) -> String {
 
 fn in_largest_unit(duration_us: u64) -> (u64, &'static str) {
     let units = [(DAY, "day"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MS, "ms")];
-    let exact = |(unit, _): &(u64, &str)| duration_us > 0 && duration_us.is_multiple_of(*unit);
-    match units.into_iter().find(exact) {
+    if duration_us == 0 {
+        return (0, "s");
+    }
+    match units.into_iter().find(|(unit, _)| duration_us.is_multiple_of(*unit)) {
         Some((unit, name)) => (duration_us / unit, name),
-        None if duration_us == 0 => (0, "s"),
         None => (duration_us, "\u{b5}s"),
     }
 }

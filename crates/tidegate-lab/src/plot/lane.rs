@@ -82,9 +82,8 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
     draw_heading(area, lane)?;
     let span_us = scale.extent.end_us - scale.extent.start_us;
     let mut chart = chart(area, scale, foot)?;
-    let drawn = |n: u128| scale.drawn(n);
-    let admitted: Vec<u128> = stacked(lane, |a, _| drawn(a)).collect();
-    let refused = stacked(lane, |a, r| if r == 0 { 0 } else { drawn(a) + drawn(r) });
+    let admitted: Vec<u128> = stacked(lane, |a, _| scale.drawn(a)).collect();
+    let refused = stacked(lane, |a, r| if r == 0 { 0 } else { scale.drawn(a) + scale.drawn(r) });
     let refused: Vec<u128> = refused.collect();
     let bin_us = scale.extent.bin_us();
     let fill = if lane.is_shadow { WOULD_REFUSE } else { REFUSED };
@@ -92,8 +91,9 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
     draw_bars(&mut chart, bin_us, (&[], &admitted), (ADMITTED, TRANSPARENT))?;
     chart.draw_series(LineSeries::new([(0, 0), (span_us, 0)], AXIS))?;
     if let Some(leaves) = &lane.leaves {
-        let counts: Vec<u128> = leaves.iter().map(|n| drawn(u128::from(*n))).collect();
+        let counts: Vec<u128> = leaves.iter().map(|n| scale.drawn(u128::from(*n))).collect();
         let line = steps(0, &counts, bin_us);
+        // The wide white line keeps the dark one apart from dark bars.
         chart.draw_series(LineSeries::new(line.clone(), WHITE.stroke_width(4)))?;
         chart.draw_series(LineSeries::new(line, INK.stroke_width(2)))?;
     }
@@ -142,9 +142,10 @@ fn draw_mesh(chart: &mut Chart<'_>, scale: &Scale) -> DrawResult {
         .label_style(TICK.style(HPos::Center, VPos::Center))
         .axis_desc_style(SMALL.style(HPos::Center, VPos::Center))
         .x_desc(scale.axis.title());
-    let at = |after_us: &u64| scale.axis.label(scale.extent.start_us + after_us);
-    let count = |n: &u128| wide_count_label(*n);
-    Ok(mesh.x_label_formatter(&at).y_label_formatter(&count).draw()?)
+    mesh.x_label_formatter(&|after_us| scale.axis.label(scale.extent.start_us + after_us))
+        .y_label_formatter(&|n| wide_count_label(*n))
+        .draw()?;
+    Ok(())
 }
 
 /// One area for each run of bins that are not empty, outlined above `floor` (zero where `floor`
@@ -155,13 +156,12 @@ pub(super) fn draw_bars(
     (floor, counts): (&[u128], &[u128]),
     (fill, line): (RGBColor, RGBAColor),
 ) -> DrawResult {
-    let floor = |bin: usize| floor.get(bin).copied().unwrap_or(0);
     let mut from = 0;
     for run in counts.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
         let to = from + run.len();
         if run.first().is_some_and(|n| *n > 0) {
-            let left = (from as u64 * bin_us, floor(from));
-            let right = (to as u64 * bin_us, floor(to - 1));
+            let left = (from as u64 * bin_us, at(floor, from));
+            let right = (to as u64 * bin_us, at(floor, to - 1));
             let top = steps(from as u64, run, bin_us);
             let outline = std::iter::once(left).chain(top).chain([right]);
             let area = AreaSeries::new(outline, 0, fill.filled());
@@ -172,8 +172,14 @@ pub(super) fn draw_bars(
     Ok(())
 }
 
+fn at(floor: &[u128], bin: usize) -> u128 {
+    floor.get(bin).copied().unwrap_or(0)
+}
+
 /// The steps of `counts`, the first of them in bin `from`.
 fn steps(from: u64, counts: &[u128], bin_us: u64) -> Vec<(u64, u128)> {
-    let edges = |(bin, n): (u64, &u128)| [(bin * bin_us, *n), ((bin + 1) * bin_us, *n)];
-    (from..).zip(counts).flat_map(edges).collect()
+    (from..)
+        .zip(counts)
+        .flat_map(|(bin, n)| [(bin * bin_us, *n), ((bin + 1) * bin_us, *n)])
+        .collect()
 }

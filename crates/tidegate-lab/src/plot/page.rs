@@ -1,6 +1,5 @@
 //! The page: headline, legend, and the lanes below each other.
 
-use std::error::Error;
 use std::slice;
 
 use plotters::prelude::*;
@@ -27,9 +26,7 @@ const EMPTY: Face = Face::plain(16, GREY);
 
 pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotError> {
     let mut picture = String::new();
-    let drawn = draw(&mut picture, timeline, extent);
-    let reason = |error: Box<dyn Error>| PlotError::Drawing { reason: error.to_string() };
-    drawn.map_err(reason)?;
+    draw(&mut picture, timeline, extent)?;
     Ok(with_title(&picture, &timeline.title))
 }
 
@@ -68,8 +65,7 @@ pub(super) fn draw_axis_title(root: &Area<'_>, bin_us: u64, middle: i32) -> Draw
 
 fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> DrawResult {
     let style = ENTRY.style(HPos::Left, VPos::Center);
-    let swatch = |x: i32| [(x, y - 6), (x + 16, y + 5)];
-    root.draw(&Rectangle::new(swatch(LEFT), ADMITTED.filled()))?;
+    root.draw(&Rectangle::new(swatch(LEFT, y), ADMITTED.filled()))?;
     root.draw_text("admitted", &style, (LEFT + 22, y))?;
     let mut x = LEFT + 96;
     let shadows = lanes.iter().filter(|lane| lane.is_shadow).count();
@@ -78,8 +74,8 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> DrawResult {
         ("would be refused (shadow)", WOULD_REFUSE, 200, shadows > 0),
     ];
     for (name, fill, width, _) in kinds.into_iter().filter(|(.., is_used)| *is_used) {
-        root.draw(&Rectangle::new(swatch(x), fill.filled()))?;
-        root.draw(&Rectangle::new(swatch(x), REFUSED_LINE))?;
+        root.draw(&Rectangle::new(swatch(x, y), fill.filled()))?;
+        root.draw(&Rectangle::new(swatch(x, y), REFUSED_LINE))?;
         root.draw_text(name, &style, (x + 22, y))?;
         x += width;
     }
@@ -88,6 +84,11 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> DrawResult {
         root.draw_text("leaving the queue", &style, (x + 22, y))?;
     }
     Ok(())
+}
+
+/// The corners of a filled box in a legend.
+pub(super) fn swatch(x: i32, y: i32) -> [(i32, i32); 2] {
+    [(x, y - 6), (x + 16, y + 5)]
 }
 
 fn draw_lanes(root: &Area<'_>, timeline: &Timeline, extent: Extent, mut y: i32) -> DrawResult {

@@ -1,14 +1,12 @@
 //! A picture of a limit that several places share: the units admitted by each place, stacked, next to the limit.
 
-use std::error::Error;
-
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::canvas::{Area, DrawResult, LEFT, WIDTH, write};
 use super::error::{self, Extent, PlotError};
 use super::lane::{HEADING, Scale, chart, draw_bars};
-use super::page::{BOTTOM, FOOT, draw_axis_title, draw_head};
+use super::page::{BOTTOM, FOOT, draw_axis_title, draw_head, swatch};
 use super::style::{Face, GREY, INK, REFUSED_LINE, with_title};
 use super::{Lane, Timeline};
 
@@ -80,28 +78,27 @@ pub struct Mark {
 /// # Ok::<(), tidegate_lab::plot::PlotError>(())
 /// ```
 pub fn stacked(stack: &Stack) -> Result<String, PlotError> {
-    let lane = |part: &StackPart| Lane {
+    let lanes = stack.parts.iter().map(|part| Lane {
         title: part.title.clone(),
         admitted: part.admitted.clone(),
         refused: vec![0; part.admitted.len()],
         ..Lane::default()
-    };
-    let lanes = stack.parts.iter().map(lane).collect();
+    });
+    let lanes = lanes.collect();
     let extent = error::check(&Timeline { bin_us: stack.bin_us, lanes, ..Timeline::default() })?;
     let mut picture = String::new();
-    let reason = |error: Box<dyn Error>| PlotError::Drawing { reason: error.to_string() };
-    draw(&mut picture, stack, extent).map_err(reason)?;
+    draw(&mut picture, stack, extent)?;
     Ok(with_title(&picture, &stack.title))
 }
 
 /// The sums of the first parts, for each number of them.
 fn sums(stack: &Stack, bins: usize) -> Vec<Vec<u128>> {
     let mut sum = vec![0; bins];
-    let mut add = |part: &StackPart| {
+    let sums = stack.parts.iter().map(|part| {
         sum.iter_mut().zip(&part.admitted).for_each(|(sum, n)| *sum += u128::from(*n));
         sum.clone()
-    };
-    stack.parts.iter().map(&mut add).collect()
+    });
+    sums.collect()
 }
 
 fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
@@ -122,6 +119,7 @@ fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
     let area = root.clone().shrink((0, charts), (WIDTH, HEADING + HEIGHT + FOOT));
     let mut chart = chart(&area, &scale, FOOT)?;
     let filled: Vec<_> = sums.iter().zip(FILLS.into_iter().cycle()).collect();
+    // The highest sums first: each lower one covers its part of them.
     for (counts, fill) in filled.into_iter().rev() {
         draw_bars(&mut chart, extent.bin_us(), (&[], counts), (fill, TRANSPARENT))?;
     }
@@ -139,7 +137,7 @@ fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
 /// The line of each mark: the first line with room to the right of the earlier marks.
 fn rows(stack: &Stack, extent: Extent) -> Vec<i32> {
     let mut ends: Vec<i32> = Vec::new();
-    let mut row = |mark: &Mark| {
+    let rows = stack.marks.iter().map(|mark| {
         let inner = f64::from(super::canvas::INNER);
         let x = (mark.at_us as f64 / extent.end_us.max(1) as f64 * inner) as i32;
         let row = ends.iter().position(|end| *end <= x).unwrap_or(ends.len());
@@ -149,15 +147,15 @@ fn rows(stack: &Stack, extent: Extent) -> Vec<i32> {
             None => ends.push(end),
         }
         row as i32
-    };
-    stack.marks.iter().map(&mut row).collect()
+    });
+    rows.collect()
 }
 
 fn draw_legend(root: &Area<'_>, stack: &Stack, y: i32) -> DrawResult {
     let style = ENTRY.style(HPos::Left, VPos::Center);
     let mut x = LEFT;
     for (part, fill) in stack.parts.iter().zip(FILLS.into_iter().cycle()) {
-        root.draw(&Rectangle::new([(x, y - 6), (x + 16, y + 5)], fill.filled()))?;
+        root.draw(&Rectangle::new(swatch(x, y), fill.filled()))?;
         root.draw_text(&part.title, &style, (x + 22, y))?;
         x += 22 + ENTRY.width(&part.title) + 18;
     }

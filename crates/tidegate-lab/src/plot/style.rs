@@ -82,13 +82,13 @@ impl Face {
 /// `text` without characters that XML or a single line cannot hold: control characters become
 /// spaces, marks that turn, shape or hide text are dropped, noncharacters are replaced.
 fn clean(text: &str) -> String {
-    let turns = |c: &char| is_obeyed(*c) && !c.is_control();
-    let printable = |c: char| match c {
+    let kept = text.chars().filter(|c| c.is_control() || !is_obeyed(*c));
+    let printable = kept.map(|c| match c {
         '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
         c if c.is_control() => ' ',
         c => c,
-    };
-    text.chars().filter(|c| !turns(c)).map(printable).collect()
+    });
+    printable.collect()
 }
 
 /// The hatching, and the colours of a dark page in place of the colours above. Rules of a style go before attributes.

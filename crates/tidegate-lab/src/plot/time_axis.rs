@@ -27,16 +27,18 @@ impl TimeAxis {
     /// The axis with the finest round step whose labels stay apart on `width` pixels.
     pub(super) fn of(extent: Extent, width: i32, label_width: impl Fn(&str) -> i32) -> Self {
         let wall = extent.start_us >= SYNTHETIC_BEFORE_US && calendar(extent.end_us).is_some();
-        let span_us = (extent.end_us - extent.start_us) as f64;
-        let fits = |axis: &Self| {
-            let ends = [extent.start_us, extent.end_us].map(|at_us| at_us / axis.step_us);
-            let label = |steps: u64| label_width(&axis.label(steps * axis.step_us));
-            let widest = ends.map(label).into_iter().max().unwrap_or(0);
-            let apart = (widest + LABELS_APART).max(TICKS_APART);
-            axis.step_us as f64 / span_us * f64::from(width) >= f64::from(apart)
-        };
         let mut axes = round_durations().map(|step_us| Self { extent, step_us, wall });
-        axes.find(fits).unwrap_or(Self { extent, step_us: u64::MAX, wall })
+        let finest = axes.find(|axis| axis.labels_fit(width, &label_width));
+        finest.unwrap_or(Self { extent, step_us: u64::MAX, wall })
+    }
+
+    /// Returns whether labels stay apart; the first and the last tick stand for all widths.
+    fn labels_fit(&self, width: i32, label_width: impl Fn(&str) -> i32) -> bool {
+        let Extent { start_us, end_us, .. } = self.extent;
+        let ends = [start_us, end_us].map(|at_us| at_us / self.step_us * self.step_us);
+        let widths = ends.map(|at_us| label_width(&self.label(at_us)));
+        let apart = (widths[0].max(widths[1]) + LABELS_APART).max(TICKS_APART);
+        self.step_us as f64 / (end_us - start_us) as f64 * f64::from(width) >= f64::from(apart)
     }
 
     /// The ticks in order, in microseconds after the start.
@@ -48,7 +50,8 @@ impl TimeAxis {
 
     /// The title of the axis: the date of a real log, or the unit of a synthetic trace.
     pub(super) fn title(&self) -> String {
-        let (first_us, last_us) = (self.extent.start_us, self.extent.end_us - 1);
+        let first_us = self.extent.start_us;
+        let last_us = self.extent.end_us - 1;
         if self.wall {
             return format!("{}, UTC", date_range(first_us, last_us));
         }
@@ -79,18 +82,18 @@ impl TimeAxis {
     }
 
     fn day_label(&self, at_us: u64) -> String {
-        let [first, last] = [self.extent.start_us, self.extent.end_us].map(|at| utc(at, "%Y"));
-        match (self.wall, first == last) {
-            (true, true) => utc(at_us, "%-d %b"),
-            (true, false) => utc(at_us, "%-d %b %Y"),
-            (false, _) => format!("{} d", at_us / DAY),
+        if !self.wall {
+            return format!("{} d", at_us / DAY);
         }
+        let [first, last] = [self.extent.start_us, self.extent.end_us].map(|at| utc(at, "%Y"));
+        utc(at_us, if first == last { "%-d %b" } else { "%-d %b %Y" })
     }
 
     /// As many decimals of a second as the multiples of the step need.
     fn decimals(&self) -> String {
-        let enough = |kept: &u32| self.step_us.is_multiple_of(SECOND / 10_u64.pow(*kept));
-        match (0..6).find(enough).unwrap_or(6) {
+        let mut few = 0..6;
+        let enough = few.find(|kept| self.step_us.is_multiple_of(SECOND / 10_u64.pow(*kept)));
+        match enough.unwrap_or(6) {
             0 => String::new(),
             kept => format!("%.{kept}f"),
         }

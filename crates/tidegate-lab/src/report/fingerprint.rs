@@ -29,8 +29,9 @@ pub(super) struct Seed(SipHasher13);
 
 impl Seed {
     pub(super) fn random() -> Self {
-        let (a, b) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
-        Self(SipHasher13::new_with_keys(a, b))
+        let first = RandomState::new().hash_one(0);
+        let second = RandomState::new().hash_one(1);
+        Self(SipHasher13::new_with_keys(first, second))
     }
 
     /// The fingerprint of a key in parts, each preceded by its length, so that `a|b`, `c` and `a`,

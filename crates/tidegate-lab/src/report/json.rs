@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Error;
-use tidegate::{Limit, Micros, Mode};
+use tidegate::{Limit, Micros};
 
 use super::{RecordedDecisions, Report, RuleReport, VariantReport};
+use crate::labels;
 
 /// The number of keys that are listed under `refused_most`.
 const TOP: usize = 5;
@@ -101,11 +102,7 @@ fn of_rule(report: &RuleReport) -> RuleReportJson<'_> {
     RuleReportJson {
         domain: rule.domain(),
         name: rule.name(),
-        mode: match rule.mode() {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
-            Mode::Off => "off",
-        },
+        mode: labels::mode(rule.mode()),
         algorithm: rule.spec().spec.algorithm.name(),
         asked: report.asked,
         refused: report.refused,

@@ -23,8 +23,8 @@ impl<'a> RuleKey<'a> {
     /// A rule matches only requests that have every entry of its key.
     fn entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let entries = self.descriptor;
-        let value = move |name: &String| entries.iter().find(|(entry, _)| entry == name).copied();
-        self.rule.spec().key.iter().filter_map(value)
+        let names = self.rule.spec().key.iter();
+        names.filter_map(move |name| entries.iter().find(|(entry, _)| entry == name).copied())
     }
 }
 

@@ -4,13 +4,18 @@
 const NAME_CHARS: usize = 120;
 
 /// The name, or the beginning of a long one with an ellipsis.
-pub(super) fn shortened(mut name: String) -> String {
-    if let Some((end, _)) = name.char_indices().nth(NAME_CHARS) {
-        name.truncate(end);
-        name.push('…');
-        name.shrink_to_fit();
+pub(super) fn shortened(name: String) -> String {
+    cut_to(NAME_CHARS, name)
+}
+
+/// The text, or its first `most` characters and an ellipsis.
+pub(crate) fn cut_to(most: usize, mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.truncate(end);
+        text.push('…');
+        text.shrink_to_fit();
     }
-    name
+    text
 }
 
 #[cfg(test)]

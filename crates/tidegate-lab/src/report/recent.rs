@@ -68,11 +68,10 @@ impl RecentAdmissions {
 
     /// Drops admissions that have left the window `(at_us - window_us, at_us]`.
     pub(super) fn drop_left(&mut self, at_us: u64, window_us: u64) {
-        let left = |then: u64| at_us.saturating_sub(then) >= window_us;
         match self {
-            Self::One { at_us: then, .. } if left(*then) => *self = Self::NONE,
-            Self::One { .. } => {}
-            Self::Many(many) => many.drop_while(left),
+            Self::One { at_us: then, .. } if at_us.saturating_sub(*then) < window_us => {}
+            Self::One { .. } => *self = Self::NONE,
+            Self::Many(many) => many.drop_left(at_us, window_us),
         }
     }
 
@@ -134,8 +133,10 @@ impl Many {
         }
     }
 
-    fn drop_while(&mut self, left: impl Fn(u64) -> bool) {
-        while self.pairs.front().is_some_and(|(then, _)| left(*then)) {
+    fn drop_left(&mut self, at_us: u64, window_us: u64) {
+        while let Some((then, _)) = self.pairs.front()
+            && at_us.saturating_sub(*then) >= window_us
+        {
             self.drop_first();
         }
         // Memory of a burst long ago is freed.

@@ -43,8 +43,14 @@ pub(super) struct RecentByKey {
 
 impl RecentByKey {
     pub(super) fn new() -> Self {
-        let (entries, chains) = (Vec::new(), Vec::new());
-        Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
+        Self {
+            entries: Vec::new(),
+            chains: Vec::new(),
+            free: NOWHERE,
+            earliest: NOWHERE,
+            latest: NOWHERE,
+            used: 0,
+        }
     }
 
     /// Bytes used, except by each [`RecentAdmissions`].
@@ -97,7 +103,8 @@ impl RecentByKey {
         if self.chains_are_short() {
             self.lengthen();
         }
-        let (first, more) = (self.entries.len(), self.more());
+        let first = self.entries.len();
+        let more = self.more();
         self.entries.reserve_exact(more);
         for index in first..first + more {
             self.entries.push(RecentEntry { next: self.free, ..FREE });
@@ -107,7 +114,8 @@ impl RecentByKey {
 
     /// Turns a free entry into the entry of a new key, used last; `None` if no entry is free.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
-        let (index, chain) = (self.free, self.chain(key));
+        let index = self.free;
+        let chain = self.chain(key);
         let entry = self.entries.get_mut(index as usize)?;
         let first = self.chains.get_mut(chain)?;
         self.free = entry.next;
@@ -121,7 +129,9 @@ impl RecentByKey {
     /// Frees the entry of a key.
     pub(super) fn remove(&mut self, index: u32) {
         let Some(entry) = self.entries.get(index as usize) else { return };
-        let (chain, next) = (self.chain(entry.key), entry.next);
+        let next = entry.next;
+        let chain = self.chain(entry.key);
+        // A chain goes one way only, so the entry before this one is found from its beginning.
         let mut before = self.chains[chain];
         if before == index {
             self.chains[chain] = next;
@@ -162,6 +172,7 @@ impl RecentByKey {
     fn lengthen(&mut self) {
         let chains = 2 * self.chains.len().max(FIRST_ENTRIES);
         self.chains = vec![NOWHERE; chains];
+        // The order of use holds every used entry, and no free one.
         let mut index = self.earliest;
         while let Some(entry) = self.entries.get_mut(index as usize) {
             let first = &mut self.chains[entry.key.hash() & (chains - 1)];
@@ -177,7 +188,8 @@ impl RecentByKey {
             None => self.earliest = index,
         }
         if let Some(entry) = self.entries.get_mut(index as usize) {
-            (entry.earlier, entry.later) = (before, NOWHERE);
+            entry.earlier = before;
+            entry.later = NOWHERE;
         }
     }
 

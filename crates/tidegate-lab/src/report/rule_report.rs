@@ -89,6 +89,8 @@ impl RuleReport {
         if refused {
             self.refuse(event, matched);
         }
+        // A request takes from no rule if one refuses it; a report takes from all. A repeated
+        // answer was counted when it was given first.
         let took = matched.is_report() || !refused && answer.is_allowed();
         if took && !answer.is_repeated() {
             self.admit(event, matched);
@@ -98,10 +100,11 @@ impl RuleReport {
     /// The counts of a variant, created when it first decides, and the memory that all of them
     /// share.
     fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Space) {
-        let begin = || VariantReport::new(&self.rule, number);
         let variant = match number {
             0 => &mut self.own,
-            _ => self.others.entry(number).or_insert_with(begin),
+            _ => {
+                self.others.entry(number).or_insert_with(|| VariantReport::new(&self.rule, number))
+            }
         };
         (variant, &mut self.space)
     }
@@ -120,7 +123,8 @@ impl RuleReport {
         self.longest_delay = self.longest_delay.max(delay.into());
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
         let key = RuleKey { rule: matched.rule(), descriptor: event.entries_of(matched) };
-        let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
+        let print = key.fingerprint(&self.seed);
+        let times_us = (event.at_us, leaves_at_us);
         let (variant, space) = self.variant(matched.variant());
         variant.admit(print, || key.to_string(), times_us, matched.cost(), space);
         if let Some(drawn) = &mut self.drawn {
@@ -153,8 +157,8 @@ impl RuleReport {
 
     /// The variant whose fullest window came nearest to its bound; the first of equal ones.
     fn fullest(&self) -> &VariantReport {
-        let order = |a: &&VariantReport, b: &&VariantReport| a.fullness().total_cmp(&b.fullness());
-        self.variants().rev().max_by(order).unwrap_or(&self.own)
+        let fullest = self.variants().rev().max_by(|a, b| a.fullness().total_cmp(&b.fullness()));
+        fullest.unwrap_or(&self.own)
     }
 }
 

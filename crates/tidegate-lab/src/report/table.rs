@@ -104,8 +104,8 @@ fn hide(table: &mut Table, least: &[usize], width: usize) {
 }
 
 fn each_variant(report: &Report) -> impl Iterator<Item = (&RuleReport, &VariantReport)> {
-    let of_rule = |rule| RuleReport::variants(rule).map(move |variant| (rule, variant));
-    report.rules.iter().flat_map(of_rule)
+    let rules = report.rules.iter();
+    rules.flat_map(|rule| rule.variants().map(move |variant| (rule, variant)))
 }
 
 /// `per-ip`, or `per-ip with ip=192.0.2.7` for an override of it.
@@ -172,10 +172,8 @@ fn one_refused(text: &mut String, counted: &Counted<'_>) {
 }
 
 fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
-    let (Some((key, ended)), Some(window)) = (variant.worst.whose(), variant.rule().spec().window)
-    else {
-        return;
-    };
+    let Some((key, ended)) = variant.worst.whose() else { return };
+    let Some(window) = variant.rule().spec().window else { return };
     let units = if variant.worst.units() == 1 { "unit" } else { "units" };
     let did = if variant.is_queue() { "left" } else { "admitted" };
     let _ = writeln!(

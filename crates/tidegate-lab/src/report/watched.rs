@@ -84,8 +84,9 @@ impl Watched {
     /// past.
     fn make_space(&mut self, index: u32, growth: usize, now_us: u64) {
         self.drop_passed(index, now_us);
-        let owns = |recent: &RecentAdmissions| recent.bytes() > 0;
-        while !self.has_space(growth) && self.forget_one(index, now_us, owns) {}
+        while !self.has_space(growth) && self.forget_one(index, now_us, |recent| recent.bytes() > 0)
+        {
+        }
         if !self.has_space(growth) {
             self.change(index, |recent, _| recent.drop_oldest());
             self.forgotten += 1;
@@ -113,6 +114,7 @@ impl Watched {
         may_go: impl Fn(&RecentAdmissions) -> bool,
     ) -> bool {
         let mut least: Option<(u64, u32)> = None;
+        // The search goes on where the last one ended, so that every key is looked at in turn.
         for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
             self.cursor = (self.cursor + 1) % self.keys.capacity();
             let index = self.cursor as u32;
@@ -120,6 +122,7 @@ impl Watched {
             let Some(recent) = recent.filter(|recent| index != kept && may_go(recent)) else {
                 continue;
             };
+            // A key whose window has passed is forgotten without any loss.
             let units = if self.has_passed(index, now_us) { 0 } else { recent.units() };
             least = Some(least.map_or((units, index), |least| least.min((units, index))));
         }

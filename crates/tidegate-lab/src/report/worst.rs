@@ -43,7 +43,9 @@ impl Worst {
         }
         let together = self.watched.add(key, now_us, at_us, units);
         if together > self.units {
-            (self.units, self.ended_at_us, self.key) = (together, at_us, shortened(name()));
+            self.units = together;
+            self.ended_at_us = at_us;
+            self.key = shortened(name());
         }
     }
 

@@ -24,17 +24,15 @@ pub(super) fn parse<'a>(
         Some((before, at, rest)) => (before, access.parse(at)?, rest),
         None => split_at_other_time(line, access)?,
     };
-    // To look at the whole line once takes less than to look at each part.
-    let whole = std::str::from_utf8(line).ok();
-    let text = |part: &'a [u8]| part_of(line, whole, part);
+    let text = LineText { line, valid: std::str::from_utf8(line).ok() };
     let peer = client(before)?;
     let request = quoted(rest, "the request")?;
     let (of_status, rest) = word(request.rest);
     let (size, rest) = word(rest);
-    let status = status(text(of_status))?;
+    let status = status(text.part(of_status))?;
     check_size(size)?;
     let (method, path) = split_request(request.plain(text));
-    let mut client = WrittenClient { peer: Some(text(peer)), ..WrittenClient::default() };
+    let mut client = WrittenClient { peer: Some(text.part(peer)), ..WrittenClient::default() };
     let mut user_agent = None;
     if let Some(agent) = agent(rest)? {
         user_agent = Some(agent.plain(text));
@@ -50,11 +48,20 @@ pub(super) fn parse<'a>(
     })
 }
 
-/// A part of a line as text, which is cut from the text of the whole line if that is valid.
-fn part_of<'a>(line: &[u8], whole: Option<&'a str>, part: &'a [u8]) -> Cow<'a, str> {
-    let start = part.as_ptr().addr().wrapping_sub(line.as_ptr().addr());
-    let cut = whole.and_then(|whole| whole.get(start..start.wrapping_add(part.len())));
-    cut.map_or_else(|| text(part), Cow::Borrowed)
+/// A line, and its text if all of it is valid: to check that once takes less than for each part.
+#[derive(Clone, Copy)]
+struct LineText<'a> {
+    line: &'a [u8],
+    valid: Option<&'a str>,
+}
+
+impl<'a> LineText<'a> {
+    /// A part of the line as text.
+    fn part(self, part: &'a [u8]) -> Cow<'a, str> {
+        let start = part.as_ptr().addr().wrapping_sub(self.line.as_ptr().addr());
+        let cut = self.valid.and_then(|valid| valid.get(start..start.wrapping_add(part.len())));
+        cut.map_or_else(|| text(part), Cow::Borrowed)
+    }
 }
 
 /// The text before the time, the time without its brackets, and the text after it.
@@ -96,10 +103,10 @@ fn client(before: &[u8]) -> Result<&[u8], BadLineReason> {
         return Ok(first); // as nearly all lines begin
     }
     let mut words = before.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    let (Some(first), Some(second), Some(third)) = (words.next(), words.next(), words.next())
-    else {
-        return Err("expected the client, its identity and its user before the time".into());
-    };
+    let too_few = "expected the client, its identity and its user before the time";
+    let first = words.next().ok_or(too_few)?;
+    let second = words.next().ok_or(too_few)?;
+    let third = words.next().ok_or(too_few)?;
     let fourth = words.next();
     let of_others = [Some(third), fourth].into_iter().flatten();
     // A format with the address of a proxy in it begins with text of the caller.
@@ -154,8 +161,8 @@ struct Quoted<'a> {
 
 impl<'a> Quoted<'a> {
     /// The text without escapes of quotes.
-    fn plain(&self, text: impl FnOnce(&'a [u8]) -> Cow<'a, str>) -> Cow<'a, str> {
-        let written = text(self.inside);
+    fn plain(&self, text: LineText<'a>) -> Cow<'a, str> {
+        let written = text.part(self.inside);
         if self.has_escapes { unquoted(written) } else { written }
     }
 }
@@ -196,19 +203,17 @@ fn agent(rest: &[u8]) -> Result<Option<Quoted<'_>>, BadLineReason> {
 }
 
 /// The field that proxies write, which the format `main` of nginx has next to the user agent.
-fn proxies<'a>(
-    more: &'a [u8],
-    text: impl FnOnce(&'a [u8]) -> Cow<'a, str>,
-    client: &mut WrittenClient<'a>,
-) {
+fn proxies<'a>(more: &'a [u8], text: LineText<'a>, client: &mut WrittenClient<'a>) {
     if more.is_empty() {
         return;
     }
     let Ok(field) = quoted(more, "the field") else { return };
-    let field = Some(text(field.inside)).filter(|field| !field.is_empty() && field != "-");
-    match field.as_ref().is_some_and(|field| field.to_ascii_lowercase().contains("for=")) {
-        true => client.forwarded = field.map(unquoted),
-        false => client.x_forwarded_for = field,
+    let field = Some(text.part(field.inside)).filter(|field| !field.is_empty() && field != "-");
+    // An element of `Forwarded` names its client so, and no address has an equals sign.
+    if field.as_ref().is_some_and(|field| field.to_ascii_lowercase().contains("for=")) {
+        client.forwarded = field.map(unquoted);
+    } else {
+        client.x_forwarded_for = field;
     }
 }
 

@@ -64,17 +64,23 @@ fn second_of_minute(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The start of a minute in microseconds since the Unix epoch.
-fn calendar(minute: &[u8], zone: &[u8]) -> Option<i64> {
-    // The calendar is lenient, so the shape is checked here, and cached values are exact.
-    let fits = |(byte, shape): (&u8, &u8)| match shape {
+/// Returns whether a text has digits for `0`, digits or spaces for `_`, letters for `a`, signs for
+/// `+`, and the other bytes of a shape.
+pub(super) fn has_shape(text: &[u8], shape: &[u8]) -> bool {
+    text.iter().zip(shape).all(|(byte, shape)| match shape {
         b'0' => byte.is_ascii_digit(),
+        b'_' => byte.is_ascii_digit() || *byte == b' ',
         b'a' => byte.is_ascii_alphabetic(),
         b'+' => matches!(byte, b'+' | b'-'),
         other => byte == other,
-    };
+    })
+}
+
+/// The start of a minute in microseconds since the Unix epoch.
+fn calendar(minute: &[u8], zone: &[u8]) -> Option<i64> {
+    // The calendar is lenient, so the shape is checked here, and cached values are exact.
     let text = [minute, zone].concat();
-    if !text.iter().zip(b"00/aaa/0000:00:00 +0000").all(fits) {
+    if !has_shape(&text, b"00/aaa/0000:00:00 +0000") {
         return None;
     }
     let parsed = jiff::fmt::strtime::parse("%d/%b/%Y:%H:%M %z", &text).ok()?;

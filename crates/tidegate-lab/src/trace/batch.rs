@@ -62,8 +62,7 @@ impl Batch {
             let record = self.records.get(start..end).ok_or(Damaged);
             start = end;
             record.and_then(|record| self.names.decode(at_us, record)).map_err(|damaged| {
-                let (dir, source) = (self.dir.clone(), io::Error::other(damaged));
-                TraceError::Spill { dir, source }
+                TraceError::Spill { dir: self.dir.clone(), source: io::Error::other(damaged) }
             })
         })
     }

@@ -22,9 +22,9 @@ struct RecordPosition {
 impl Buffer {
     /// Adds an event. The lines of one piece never fill the four GiB that a position can name.
     pub(super) fn push(&mut self, event: &LineEvent<'_>, names: &RecordNames) {
-        let start = self.records.len();
+        let start = self.records.len() as u32;
         names.encode(event, &mut self.records);
-        let (start, end) = (start as u32, self.records.len() as u32);
+        let end = self.records.len() as u32;
         self.positions.push(RecordPosition { at_us: event.at_us, start, end });
     }
 

@@ -18,11 +18,13 @@ const REQUESTS_PER_SIDE: u64 = 200;
 /// ```
 #[must_use]
 pub fn minute_edge() -> Vec<Event<'static>> {
-    let second = |start_s: u64| {
-        let step_us = SECOND_US / REQUESTS_PER_SIDE;
-        (0..REQUESTS_PER_SIDE).map(move |i| start_s * SECOND_US + i * step_us)
-    };
     second(59).chain(second(60)).map(demo_request).collect()
+}
+
+/// The times of one side's requests.
+fn second(start_s: u64) -> impl Iterator<Item = u64> {
+    let step_us = SECOND_US / REQUESTS_PER_SIDE;
+    (0..REQUESTS_PER_SIDE).map(move |i| start_s * SECOND_US + i * step_us)
 }
 
 fn demo_request(at_us: u64) -> Event<'static> {

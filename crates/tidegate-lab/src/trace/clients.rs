@@ -93,11 +93,13 @@ pub(super) fn is_host(word: &str) -> bool {
     }
     let name = word.strip_suffix('.').unwrap_or(word);
     let Some((_, last)) = name.rsplit_once('.') else { return false };
-    let is_label = |label: &str| {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        !label.is_empty() && label.bytes().all(fits)
-    };
     last.starts_with(|first: char| first.is_ascii_alphabetic()) && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    let mut bytes = label.bytes();
+    !label.is_empty()
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub(super) fn discover<'a>(
     if object.is_event {
         return Ok((ndjson::parse(text).map(LineContent::Event)?, (TraceFormat::Ndjson, false)));
     }
+    // A request may have a message too, and an object without either gets the error that names its
+    // missing fields.
     if object.is_request() || object.wrapped.is_none() {
         return Ok((LineContent::Logged(object.finish(access)?), (TraceFormat::Json, false)));
     }

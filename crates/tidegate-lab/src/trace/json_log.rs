@@ -53,10 +53,11 @@ pub(super) fn read(line: &[u8]) -> Result<LogObject<'_>, BadLineReason> {
 impl<'a> LogObject<'a> {
     /// Returns whether it looks like a request.
     pub(super) fn is_request(&self) -> bool {
-        let has = |slots: [LoggedSlot; 3]| {
-            slots.into_iter().any(|slot| self.ranked.iter().any(|parts| parts.has(slot)))
-        };
-        has(CLIENT) && has(REQUEST)
+        self.has_one_of(CLIENT) && self.has_one_of(REQUEST)
+    }
+
+    fn has_one_of(&self, slots: [LoggedSlot; 3]) -> bool {
+        slots.into_iter().any(|slot| self.ranked.iter().any(|parts| parts.has(slot)))
     }
 
     /// The request.

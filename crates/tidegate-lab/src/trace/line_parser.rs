@@ -101,6 +101,7 @@ impl LineParser {
                 .map(|(read, found)| (read, Some(found)));
         };
         let mut text = prefix::strip(line)?;
+        // A format that was found says whether its lines are within JSON; one that was given does not.
         if (self.is_given || self.is_wrapped) && is_object(text) {
             text = unwrapped(text, inner)?;
         }
@@ -135,6 +136,7 @@ impl LineParser {
             explained.problem = Some("the line is blank".to_owned());
             return explained;
         }
+        // Bytes are escaped only in a line that cannot be read as it is, as they are in pieces.
         let json = self.read(line, &mut String::new()).err().and_then(|_| escaped(line));
         let line = json.as_deref().unwrap_or(line);
         explained.prefixes.extend(prefix::names(line));

@@ -50,6 +50,8 @@ impl<R: BufRead> Pieces<R> {
         {
             return Err(error);
         }
+        // The begun line moves to the buffer of the last piece, which takes its place: so neither
+        // the whole lines nor the memory of either are copied.
         piece.clear();
         piece.extend_from_slice(&self.text[self.last_line..]);
         self.text.truncate(self.last_line);
@@ -74,6 +76,8 @@ impl<R: BufRead> Pieces<R> {
                 Err(e) => return Err(e),
             }
         };
+        // Only the rest of the begun line is cut: the lines after it are no longer than the buffer
+        // of the reader, until one of them is the begun line.
         let end = memchr(b'\n', ready).unwrap_or(ready.len());
         let space = KEPT_BYTES_MAX.saturating_sub(self.text.len() - self.last_line);
         self.text.extend_from_slice(&ready[..end.min(space)]);

@@ -79,19 +79,21 @@ impl<'a> LoggedParts<'a> {
 
     /// Puts the parts together.
     pub(super) fn finish(mut self, access: &mut AccessTime) -> Result<Logged<'a>, BadLineReason> {
-        let at_us = match self.take(LoggedSlot::Time) {
-            Some(time) => times::any(&time, access)?,
-            None => {
-                let date =
-                    self.take(LoggedSlot::Date).ok_or(match self.has(LoggedSlot::TimeOfDay) {
-                        true => "the line has no time with a date: expected the field date as well",
-                        false => "the line has no time",
-                    })?;
-                let time = self.take(LoggedSlot::TimeOfDay).ok_or("the line has no time of day")?;
-                times::any(&format!("{date}T{time}"), access)?
+        if let Some(time) = self.take(LoggedSlot::Time) {
+            return self.finish_at(times::any(&time, access)?);
+        }
+        let date = self.take(LoggedSlot::Date);
+        let time = self.take(LoggedSlot::TimeOfDay);
+        match (date, time) {
+            (Some(date), Some(time)) => {
+                self.finish_at(times::any(&format!("{date}T{time}"), access)?)
             }
-        };
-        self.finish_at(at_us)
+            (Some(_), None) => Err("the line has no time of day".into()),
+            (None, Some(_)) => {
+                Err("the line has no time with a date: expected the field date as well".into())
+            }
+            (None, None) => Err("the line has no time".into()),
+        }
     }
 
     /// Puts the parts of a request at this time together.
@@ -111,14 +113,18 @@ impl<'a> LoggedParts<'a> {
             ),
         };
         let status = self.take(LoggedSlot::Status).map(status).transpose()?;
-        let given = |value: &Cow<'_, str>| !value.is_empty() && value != "-";
         let client = WrittenClient {
             peer: self.take(LoggedSlot::Peer),
-            x_forwarded_for: self.take(LoggedSlot::XForwardedFor).filter(given),
-            forwarded: self.take(LoggedSlot::Forwarded).filter(given),
+            x_forwarded_for: self.take_given(LoggedSlot::XForwardedFor),
+            forwarded: self.take_given(LoggedSlot::Forwarded),
         };
         let user_agent = self.take(LoggedSlot::UserAgent);
         Ok(Logged { at_us, client, method, path, status, user_agent })
+    }
+
+    /// A field that proxies write, unless a log says that the request had none.
+    fn take_given(&mut self, slot: LoggedSlot) -> Option<Cow<'a, str>> {
+        self.take(slot).filter(|value| !value.is_empty() && value != "-")
     }
 }
 
@@ -178,8 +184,8 @@ fn without_protocol(target: &str) -> &str {
 
 /// Returns whether this is a token as HTTP defines it, which every method is.
 fn is_method(word: &str) -> bool {
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !word.is_empty() && word.bytes().all(token)
+    let mut bytes = word.bytes();
+    !word.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 /// A status of three digits, or `-` for none.
@@ -202,6 +208,7 @@ pub(super) fn unquoted(written: Cow<'_, str>) -> Cow<'_, str> {
     while let Some(c) = chars.next() {
         match (c, chars.peek()) {
             ('\\', Some('"')) => {}
+            // Both are kept together, so that the second escapes no quote after it.
             ('\\', Some('\\')) => {
                 plain.push_str("\\\\");
                 chars.next();

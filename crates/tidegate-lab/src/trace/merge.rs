@@ -65,6 +65,7 @@ impl Merge {
 
     /// The next record and its time; `None` when all parts are at their end.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        // The record that was returned is borrowed from its part, which goes on only now.
         if self.returned {
             self.advance_top()?;
         }

@@ -71,15 +71,14 @@ pub(super) fn template(name: &'static str, text: &str) -> Result<Template, LogFo
 }
 
 fn check(items: &[TemplateItem]) -> Result<(), LogFormatError> {
-    let has = |slots: &[LoggedSlot]| {
-        items.iter().filter_map(TemplateItem::slot).any(|slot| slots.contains(&slot))
-    };
-    if !has(&[LoggedSlot::Peer, LoggedSlot::XForwardedFor, LoggedSlot::Forwarded]) {
+    let slots: Vec<_> = items.iter().filter_map(TemplateItem::slot).collect();
+    let clients = [LoggedSlot::Peer, LoggedSlot::XForwardedFor, LoggedSlot::Forwarded];
+    if !clients.iter().any(|client| slots.contains(client)) {
         return Err(LogFormatError(
             "the format has no client: expected $remote_addr, or %h or %a".to_owned(),
         ));
     }
-    if !has(&[LoggedSlot::Time]) {
+    if !slots.contains(&LoggedSlot::Time) {
         return Err(LogFormatError(
             "the format has no time: expected $time_local, $time_iso8601 or $msec, or %t"
                 .to_owned(),
@@ -90,6 +89,7 @@ fn check(items: &[TemplateItem]) -> Result<(), LogFormatError> {
         else {
             continue;
         };
+        // A host may stand right before a path, whose slash ends it.
         let ends_at_path =
             *kind == FieldKind::Ignored && pair[1].slot() == Some(LoggedSlot::Target);
         if !ends_at_path {

@@ -40,8 +40,8 @@ impl PieceParser {
     }
 
     /// Sets the columns that lines have from here on.
-    pub(super) fn set_columns(&mut self, columns: &Arc<Columns>) {
-        self.parser.set_columns(Arc::clone(columns));
+    pub(super) fn set_columns(&mut self, columns: Arc<Columns>) {
+        self.parser.set_columns(columns);
     }
 
     /// The events of a piece, sorted. Lines are counted from the start of the piece.
@@ -63,6 +63,7 @@ impl PieceParser {
                 return;
             }
         };
+        // Bytes are escaped only in a line that fails, so that good lines are read once.
         let read = self.event(text, summary).or_else(|reason| match escaped(text) {
             Some(json) => self.event(&json, summary),
             None => Err(reason),
@@ -92,7 +93,9 @@ impl PieceThread {
         let (done, parsed) = channel();
         scope.spawn(move || {
             for (piece, columns) in to_parse {
-                columns.iter().for_each(|columns| parser.set_columns(columns));
+                if let Some(columns) = columns {
+                    parser.set_columns(columns);
+                }
                 let (events, summary) = parser.parse(&piece);
                 if done.send((events, summary, piece)).is_err() {
                     break;

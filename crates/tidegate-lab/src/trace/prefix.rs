@@ -2,6 +2,7 @@
 
 use memchr::memchr;
 
+use super::access_time::has_shape;
 use super::bad_lines::BadLineReason;
 use super::clients::is_address;
 
@@ -79,6 +80,7 @@ fn after_structured_data(data: &[u8]) -> Option<&[u8]> {
     }
     let mut rest = data;
     while let Some(element) = rest.strip_prefix(b"[") {
+        // A bracket within quotes ends no element, and an escaped quote ends no quotes.
         let mut quoted = false;
         let mut escaped = false;
         let end = element.iter().position(|byte| {
@@ -122,14 +124,8 @@ fn time(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
 /// The rest after `May 17 10:05:03 ` or `May 17 10:05:03.123456 `.
 fn after_old_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = line.split_first_chunk::<15>()?;
-    let fits = |(byte, shape): (&u8, &u8)| match shape {
-        b'0' => byte.is_ascii_digit(),
-        b'_' => byte.is_ascii_digit() || *byte == b' ',
-        b'a' => true,
-        other => byte == other,
-    };
-    let is_time = time.iter().zip(b"aaa _0 00:00:00").all(fits)
-        && MONTHS.iter().any(|month| time.starts_with(*month));
+    let is_time =
+        has_shape(time, b"aaa _0 00:00:00") && MONTHS.iter().any(|month| time.starts_with(*month));
     let (fraction, rest) = rest.split_at(memchr(b' ', rest)?);
     let is_fraction = match fraction {
         [] => true,
@@ -163,11 +159,11 @@ fn is_program(word: &[u8]) -> bool {
 
 /// `web-1  | ` of docker compose and `web.1.x7f@node  | ` of a swarm.
 fn compose(line: &[u8]) -> Option<FoundPrefix<'_>> {
-    let of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@/".contains(byte);
     // Few lines have a bar, and to find that out takes less than to read a name.
     let (before, message) = line.split_at(memchr(b'|', line)?);
     let name = before.trim_ascii_end();
-    let is_name = !name.is_empty() && name.len() < before.len() && name.iter().all(of_name);
+    let of_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.@/".contains(byte));
+    let is_name = of_name && !name.is_empty() && name.len() < before.len();
     let message = message.strip_prefix(b"|").filter(|_| is_name)?;
     Some(("docker compose", message.strip_prefix(b" ").unwrap_or(message)))
 }

@@ -189,21 +189,23 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
         thread::scope(|scope| {
             let threads: Vec<_> =
                 (0..parsers).map(|_| PieceThread::start(scope, parser.clone())).collect();
-            let in_turn = |turn: usize| &threads[turn % threads.len()];
             let mut columns = parser.columns_after(b"");
             let mut sent = 0;
             let mut taken = 0;
             loop {
+                // A piece begins with the columns that the pieces before it named last.
                 let before = columns.clone();
-                if columns.is_some() {
-                    columns = parser.columns_after(&piece);
-                    columns.iter().for_each(|columns| parser.set_columns(columns));
+                if let Some(after) = before.as_ref().and_then(|_| parser.columns_after(&piece)) {
+                    parser.set_columns(Arc::clone(&after));
+                    columns = Some(after);
                 }
-                in_turn(sent).send(mem::take(&mut piece), before);
+                threads[sent % parsers].send(mem::take(&mut piece), before);
                 sent += 1;
-                if sent - taken == PIECES_PER_PARSER * threads.len() {
+                if sent - taken == PIECES_PER_PARSER * parsers {
                     // A thread that returns nothing panicked, and the end of the scope says so.
-                    let Some((events, summary, text)) = in_turn(taken).next() else { break };
+                    let Some((events, summary, text)) = threads[taken % parsers].next() else {
+                        break;
+                    };
                     self.add(events, summary)?;
                     taken += 1;
                     piece = text;
@@ -213,7 +215,7 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
                 }
             }
             while taken < sent
-                && let Some((events, summary, _)) = in_turn(taken).next()
+                && let Some((events, summary, _)) = threads[taken % parsers].next()
             {
                 self.add(events, summary)?;
                 taken += 1;

@@ -115,6 +115,7 @@ impl RecordNames {
         let mut event = Event { cost, request_id, ..Event::of_one(at_us, domain, entries) };
         while !rest.is_empty() {
             let number = take_number(&mut rest)?;
+            // Entries and a limit belong to the descriptor that began last.
             let (entries, limit) = match event.more.last_mut() {
                 Some(last) => (&mut last.entries, &mut last.limit),
                 None => (&mut event.descriptor, &mut event.limit),

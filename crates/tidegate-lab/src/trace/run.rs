@@ -70,7 +70,8 @@ impl RunReader {
             return Ok(None);
         }
         self.left -= 1;
-        let (mut at_us, mut length) = ([0; 8], [0; 4]);
+        let mut at_us = [0; 8];
+        let mut length = [0; 4];
         self.file.read_exact(&mut at_us)?;
         self.file.read_exact(&mut length)?;
         self.read_record(u64::from(u32::from_le_bytes(length)))?;

@@ -33,9 +33,14 @@ pub(super) struct Sorter {
 impl Sorter {
     /// `fan_in` is at least 2; runs go to `dir`.
     pub(super) fn new(budget_bytes: usize, fan_in: usize, dir: PathBuf) -> Self {
-        let fan_in = fan_in.max(2);
-        let (pieces, runs) = (Vec::new(), Vec::new());
-        Self { budget_bytes, fan_in, dir, pieces, pieces_bytes: 0, runs }
+        Self {
+            budget_bytes,
+            fan_in: fan_in.max(2),
+            dir,
+            pieces: Vec::new(),
+            pieces_bytes: 0,
+            runs: Vec::new(),
+        }
     }
 
     pub(super) fn push(&mut self, sorted: Buffer) -> io::Result<()> {

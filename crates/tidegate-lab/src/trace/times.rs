@@ -49,9 +49,10 @@ pub(super) fn of_access_log(text: &[u8], access: &mut AccessTime) -> Result<u64,
     let zone = if zone.is_empty() { b" +0000" } else { zone };
     let fraction_us = std::str::from_utf8(fraction).ok().and_then(fraction_us);
     let whole: Result<[u8; TIME_BYTES], _> = [second, zone].concat().try_into();
-    let (Some(fraction_us), Ok(mut whole)) = (fraction_us, whole) else {
-        return Err("the time is not one such as 17/May/2015:10:05:03 +0000".into());
-    };
+    let no_time = "the time is not one such as 17/May/2015:10:05:03 +0000";
+    let fraction_us = fraction_us.ok_or(no_time)?;
+    let mut whole = whole.map_err(|_| no_time)?;
+    // Some logs write a space between the date and the time.
     if whole[DATE_BYTES] == b' ' {
         whole[DATE_BYTES] = b':';
     }

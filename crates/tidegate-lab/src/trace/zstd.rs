@@ -46,6 +46,7 @@ impl<R: BufRead> Unzstd<R> {
         }
         let one = BlockDecodingStrategy::UptoBlocks(1);
         if let Err(error) = self.decoder.decode_blocks(&mut self.raw, one) {
+            // The text before the damage is still within the decoder, until it takes a last block.
             self.ended = Some(damage(&error, "expected compressed text"));
             let _ = self.decoder.decode_blocks(LAST_BLOCK, BlockDecodingStrategy::All);
         }

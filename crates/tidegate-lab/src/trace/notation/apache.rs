@@ -33,26 +33,21 @@ pub(super) fn items(text: &str) -> Result<Vec<TemplateItem>, LogFormatError> {
 
 /// Adds the directive that a text begins with, and returns the rest after it.
 fn directive<'a>(items: &mut Vec<TemplateItem>, text: &'a str) -> Result<&'a str, LogFormatError> {
-    let unknown = || {
-        let shown: String = text.chars().take(16).collect();
-        LogFormatError(format!("{shown:?} begins with no directive of Apache's notation"))
-    };
     if let Some(rest) = text.strip_prefix("%%") {
         push_text(items, "%");
         return Ok(rest);
     }
-    let modifiers = |c: char| c.is_ascii_digit() || "<>!,".contains(c);
-    let mut rest = text[1..].trim_start_matches(modifiers);
+    let mut rest = text[1..].trim_start_matches(|c: char| c.is_ascii_digit() || "<>!,".contains(c));
     let mut argument = None;
     if let Some(inside) = rest.strip_prefix('{') {
-        let (inside, after) = inside.split_once('}').ok_or_else(unknown)?;
+        let (inside, after) = inside.split_once('}').ok_or_else(|| unknown(text))?;
         argument = Some(inside);
         rest = after;
     }
     // Three letters of a request's or an answer's trailer.
     let rest = rest.strip_prefix("^t").unwrap_or(rest);
     let letter = rest.chars().next().filter(|letter| LETTERS.contains(*letter));
-    let letter = letter.ok_or_else(unknown)?;
+    let letter = letter.ok_or_else(|| unknown(text))?;
     let after = &rest[letter.len_utf8()..];
     let name = text[..text.len() - after.len()].to_owned();
     match (letter, argument) {
@@ -64,6 +59,11 @@ fn directive<'a>(items: &mut Vec<TemplateItem>, text: &'a str) -> Result<&'a str
         _ => push_field(items, name, kind(letter, argument)),
     }
     Ok(after)
+}
+
+fn unknown(text: &str) -> LogFormatError {
+    let shown: String = text.chars().take(16).collect();
+    LogFormatError(format!("{shown:?} begins with no directive of Apache's notation"))
 }
 
 fn kind(letter: char, argument: Option<&str>) -> FieldKind {

@@ -7,7 +7,8 @@ use super::LogFormatError;
 /// The format in a directive, or the text itself if it is none.
 pub(super) fn format(text: &str) -> Result<Cow<'_, str>, LogFormatError> {
     let mut words = text.split_ascii_whitespace();
-    let (name, has_more) = (words.next(), words.next().is_some());
+    let name = words.next();
+    let has_more = words.next().is_some();
     let parts = quoted(text);
     match name {
         Some("log_format") if has_more => match parts {

@@ -19,8 +19,8 @@ pub(super) fn has_variables(text: &str) -> bool {
 }
 
 pub(super) fn items(text: &str) -> Vec<TemplateItem> {
-    let has = |name: &str| parts(text).any(|part| part == FormatPart::Variable(name));
-    let client = ["remote_addr"].into_iter().chain(OTHER_CLIENTS).find(|name| has(name));
+    let mut clients = ["remote_addr"].into_iter().chain(OTHER_CLIENTS);
+    let client = clients.find(|name| parts(text).any(|part| part == FormatPart::Variable(name)));
     let mut items = Vec::new();
     for part in parts(text) {
         match part {
