@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate::{Answer, Gate, Policy, PolicyRule, RuleSpec, Timestamp};
+use tidegate::{Answer, Gate, Policy, PolicyRule, Timestamp};
 
 use crate::trace::{Event, Options};
 
@@ -56,7 +56,7 @@ impl Replay {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tidegate::{AlgorithmKind, Descriptor, OnNoRule, OverrideSpec, Request, Spec};
+    use tidegate::{AlgorithmKind, Descriptor, OnNoRule, OverrideSpec, Request, RuleSpec, Spec};
 
     use crate::trace::{self, Source};
 
