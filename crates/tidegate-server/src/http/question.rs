@@ -14,13 +14,9 @@
 //! Texts stand for bytes ([`tidegate::key_text`]). Where JSON has bytes that are no text, or half of
 //! a surrogate pair, they are escaped before it is read.
 
-mod cost;
 mod entries;
-mod id;
 mod item;
-mod life;
-mod wait;
-mod whole;
+mod values;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,12 +29,8 @@ use std::time::Duration;
 use tidegate::Descriptor;
 
 use super::problem::{HttpProblem, ProblemKind};
-use cost::Cost;
 use entries::{BodyEntries, Pairs, Text};
-use id::HttpRequestId;
 use item::Item;
-use life::Life;
-use wait::MaxWait;
 
 /// Most descriptors of one question.
 const MOST_DESCRIPTORS: usize = 64;
@@ -63,9 +55,9 @@ pub(super) enum QuestionBody<'b> {
 pub(super) struct HttpQuestion<'b> {
     domain: Cow<'b, str>,
     items: FewItems<Item<'b>>,
-    cost: Option<Cost>,
-    max_wait: Option<MaxWait>,
-    request_id: Option<HttpRequestId<'b>>,
+    cost: Option<u64>,
+    max_wait: Option<Duration>,
+    request_id: Option<Text<'b>>,
 }
 
 #[derive(Deserialize)]
@@ -77,14 +69,14 @@ struct QuestionFields<'b> {
     descriptor: Option<BodyEntries<'b>>,
     #[serde(borrow, default, deserialize_with = "given")]
     descriptors: Option<Vec<Item<'b>>>,
-    #[serde(default, deserialize_with = "given")]
-    cost: Option<Cost>,
-    #[serde(default, deserialize_with = "given")]
-    max_wait_ms: Option<MaxWait>,
-    #[serde(borrow, default, deserialize_with = "given")]
-    request_id: Option<HttpRequestId<'b>>,
-    #[serde(default, deserialize_with = "given")]
-    life_ms: Option<Life>,
+    #[serde(default, deserialize_with = "values::cost")]
+    cost: Option<u64>,
+    #[serde(default, deserialize_with = "values::max_wait")]
+    max_wait_ms: Option<Duration>,
+    #[serde(borrow, default, deserialize_with = "values::request_id")]
+    request_id: Option<Text<'b>>,
+    #[serde(default, deserialize_with = "values::life")]
+    life_ms: Option<Duration>,
 }
 
 /// One question of several. It must be an object, not an array of its values.
@@ -154,7 +146,7 @@ impl<'b> HttpQuestion<'b> {
             return Err(mistaken("the body is an array, and a reservation is of one request"));
         }
         let mut fields: QuestionFields<'b> = read(body)?;
-        let life = fields.life_ms.take().map(Life::time);
+        let life = fields.life_ms.take();
         Self::of(fields).map(|question| (question, life)).map_err(mistaken)
     }
 
@@ -196,10 +188,10 @@ impl<'b> HttpQuestion<'b> {
     /// `max_wait_ms` may be absent or 0.
     fn of_batch(fields: QuestionFields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
-        if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
+        if question.max_wait.is_some_and(|wait| !wait.is_zero()) {
             return Err("`max_wait_ms` is more than 0, and nothing in a batch waits".to_owned());
         }
-        Ok(Self { max_wait: Some(MaxWait::NONE), ..question })
+        Ok(Self { max_wait: Some(Duration::ZERO), ..question })
     }
 
     pub(super) fn names_a_cost(&self) -> bool {
@@ -238,15 +230,17 @@ impl<'b> HttpQuestion<'b> {
     }
 
     fn descriptors<'e>(&self, entries: &'e [Pairs<'_>]) -> FewItems<Descriptor<'e>> {
-        let costs = self.items.iter().map(|item| item.cost.or(self.cost).unwrap_or_default());
+        let costs = self.items.iter().map(|item| item.cost.or(self.cost).unwrap_or(1));
         let each = entries.iter().zip(costs);
-        each.map(|(entries, cost)| Descriptor::new(entries).cost(cost.units())).collect()
+        each.map(|(entries, cost)| Descriptor::new(entries).cost(cost)).collect()
     }
 
     fn request<'a>(&'a self, descriptors: &'a [Descriptor<'a>]) -> tidegate::Request<'a> {
-        let max_wait = self.max_wait.map_or(Duration::MAX, MaxWait::micros);
+        let max_wait = self.max_wait.unwrap_or(Duration::MAX);
         let request = tidegate::Request::new(&self.domain, descriptors).max_wait(max_wait);
-        self.request_id.as_ref().map_or(request, |id| id.on(request))
+        // An invalid id was refused when the body was read.
+        let with_id = self.request_id.as_ref().and_then(|id| request.with_id(&id.0).ok());
+        with_id.unwrap_or(request)
     }
 }
 

@@ -6,10 +6,10 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use super::cost::Cost;
 use super::entries::{BodyEntries, Text};
+use super::values::UNITS;
 
 const DESCRIPTOR: &str = "descriptor";
 const COST: &str = "cost";
@@ -18,7 +18,7 @@ const COST: &str = "cost";
 #[derive(Debug)]
 pub(super) struct Item<'b> {
     pub(super) entries: BodyEntries<'b>,
-    pub(super) cost: Option<Cost>,
+    pub(super) cost: Option<u64>,
 }
 
 impl<'b> Item<'b> {
@@ -64,13 +64,13 @@ impl<'b> Visitor<'b> for ItemVisitor {
 /// The rest of an item with a cost of its own.
 fn wrapped<'b, A: MapAccess<'b>>(
     mut entries: Option<BodyEntries<'b>>,
-    mut cost: Option<Cost>,
+    mut cost: Option<u64>,
     mut map: A,
 ) -> Result<Item<'b>, A::Error> {
     while let Some(name) = map.next_key::<Text<'b>>()? {
         match &*name.0 {
             DESCRIPTOR if entries.is_none() => entries = Some(map.next_value()?),
-            COST if cost.is_none() => cost = Some(map.next_value()?),
+            COST if cost.is_none() => cost = Some(map.next_value_seed(UNITS)?),
             DESCRIPTOR => return Err(A::Error::duplicate_field(DESCRIPTOR)),
             COST => return Err(A::Error::duplicate_field(COST)),
             other => return Err(A::Error::unknown_field(other, &[DESCRIPTOR, COST])),
@@ -84,7 +84,7 @@ fn wrapped<'b, A: MapAccess<'b>>(
 enum Piece<'b> {
     Text(Text<'b>),
     Entries(BodyEntries<'b>),
-    Cost(Cost),
+    Cost(u64),
 }
 
 impl<'b> Deserialize<'b> for Piece<'b> {
@@ -115,14 +115,14 @@ impl<'b> Visitor<'b> for PieceVisitor {
     }
 
     fn visit_u64<E: Error>(self, units: u64) -> Result<Piece<'b>, E> {
-        Cost::read(Unexpected::Unsigned(units)).map(Piece::Cost)
+        UNITS.visit_u64(units).map(Piece::Cost)
     }
 
     fn visit_i64<E: Error>(self, units: i64) -> Result<Piece<'b>, E> {
-        Cost::read(Unexpected::Signed(units)).map(Piece::Cost)
+        UNITS.visit_i64(units).map(Piece::Cost)
     }
 
     fn visit_f64<E: Error>(self, units: f64) -> Result<Piece<'b>, E> {
-        Cost::read(Unexpected::Float(units)).map(Piece::Cost)
+        UNITS.visit_f64(units).map(Piece::Cost)
     }
 }
