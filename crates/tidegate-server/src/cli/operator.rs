@@ -19,6 +19,7 @@ mod server_url;
 mod tables;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use hyper::body::Incoming;
@@ -30,6 +31,7 @@ use tokio::runtime::Builder;
 
 use super::guard::{OPERATOR_TOKEN, file, of_variable};
 use crate::failure::Failure;
+use crate::stdout;
 use events::EventStream;
 use http_client::HttpClient;
 use server_url::ServerUrl;
@@ -121,6 +123,14 @@ impl JsonAnswer {
             OutputFormat::Json => format!("{}\n", self.text),
             OutputFormat::Text => text(&self.json),
         }
+    }
+
+    fn print(
+        &self,
+        format: OutputFormat,
+        text: impl FnOnce(&Value) -> String,
+    ) -> Result<(), Failure> {
+        stdout::print(&self.shown(format, text))
     }
 }
 
@@ -245,12 +255,43 @@ fn bearer(text: &str, from: &str) -> Result<HeaderValue, Failure> {
     Ok(value)
 }
 
-/// Runs what asks a server.
-fn run<T>(asks: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Runs a command that asks a server, and prints the answer itself.
+fn run(asks: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
+    wait(asks).map(|()| ExitCode::SUCCESS)
+}
+
+/// Waits for what asks a server.
+fn wait<T>(asks: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(format!("can not start a thread for the network: {error}"))
     })?;
     runtime.block_on(asks)
+}
+
+/// The path with the parameters that are given.
+fn with_query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in parameters {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    format!("{path}?{}", query.finish())
+}
+
+/// A number of an answer; 0 if it is absent.
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or_default()
+}
+
+/// A text of an answer; empty if it is absent.
+fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
+}
+
+/// The items of a list of an answer.
+fn items<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    of[name].as_array().into_iter().flatten()
 }
 
 /// A length of time of an answer: `0.25 s`.

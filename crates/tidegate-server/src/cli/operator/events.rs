@@ -2,10 +2,12 @@
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde_json::Value;
 
-use super::JsonAnswer;
 use super::server_url::ServerUrl;
+use super::{JsonAnswer, OutputFormat};
 use crate::failure::Failure;
+use crate::stdout;
 
 /// The most bytes of one event: the statistics of some 10,000 rules.
 const MOST_BYTES: usize = 16 << 20;
@@ -43,6 +45,16 @@ impl EventStream {
             }
             self.read.extend_from_slice(&bytes);
         }
+    }
+
+    /// Prints each event, until the output is closed.
+    pub(super) async fn print(
+        mut self,
+        format: OutputFormat,
+        text: fn(&Value) -> String,
+    ) -> Result<(), Failure> {
+        while stdout::goes_on(&self.next().await?.shown(format, text))? {}
+        Ok(())
     }
 }
 

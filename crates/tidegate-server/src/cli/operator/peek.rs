@@ -9,10 +9,9 @@ use serde_json::Value;
 use super::entries::{self, EntryArg};
 use super::http_client::HttpClient;
 use super::server_url::{self, ServerUrl};
-use super::{ListenerClient, OutputFormat, run as run_client, seconds, token};
+use super::{ListenerClient, OutputFormat, items, run as run_client, seconds, token};
 use crate::cli::guard::{CLIENT_TOKEN, file};
 use crate::failure::Failure;
-use crate::stdout;
 
 /// Show what a check would return, taking nothing
 #[derive(Debug, clap::Args)]
@@ -65,9 +64,9 @@ pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
         variable: CLIENT_TOKEN,
     };
     let body = entries::body(&args.domain, &args.entries, Some(args.cost));
-    let answer = run_client(listener.ask(Method::POST, "/v1/peek", &body))?;
-    stdout::print(&answer.shown(args.format, text))?;
-    Ok(ExitCode::SUCCESS)
+    run_client(async {
+        listener.ask(Method::POST, "/v1/peek", &body).await?.print(args.format, text)
+    })
 }
 
 /// A line for the decision, and one for each rule in shadow mode.
@@ -79,7 +78,7 @@ fn text(answer: &Value) -> String {
         }
     }
     text.push('\n');
-    for shadow in answer["shadow"].as_array().into_iter().flatten() {
+    for shadow in items(answer, "shadow") {
         text.push_str(&format!("shadow: {}\n", decision(shadow)));
     }
     text

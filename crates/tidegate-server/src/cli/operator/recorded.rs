@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::http_client::PATIENCE;
 use super::server_url::{self, ServerUrl};
-use super::{AccessFlags, ListenerClient, run};
+use super::{AccessFlags, ListenerClient, wait};
 use crate::failure::Failure;
 
 /// The servers whose recorded requests are replayed, and how to reach them.
@@ -38,7 +38,7 @@ impl RecordedFlags {
 
     fn source(&self, url: &ServerUrl) -> Result<Source, Failure> {
         let listener = self.access.listener(url, "--recorded URL")?;
-        Ok(Source::from_reader(url.to_string(), run(fetch(&listener))?))
+        Ok(Source::from_reader(url.to_string(), wait(fetch(&listener))?))
     }
 
     /// The servers in the form of files, for a headline.

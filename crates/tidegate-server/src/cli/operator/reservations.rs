@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client, seconds, tables};
+use super::{
+    AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, seconds, tables,
+    text,
+};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -75,16 +78,14 @@ pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
                 for id in ids {
                     let body = json!({ "reservation": id }).to_string();
                     let answer = listener.ask(Method::POST, "/v1/drop", &body).await?;
-                    let text = answer.shown(args.format, |_| {
+                    answer.print(args.format, |_| {
                         format!("{id} is dropped, and its units stay taken\n")
-                    });
-                    stdout::print(&text)?;
+                    })?;
                 }
                 Ok(())
             }
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 async fn settle(
@@ -99,17 +100,15 @@ async fn settle(
     };
     let body = json!({ "reservation": id, "actual": actual }).to_string();
     let answer = listener.ask(Method::POST, "/v1/settle", &body).await?;
-    let text = answer.shown(args.format, |json| match (json.get("settled"), json.get("cut")) {
+    answer.print(args.format, |json| match (json.get("settled"), json.get("cut")) {
         (Some(settled), Some(cut)) => format!("{id} is settled for {settled}; cut: {cut}\n"),
         _ => format!("{id} is settled as soon as the store answers\n"),
-    });
-    stdout::print(&text)
+    })
 }
 
 async fn list(args: &ReservationsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     let path = format!("/v1/reservations?n={}", args.number);
-    let answer = listener.ask(Method::GET, &path, "").await?;
-    stdout::print(&answer.shown(args.format, listed))
+    listener.ask(Method::GET, &path, "").await?.print(args.format, listed)
 }
 
 fn listed(answer: &Value) -> String {
@@ -121,7 +120,7 @@ fn listed(answer: &Value) -> String {
     );
     let now_us = tidegate::Clock::now(&tidegate::SystemClock::new()).as_micros();
     let mut rows = Vec::new();
-    for one in answer["reservations"].as_array().into_iter().flatten() {
+    for one in items(answer, "reservations") {
         let id = one["reservation"].as_str().unwrap_or("(hidden)");
         let costs = one.get("costs").map(Value::to_string).unwrap_or_default();
         let ends = seconds(number(one, "ends_us").saturating_sub(now_us));
@@ -134,15 +133,10 @@ fn listed(answer: &Value) -> String {
     text
 }
 
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_default()
-}
-
 /// The rules that a reservation's request matches, each with its key.
 fn keys(reservation: &Value) -> String {
-    let all = reservation["keys"].as_array();
-    let shown = all.into_iter().flatten().map(|one| {
-        let rule = one["rule"].as_str().unwrap_or_default();
+    let shown = items(reservation, "keys").map(|one| {
+        let rule = text(one, "rule");
         match tables::key(one.get("key")) {
             key if key.is_empty() => rule.to_owned(),
             key => format!("{rule} ({key})"),

@@ -7,9 +7,8 @@ use hyper::Method;
 use tidegate::printable;
 
 use super::entries::{self, EntryArg};
-use super::{AdminFlags, OutputFormat, run as run_client};
+use super::{AdminFlags, OutputFormat, number, run as run_client};
 use crate::failure::Failure;
-use crate::stdout;
 
 /// Make the limiters of a descriptor idle at a running server
 #[derive(Debug, clap::Args)]
@@ -50,14 +49,13 @@ pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("nothing was reset"));
     }
     let body = entries::body(&args.domain, &args.entries, None);
-    let answer = run_client(listener.ask(Method::POST, "/v1/reset", &body))?;
-    let text = answer.shown(args.format, |json| {
-        let reset = json["reset"].as_u64().unwrap_or_default();
-        let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
-        format!("{reset} {limiters} reset\n")
-    });
-    stdout::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    run_client(async {
+        listener.ask(Method::POST, "/v1/reset", &body).await?.print(args.format, |json| {
+            let reset = number(json, "reset");
+            let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
+            format!("{reset} {limiters} reset\n")
+        })
+    })
 }
 
 /// Asks the person at the terminal.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use serde_json::Value;
 
-use super::{AdminFlags, OutputFormat, in_force, run as run_client};
+use super::{AdminFlags, OutputFormat, in_force, number, run as run_client};
 use crate::failure::Failure;
 use crate::{banner, policy, stdout};
 
@@ -31,26 +31,25 @@ pub(crate) struct RulesArgs {
 /// Prints the answer of `GET /v1/rules`.
 pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
-    let answer = run_client(listener.ask(Method::GET, "/v1/rules", ""))?;
-    match args.format {
-        OutputFormat::Json => stdout::print(&format!("{}\n", answer.text))?,
-        OutputFormat::Text => {
-            let in_force = in_force::policy(&answer.json)?;
-            stdout::print(&format!(
-                "{} in force{}\n\n{}\n",
-                policy::count(&in_force),
-                reloads(&answer.json["reloads"]),
-                banner::table(&in_force, stdout::width())
-            ))?;
+    run_client(async {
+        let answer = listener.ask(Method::GET, "/v1/rules", "").await?;
+        if args.format == OutputFormat::Json {
+            return stdout::print(&format!("{}\n", answer.text));
         }
-    }
-    Ok(ExitCode::SUCCESS)
+        let in_force = in_force::policy(&answer.json)?;
+        stdout::print(&format!(
+            "{} in force{}\n\n{}\n",
+            policy::count(&in_force),
+            reloads(&answer.json["reloads"]),
+            banner::table(&in_force, stdout::width())
+        ))
+    })
 }
 
 /// The number of attempts to load another configuration, if there were any, and the error of the last attempt.
 fn reloads(reloads: &Value) -> String {
-    let succeeded = reloads["succeeded"].as_u64().unwrap_or_default();
-    let failed = reloads["failed"].as_u64().unwrap_or_default();
+    let succeeded = number(reloads, "succeeded");
+    let failed = number(reloads, "failed");
     if succeeded + failed == 0 {
         return String::new();
     }

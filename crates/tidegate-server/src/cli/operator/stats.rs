@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::screen::Screen;
 use super::tables::{TableColumns, table};
 use super::top::rule;
-use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client};
+use super::{
+    AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,
+};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -53,21 +55,15 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
             return watch(args, &listener).await;
         }
         let answer = listener.ask(Method::GET, &path(args, "/v1/stats"), "").await?;
-        stdout::print(&answer.shown(args.format, tables))
-    })?;
-    Ok(ExitCode::SUCCESS)
+        answer.print(args.format, tables)
+    })
 }
 
 async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
     let screen = if args.format == OutputFormat::Text { Screen::begin()? } else { None };
     let Some(screen) = screen else {
-        loop {
-            let event = events.next().await?;
-            if !stdout::goes_on(&event.shown(args.format, tables))? {
-                return Ok(());
-            }
-        }
+        return events.print(args.format, tables).await;
     };
     let url = listener.connection.url();
     let shows = async {
@@ -80,13 +76,8 @@ async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failur
 }
 
 fn path(args: &StatsArgs, path: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    for (name, value) in [("rule", &args.rule), ("resource", &args.resource)] {
-        if let Some(value) = value {
-            query.append_pair(name, value);
-        }
-    }
-    format!("{path}?{}", query.finish())
+    let parameters = [("rule", args.rule.as_deref()), ("resource", args.resource.as_deref())];
+    with_query(path, &parameters)
 }
 
 const OF_RULES: TableColumns<'_> = TableColumns {
@@ -124,8 +115,8 @@ const OF_RESOURCES: TableColumns<'_> = TableColumns {
 
 /// A table of the rules and one of the resources, if there are any.
 fn tables(stats: &Value) -> String {
-    let rules = rows(&stats["rules"], &["domain", "rule", "mode"]);
-    let resources = rows(&stats["resources"], &["resource"]);
+    let rules = rows(items(stats, "rules"), &["domain", "rule", "mode"]);
+    let resources = rows(items(stats, "resources"), &["resource"]);
     let mut tables = Vec::new();
     for (columns, rows) in [(OF_RULES, rules), (OF_RESOURCES, resources)] {
         if !rows.is_empty() {
@@ -139,10 +130,9 @@ fn tables(stats: &Value) -> String {
 }
 
 /// A row for each item of a list: these names, and its numbers.
-fn rows(of: &Value, names: &[&str]) -> Vec<Vec<String>> {
-    let items = of.as_array().into_iter().flatten();
+fn rows<'a>(items: impl Iterator<Item = &'a Value>, names: &[&str]) -> Vec<Vec<String>> {
     let rows = items.map(|one| {
-        let names = names.iter().map(|name| one[name].as_str().unwrap_or_default().to_owned());
+        let names = names.iter().map(|name| text(one, name).to_owned());
         names.chain(numbers(one)).collect()
     });
     rows.collect()
@@ -152,19 +142,15 @@ fn numbers(of: &Value) -> [String; 8] {
     let second = &of["second"];
     let minute = &of["minute"];
     [
-        shown(&second["pass"]),
-        shown(&second["block"]),
-        shown(&minute["pass"]),
-        shown(&minute["block"]),
-        shown(&minute["success"]),
-        shown(&minute["exception"]),
+        number(second, "pass").to_string(),
+        number(second, "block").to_string(),
+        number(minute, "pass").to_string(),
+        number(minute, "block").to_string(),
+        number(minute, "success").to_string(),
+        number(minute, "exception").to_string(),
         minute["rt_mean_us"].as_u64().map_or_else(|| "-".to_owned(), mean),
-        shown(&of["in_flight"]),
+        number(of, "in_flight").to_string(),
     ]
-}
-
-fn shown(number: &Value) -> String {
-    number.as_u64().unwrap_or_default().to_string()
 }
 
 /// A response time: `1.08ms`.

@@ -8,9 +8,8 @@ use tidegate::printable;
 use super::entries::{self, EntryArg};
 use super::tables::key;
 use super::top::rule;
-use super::{AdminFlags, OutputFormat, run as run_client, seconds};
+use super::{AdminFlags, OutputFormat, number, run as run_client, seconds, text, with_query};
 use crate::failure::Failure;
-use crate::stdout;
 
 /// Print decisions of a running server as it takes them
 #[derive(Debug, clap::Args)]
@@ -52,28 +51,18 @@ pub(crate) struct TailArgs {
 /// Prints the events of `GET /v1/decisions`.
 pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
-    run_client(async {
-        let mut events = listener.events(&path(args)).await?;
-        loop {
-            let event = events.next().await?;
-            if !stdout::goes_on(&event.shown(args.format, line))? {
-                return Ok(());
-            }
-        }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    run_client(async { listener.events(&path(args)).await?.print(args.format, line).await })
 }
 
 fn path(args: &TailArgs) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
     let key = args.key.as_ref().map(|key| entries::shown(std::slice::from_ref(key)));
-    for (name, value) in [("rule", &args.rule), ("outcome", &args.outcome), ("key", &key)] {
-        if let Some(value) = value {
-            query.append_pair(name, value);
-        }
-    }
-    query.append_pair("per_second", &args.per_second.to_string());
-    format!("/v1/decisions?{}", query.finish())
+    let parameters = [
+        ("rule", args.rule.as_deref()),
+        ("outcome", args.outcome.as_deref()),
+        ("key", key.as_deref()),
+        ("per_second", Some(&args.per_second.to_string())),
+    ];
+    with_query("/v1/decisions", &parameters)
 }
 
 /// `12:00:01.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s`, at UTC.
@@ -86,9 +75,9 @@ fn line(decision: &Value) -> String {
         s / 60 % 60,
         s % 60,
         all_ms % 1_000,
-        decision["outcome"].as_str().unwrap_or_default(),
-        decision["domain"].as_str().unwrap_or_default(),
-        decision["rule"].as_str().unwrap_or_default()
+        text(decision, "outcome"),
+        text(decision, "domain"),
+        text(decision, "rule")
     );
     let key = key(decision.get("key"));
     if !key.is_empty() {
@@ -112,10 +101,6 @@ fn line(decision: &Value) -> String {
         line.push_str(&format!(" ({skipped} left out before)"));
     }
     format!("{}\n", printable::line(&line))
-}
-
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_default()
 }
 
 #[cfg(test)]

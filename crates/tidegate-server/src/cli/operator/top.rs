@@ -12,7 +12,9 @@ use tokio::time::sleep;
 use super::rates::{self, Decisions, RuleRate};
 use super::screen::Screen;
 use super::tables::{TableColumns, key, table};
-use super::{AdminFlags, ListenerClient, OutputFormat, run as run_client};
+use super::{
+    AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,
+};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -74,8 +76,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
                 stdout::print(&view(args, &listener, &mut reading).await?)
             }
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 async fn live(
@@ -148,8 +149,9 @@ async fn view(
 }
 
 fn path(args: &TopArgs, by: &str) -> String {
-    let rule = args.rule.as_ref().map(|rule| format!("&rule={rule}")).unwrap_or_default();
-    format!("/v1/top?by={by}&n={}{rule}", args.number)
+    let number = args.number.to_string();
+    let parameters = [("by", Some(by)), ("n", Some(&*number)), ("rule", args.rule.as_deref())];
+    with_query("/v1/top", &parameters)
 }
 
 /// The rules in the order of the policy; of many, those that refuse and are asked most, so that the keys below are on
@@ -182,25 +184,24 @@ const fn busy(of: &RuleRate) -> [f64; 4] {
 
 /// The mode of a rule in the policy.
 fn mode(policy: &Value, of: &Decisions) -> String {
-    let mut rules = policy["rules"].as_array().into_iter().flatten();
+    let mut rules = items(policy, "rules");
     let rule = rules.find(|rule| rule["domain"] == *of.domain && rule["name"] == *of.rule);
-    rule.and_then(|rule| rule["mode"].as_str()).unwrap_or_default().to_owned()
+    rule.map(|rule| text(rule, "mode")).unwrap_or_default().to_owned()
 }
 
 fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> String {
-    let one_in = answer["sampled_one_in"].as_u64().unwrap_or_default().max(1);
-    let since_us = answer["since_us"].as_u64().unwrap_or_default();
-    let seconds = now.as_micros().saturating_sub(since_us) / 1_000_000;
+    let one_in = number(answer, "sampled_one_in").max(1);
+    let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
     let mut rows = Vec::new();
-    for one in answer["keys"].as_array().into_iter().flatten() {
+    for one in items(answer, "keys") {
         // Counts are of the sample.
-        let count = one["count"].as_u64().unwrap_or_default() * one_in;
-        let error = one["error"].as_u64().unwrap_or_default() * one_in;
+        let count = number(one, "count") * one_in;
+        let error = number(one, "error") * one_in;
         rows.push(vec![
             format!("~{count}"),
             if error == 0 { "-".to_owned() } else { error.to_string() },
-            one["domain"].as_str().unwrap_or_default().to_owned(),
-            one["rule"].as_str().unwrap_or_default().to_owned(),
+            text(one, "domain").to_owned(),
+            text(one, "rule").to_owned(),
             key(one.get("key")),
         ]);
     }
