@@ -9,6 +9,7 @@ use super::question::{QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
 use super::state::ListenerState;
+use super::usage::mistaken;
 use crate::counts;
 use crate::flags;
 use crate::limiters::RequestVerb;
@@ -83,7 +84,8 @@ impl QuestionMistake {
             let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
             warn_of(WarningKind::Question, reason);
         }
-        self.write_of(if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" }, reply);
+        let command = if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" };
+        mistaken(self, command, reply);
     }
 }
 

@@ -11,8 +11,6 @@ use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
 use super::args::Args;
-use super::reply::RespReply;
-use super::usage::wrong_number;
 use options::QuestionOptions;
 
 /// Entries that are stored without an allocation.
@@ -36,16 +34,6 @@ pub(super) enum QuestionMistake {
     /// A word has to be escaped.
     NoText,
     Invalid(String),
-}
-
-impl QuestionMistake {
-    /// Writes the error of a command of this name.
-    pub(super) fn write_of(&self, command: &str, reply: &mut RespReply<'_>) {
-        match self {
-            Self::Arity | Self::NoText => wrong_number(command, reply),
-            Self::Invalid(message) => reply.error(&format!("ERR {message}")),
-        }
-    }
 }
 
 impl<'a, 'e> RespQuestion<'a, 'e> {

@@ -9,6 +9,7 @@ use super::line::write_line;
 use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::state::ListenerState;
+use super::usage::mistaken;
 use crate::counts;
 use crate::limiters::{Unreserved, Unsettled};
 
@@ -19,7 +20,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
         Ok(question) => question,
         Err(mistake) => {
             state.counts().count(counts::RequestOutcome::Error);
-            return mistake.write_of("tg.reserve", reply);
+            return mistaken(&mistake, "tg.reserve", reply);
         }
     };
     let descriptors = [question.descriptor()];

@@ -7,6 +7,7 @@ use super::line::write_line;
 use super::question::{QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::state::ListenerState;
+use super::usage::mistaken;
 use crate::flags;
 
 /// Gives the cost back; the reply is as over HTTP.
@@ -14,7 +15,7 @@ pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut R
     let mut entries = RespEntries::default();
     let question = match read(args, &mut entries, "a refund") {
         Ok(question) => question,
-        Err(mistake) => return mistake.write_of("tg.refund", reply),
+        Err(mistake) => return mistaken(&mistake, "tg.refund", reply),
     };
     let descriptors = [question.descriptor()];
     match state.limiters.refund(&question.request(&descriptors)).await {
@@ -34,7 +35,7 @@ pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Re
             );
         }
         Ok(question) => question,
-        Err(mistake) => return mistake.write_of("tg.reset", reply),
+        Err(mistake) => return mistaken(&mistake, "tg.reset", reply),
     };
     let descriptors = [question.descriptor()];
     match state.limiters.reset(&question.request(&descriptors)).await {

@@ -3,11 +3,20 @@
 use std::borrow::Cow;
 
 use super::args::Args;
+use super::question::QuestionMistake;
 use super::reply::RespReply;
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
     reply.error(&format!("ERR wrong number of arguments for '{command}' command"));
+}
+
+/// The error of a command whose question is invalid.
+pub(super) fn mistaken(mistake: &QuestionMistake, command: &str, reply: &mut RespReply<'_>) {
+    match mistake {
+        QuestionMistake::Arity | QuestionMistake::NoText => wrong_number(command, reply),
+        QuestionMistake::Invalid(message) => reply.error(&format!("ERR {message}")),
+    }
 }
 
 /// The error of an unknown command, with the first words after it.
