@@ -155,10 +155,9 @@ fn of_variable(given: &[OsString], error: &Error) -> Option<Failure> {
 }
 
 #[cfg(test)]
-mod pages;
-
-#[cfg(test)]
 mod tests {
+    mod pages;
+
     use super::*;
 
     #[test]

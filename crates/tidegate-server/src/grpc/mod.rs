@@ -5,10 +5,6 @@
 //! [`response`] (the bytes); [`undecided`] answers what cannot be decided. Health and reflection are tonic's. The service itself uses HTTP/2
 //! without a framework, which would cost more than a decision.
 
-#[cfg(test)]
-mod allocations;
-#[cfg(test)]
-mod bounded;
 mod call;
 mod connection;
 mod decide;
@@ -28,6 +24,8 @@ mod routes;
 mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tonic_service;
 mod undecided;
 mod unit;

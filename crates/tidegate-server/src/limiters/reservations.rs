@@ -5,8 +5,6 @@
 //! their ids are unknown.
 
 mod id;
-#[cfg(test)]
-mod memory;
 mod open;
 mod recorded;
 mod reserved_request;

@@ -5,15 +5,11 @@
 //! [`throttle`] -> the gate -> [`reply`]. All commands of a read are answered before anything is
 //! written, and a command that has to wait is returned to the connection as [`pending_reply`].
 
-#[cfg(test)]
-mod allocations;
 mod args;
 mod bounds;
 mod call_limits;
 mod check;
 mod connection;
-#[cfg(test)]
-mod conversations;
 mod dispatch;
 mod handshake;
 mod inline;

@@ -1,5 +1,8 @@
 //! Replies to commands over a pipe; nothing here waits for a socket.
 
+mod allocations;
+mod conversations;
+
 use super::testing::{exchange, replies_to, state};
 use crate::listener::ListenerSecret;
 

@@ -1,5 +1,7 @@
 //! Random reserves, renewals, settles, checks and pauses, compared with a naive model of the units and the ids.
 
+mod memory;
+
 use std::collections::HashMap;
 
 use futures_util::FutureExt;

@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::Response;
 
-use super::Bounds;
-use super::testing::{
+use crate::grpc::Bounds;
+use crate::grpc::testing::{
     DECIDES, TestConnection, WINDOW, ada, call, connected, connected_within, endless,
     refusing_routes, routes,
 };

@@ -2,11 +2,11 @@
 
 use allocation_counter::measure;
 
-use super::parse::Parser;
-use super::reply::Proto;
-use super::session::CommandOutcome;
-use super::testing::{open, session};
-use super::tests::command;
+use super::command;
+use crate::resp::parse::Parser;
+use crate::resp::reply::Proto;
+use crate::resp::session::CommandOutcome;
+use crate::resp::testing::{open, session};
 
 const COMMANDS: usize = 100;
 

@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, join};
 use tokio::time::{Instant, pause, sleep};
 
-use super::testing::{exchange, open, replies_to, serve, serve_within, session, shell};
-use super::tests::command;
-use super::{args::Args, connection};
+use super::command;
 use crate::listener::{Bounds, FREE};
+use crate::resp::testing::{exchange, open, replies_to, serve, serve_within, session, shell};
+use crate::resp::{args::Args, connection};
 
 /// PITFALLS: one unauthenticated command killed the task that decides. Here it is only an error of
 /// that command.
@@ -259,7 +259,7 @@ proptest! {
 /// The commands in these parts, and the error that ended them.
 fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
     let (mut parser, mut buffer, mut all) =
-        (super::parse::Parser::new(), Vec::new(), String::new());
+        (crate::resp::parse::Parser::new(), Vec::new(), String::new());
     for part in parts {
         buffer.extend_from_slice(part);
         loop {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use super::address::Where;
-use super::{Cli, serve};
+use crate::cli::address::Where;
+use crate::cli::{Cli, serve};
 
 /// The ways in which pages run the program.
 const STARTS: [&str; 3] = ["tidegate ", "cargo run --release -- ", "./target/release/tidegate "];

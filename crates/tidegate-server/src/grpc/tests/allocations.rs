@@ -10,9 +10,9 @@ use prost::Message;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 
-use super::Choices;
-use super::decide::GrpcDecider;
-use super::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
+use crate::grpc::Choices;
+use crate::grpc::decide::GrpcDecider;
+use crate::grpc::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
 use crate::limiters::Limiters;
 use crate::verbs::PublicVerbs;
 

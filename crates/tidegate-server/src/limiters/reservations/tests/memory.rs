@@ -3,8 +3,8 @@
 use futures_util::FutureExt;
 use tidegate::{Descriptor, Gate, ManualClock, Setup, config};
 
-use super::tests::{RULE, asked};
-use super::*;
+use super::{RULE, asked};
+use crate::limiters::reservations::*;
 
 /// The bound on reservations.
 const BOUND: usize = 1 << 20;

@@ -1,0 +1,4 @@
+//! Tests of the whole service.
+
+mod allocations;
+mod bounded;
