@@ -65,7 +65,8 @@ const CHINESE: Book = Book {
 
 /// Pages keep their names, READMEs too, because no preprocessor renames them.
 const SETTINGS: &str = "[build]\ncreate-missing = false\nuse-default-preprocessors = false\n\n[output.html]\n\
-                        additional-css = [\"book.css\"]\n\n[output.html.print]\nenable = false\n";
+                        additional-css = [\"book.css\"]\n\n[output.html.print]\nenable = false\n\n\
+                        [output.html.playground]\nrunnable = false\n";
 
 /// The first page of the site, which opens the book in the reader's language.
 const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Tidegate</title>\n\
@@ -137,7 +138,7 @@ impl Book {
         run_as_step(build.arg("build").arg(site).arg("--dest-dir").arg(built))
     }
 
-    /// Gives the pages the words of their language and the link to the other book, and a Chinese index its search.
+    /// Gives the pages the words of their language and the link to the other book, and the index our search.
     fn finish(&self, built: &Path, site: &Path, search: &str) -> Result<()> {
         let source = site.join("src");
         let exists = |page: &Path| source.join(page).with_extension("md").exists();
@@ -146,8 +147,8 @@ impl Book {
             let name = path.to_string_lossy();
             if name.ends_with(".html") {
                 write(&file, &self.page(&read(&file)?, &name, exists))?;
-            } else if name.starts_with("searchindex") && self.language == CHINESE.language {
-                write(&file, &(without_words(&read(&file)?) + search))?;
+            } else if name.starts_with("searchindex") {
+                write(&file, &with_search(&read(&file)?, search))?;
             }
         }
         let list = format!("toc-{}.html", self.language);
@@ -182,13 +183,13 @@ fn translated(page: &str) -> Option<String> {
     }
 }
 
-/// The index without mdBook's table of words, which Chinese texts do not have: only the texts stay.
-fn without_words(index: &str) -> String {
-    let kept = index.split_once("\"index\":{\"body\":").and_then(|(texts, rest)| {
-        let (_, end) = rest.rsplit_once(",\"lang\":")?;
-        Some(format!("{texts}\"index\":{{}},\"lang\":{end}"))
+/// The index with our search at its end, and without mdBook's table of words, which that search does not need.
+fn with_search(index: &str, search: &str) -> String {
+    let texts = index.split_once("\"index\":{\"body\":").and_then(|(start, rest)| {
+        let (_, texts) = rest.split_once("\"documentStore\":")?;
+        Some(format!("{start}\"documentStore\":{texts}"))
     });
-    kept.unwrap_or_else(|| index.to_owned())
+    texts.unwrap_or_else(|| index.to_owned()) + search
 }
 
 /// The links of the pages in a folder that lead to no file of the site, or to no heading of a page.
@@ -339,9 +340,9 @@ mod tests {
     }
 
     #[test]
-    fn the_chinese_index_keeps_its_texts() {
-        let index = r#"{"index":{"documentStore":{"docs":{}},"index":{"body":{"root":{}}},"lang":"English"}}"#;
-        let texts = r#"{"index":{"documentStore":{"docs":{}},"index":{},"lang":"English"}}"#;
-        assert_eq!(without_words(index), texts);
+    fn the_index_keeps_its_texts() {
+        let index = r#"{"index":{"version":"1","index":{"body":{"root":{}}},"documentStore":{"docs":{}}}};"#;
+        let texts = r#"{"index":{"version":"1","documentStore":{"docs":{}}}};"#;
+        assert_eq!(with_search(index, "f();"), format!("{texts}f();"));
     }
 }
