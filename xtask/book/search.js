@@ -13,10 +13,10 @@
 
     /** How much a text is about a word: a word by itself counts three times as much as a part of another word. */
     function count(text, word) {
-        const isPart = char => /[a-z0-9_]/.test(char ?? "");
+        const isPart = char => /[a-z0-9_\p{Script=Han}]/u.test(char ?? "");
         let sum = 0;
         for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
-            const whole = isHan(word) || !isPart(text[at - 1]) && !isPart(text[at + word.length]);
+            const whole = !isPart(text[at - 1]) && !isPart(text[at + word.length]);
             sum += whole ? 3 : 1;
         }
         return sum;
@@ -55,7 +55,8 @@
     function shortened(result, words) {
         const lower = result.doc.body.toLowerCase();
         const word = words.find(word => lower.includes(word)) ?? "";
-        const at = Math.max(0, lower.indexOf(word) - 40);
+        const before = Math.max(0, lower.indexOf(word) - 40);
+        const at = isHan(word) ? before : lower.lastIndexOf(" ", before) + 1;
         const part = result.doc.body.slice(at, at + 160);
         const body = isHan(word) ? part.replaceAll(word, ` ${word} `) : part;
         return { ...result, doc: { ...result.doc, body } };
