@@ -19,8 +19,8 @@ const MDBOOK: Tool = Tool {
     arguments: &["--no-default-features", "--features", "search"],
 };
 
-/// One of the books, which differ in their language and their contents.
-struct Book {
+/// One of the two books, which differ in their language and their contents.
+struct Edition {
     language: &'static str,
     /// The name of the language in itself.
     name: &'static str,
@@ -31,11 +31,11 @@ struct Book {
 }
 
 /// The English book comes last: a file that both have, such as the page of errors, is English.
-const BOOKS: [Book; 2] = [CHINESE, ENGLISH];
+const EDITIONS: [Edition; 2] = [CHINESE, ENGLISH];
 
-const ENGLISH: Book = Book { language: "en", name: "English", folder: "docs", words: &[] };
+const ENGLISH: Edition = Edition { language: "en", name: "English", folder: "docs", words: &[] };
 
-const CHINESE: Book = Book {
+const CHINESE: Edition = Edition {
     language: "zh-CN",
     name: "中文",
     folder: "docs/zh",
@@ -109,7 +109,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     copy(&ours.join("favicon.svg"), &site.join("theme/favicon.svg"))?;
     let search = read(&ours.join("search.js"))?;
     let html = site.join("html");
-    for book in BOOKS {
+    for book in EDITIONS {
         let built = site.join(book.language);
         let built_as_step = book.build(&tool, &site, &built)?;
         let Outcome::Passed(_) = built_as_step else { return Ok(built_as_step) };
@@ -126,7 +126,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     })
 }
 
-impl Book {
+impl Edition {
     fn build(&self, tool: &Path, site: &Path, built: &Path) -> Result<Outcome> {
         let Self { language, folder, .. } = self;
         let named =
@@ -141,12 +141,13 @@ impl Book {
     /// Gives the pages the words of their language and the link to the other book, and the index our search.
     fn finish(&self, built: &Path, site: &Path, search: &str) -> Result<()> {
         let source = site.join("src");
-        let exists = |page: &Path| source.join(page).with_extension("md").exists();
         for file in files(built)? {
             let path = file.strip_prefix(built).unwrap_or(&file);
             let name = path.to_string_lossy();
             if name.ends_with(".html") {
-                write(&file, &self.page(&read(&file)?, &name, exists))?;
+                let same = translated(&name)
+                    .filter(|page| source.join(page).with_extension("md").exists());
+                write(&file, &self.page(&read(&file)?, &name, same))?;
             } else if name.starts_with("searchindex") {
                 write(&file, &with_search(&read(&file)?, search))?;
             }
@@ -155,10 +156,9 @@ impl Book {
         fs::rename(built.join("toc.html"), built.join(list)).context("renaming toc.html")
     }
 
-    /// A page of this book, as a reader gets it.
-    fn page(&self, text: &str, path: &str, exists: impl Fn(&Path) -> bool) -> String {
+    /// A page of this book, as a reader gets it; `same` is the same page in the other book.
+    fn page(&self, text: &str, path: &str, same: Option<String>) -> String {
         let other = if self.language == ENGLISH.language { CHINESE } else { ENGLISH };
-        let same = translated(path).filter(|page| exists(Path::new(page)));
         let target = same.unwrap_or_else(|| format!("{}/README.html", other.folder));
         let root = "../".repeat(path.matches('/').count());
         let Self { language, name, .. } = other;
@@ -204,10 +204,14 @@ fn dead_links(html: &Path) -> Result<Vec<String>> {
         for target in targets(&text) {
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
             let file = if path.is_empty() { page.clone() } else { page.with_file_name(path) };
-            let has_no_heading =
-                anchor.is_empty() || file.extension().is_none_or(|own| own != "html");
-            let has = |text: String| text.contains(&format!("id=\"{anchor}\""));
-            if !file.exists() || !has_no_heading && !read(&file).is_ok_and(has) {
+            let is_page = file.extension().is_some_and(|own| own == "html");
+            let id = format!("id=\"{anchor}\"");
+            let leads = if anchor.is_empty() || !is_page {
+                file.exists()
+            } else {
+                read(&file).is_ok_and(|text| text.contains(&id))
+            };
+            if !leads {
                 dead.push(format!("{}: {target}", page.display()));
             }
         }
@@ -326,15 +330,15 @@ mod tests {
     #[test]
     fn a_page_links_to_the_same_page_of_the_other_book_or_to_its_cover() {
         let cases = [
-            (ENGLISH, "docs/a/c.html", "../../docs/zh/a/c.html"),
-            (ENGLISH, "docs/b.html", "../docs/zh/README.html"),
-            (ENGLISH, "DESIGN.html", "docs/zh/README.html"),
-            (ENGLISH, "README.html", "README.zh-CN.html"),
-            (CHINESE, "docs/zh/a/c.html", "../../../docs/a/c.html"),
-            (CHINESE, "README.zh-CN.html", "README.html"),
+            (ENGLISH, "docs/a/c.html", Some("docs/zh/a/c.html"), "../../docs/zh/a/c.html"),
+            (ENGLISH, "DESIGN.html", None, "docs/zh/README.html"),
+            (ENGLISH, "README.html", Some("README.zh-CN.html"), "README.zh-CN.html"),
+            (CHINESE, "docs/zh/c.html", Some("docs/c.html"), "../../docs/c.html"),
+            (CHINESE, "README.zh-CN.html", Some("README.html"), "README.html"),
         ];
-        for (book, path, target) in cases {
-            let page = book.page(BAR, path, |page| page != Path::new("docs/zh/b.html"));
+        for (book, path, same, target) in cases {
+            assert_eq!(translated(path).as_deref(), same);
+            let page = book.page(BAR, path, translated(path));
             assert!(page.contains(&format!(" href=\"{target}\">")), "{path}: {page}");
         }
     }
