@@ -32,6 +32,8 @@ pub(crate) enum Command {
     ///
     /// The ceilings are in `xtask/ledger.toml`. A figure fails if it is more than half a percent above its ceiling.
     Count(count::Args),
+    /// Write the numbers of the pages from the tables of the results
+    Numbers,
     /// Draw every picture of the documents, each from a run of this build
     Pictures,
     /// Simulate nodes that lease from one store or hold its permits, and check every bound

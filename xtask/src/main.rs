@@ -8,6 +8,7 @@ mod cli;
 mod context;
 mod count;
 mod imports;
+mod numbers;
 mod pictures;
 mod process;
 mod runner;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Test(which) => runner::test(&which),
         Command::Bench(which) => bench::run(&which),
         Command::Count(which) => count::run(&which),
+        Command::Numbers => numbers::run(),
         Command::Pictures => pictures::run(),
         Command::Sim(which) => sim::run(&which),
     };

@@ -1,63 +1,52 @@
-//! The rule of figures: each number in the tables of the READMEs is quoted from the page with the results of its run.
+//! The rule of numbers: numbers in the tables of the READMEs, and the numbers of other pages that a comment names, are
+//! the numbers of the results.
 
 use std::path::Path;
 
 use super::{Findings, House};
+use crate::numbers::{QUOTES, RESULTS, with_numbers};
 use crate::tree::SourceFile;
 
 const READMES: [&str; 2] = ["README.md", "README.zh-CN.md"];
 
-/// A number of a README, and the table cell that it repeats.
-struct Quote {
-    page: &'static str,
-    /// The beginning of the table's row.
-    row: &'static str,
-    /// The number of the cell, counted from 1.
-    cell: usize,
-    /// The text in the cell before the number.
-    before: &'static str,
-    /// The number of decimal places that the README keeps.
-    places: usize,
-}
-
-const PERFORMANCE: &str = "bench/results/performance.md";
-const TEXT_KEYS: &str = "| 1,000,000 keys, text / `governor/String` |";
-const BYTES: &str = "| bytes per key, `token_bucket`,";
-const RESP: &str = "| RESP, 16 in a pipeline |";
-
-/// All quoted numbers.
-const QUOTES: [Quote; 6] = [
-    Quote { page: PERFORMANCE, row: TEXT_KEYS, cell: 5, before: "", places: 0 },
-    Quote { page: PERFORMANCE, row: TEXT_KEYS, cell: 5, before: " / ", places: 0 },
-    Quote { page: PERFORMANCE, row: BYTES, cell: 3, before: "", places: 0 },
-    Quote { page: PERFORMANCE, row: BYTES, cell: 5, before: ": ", places: 0 },
-    Quote { page: PERFORMANCE, row: RESP, cell: 2, before: "", places: 0 },
-    Quote { page: PERFORMANCE, row: RESP, cell: 5, before: "", places: 2 },
-];
-
-/// Compares the READMEs with the pages of results.
+/// Compares all pages with the page of results.
 pub(super) fn check(house: &House<'_>) -> Findings {
-    judge(&house.files, &QUOTES).into()
+    let mut complaints = readmes(&house.files);
+    complaints.extend(house.files.iter().filter_map(|page| stale(page, &house.files)));
+    complaints.into()
 }
 
-fn judge(files: &[SourceFile], quotes: &[Quote]) -> Vec<String> {
-    let text = |path: &str| files.iter().find(|file| file.path == Path::new(path));
+/// Numbers of the results that a README does not have.
+fn readmes(files: &[SourceFile]) -> Vec<String> {
     let mut complaints = Vec::new();
-    for quote in quotes {
-        let Quote { page, row, .. } = quote;
-        let Some(number) = text(page).and_then(|page| quote.number(&page.text)) else {
-            complaints
-                .push(format!("{page}: the row `{row}` has no number that the READMEs quote"));
-            continue;
+    for quote in QUOTES.iter().take(6) {
+        let number = match quote.number(files) {
+            Ok(number) => number,
+            Err(error) => {
+                complaints.push(error.to_string());
+                continue;
+            }
         };
-        for readme in READMES {
-            let is_quoted = text(readme).is_some_and(|file| has(&file.text, &number));
-            if !is_quoted {
-                complaints.push(format!("{readme}: expected {number}, of `{row}` in {page}"));
+        for readme in
+            files.iter().filter(|file| READMES.iter().any(|name| file.path == Path::new(name)))
+        {
+            if !has(&readme.text, &number) {
+                let (path, row) = (readme.path.display(), quote.row);
+                complaints.push(format!("{path}: expected {number}, of `{row}` in {RESULTS}"));
             }
         }
     }
     complaints
+}
+
+/// Why the numbers of a page are not the numbers of the results.
+fn stale(page: &SourceFile, files: &[SourceFile]) -> Option<String> {
+    let path = page.path.display();
+    match with_numbers(page, files) {
+        Ok(written) if written == page.text => None,
+        Ok(_) => Some(format!("{path}: numbers differ from {RESULTS}: run `cargo xtask numbers`")),
+        Err(error) => Some(format!("{path}: {error}")),
+    }
 }
 
 /// Returns whether a table row of the text has this number, by itself.
@@ -68,50 +57,50 @@ fn has(text: &str, number: &str) -> bool {
     words.any(|word| word.trim_matches(['.', ',']) == number)
 }
 
-impl Quote {
-    /// The number as a README shows it; `None` if the page does not have it.
-    fn number(&self, page: &str) -> Option<String> {
-        let row = page.lines().find(|line| line.starts_with(self.row))?;
-        let cell = row.split('|').nth(self.cell)?;
-        let (_, after) = cell.split_once(self.before)?;
-        let number = after.trim().split(' ').next()?;
-        if number.contains(',') {
-            return Some(number.to_owned());
-        }
-        let places = self.places;
-        Some(format!("{:.places$}", number.parse::<f64>().ok()?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tree::file;
 
-    const PAGE: &str = "| text keys | <= 0.5 | 0.52 | **no** | 201.9 / 390.2 |\n";
-    const OF_GOVERNOR: Quote =
-        Quote { page: "docs/page.md", row: "| text keys |", cell: 5, before: " / ", places: 0 };
+    const ROWS: &str = "| 1,000,000 keys, text / `governor/String` | <= 0.5 | 0.52 | **no** | 201.9 / 390.2 |\n\
+        | bytes per key, `token_bucket`, table | <= 32 | 30.3 | yes | governor/String: 101.2 |\n\
+        | RESP, 16 in a pipeline | 1,388,169 | 0.7 | `INCR`, rate | 1.19 | >= 1.0 |\n";
 
-    fn judged(page: &str, readme: &str) -> Vec<String> {
-        let files = READMES.map(|path| file(path, readme));
-        let [english, chinese] = files;
-        judge(&[english, chinese, file("docs/page.md", page)], &[OF_GOVERNOR])
+    fn judged(readme: &str) -> Vec<String> {
+        readmes(&[file("README.md", readme), file(RESULTS, ROWS)])
     }
 
     #[test]
-    fn a_number_of_the_results_passes() {
-        assert_eq!(judged(PAGE, "| 202 ns | governor: 390 ns |\n"), [""; 0]);
+    fn numbers_of_the_results_pass() {
+        assert_eq!(
+            judged("| 202 ns, 390 ns, 30 and 101 bytes | 1,388,169, 1.19 times |\n"),
+            [""; 0]
+        );
     }
 
     #[test]
     fn a_number_that_another_run_gave_is_found() {
-        let found = judged(PAGE, "| 202 ns | governor: 3,390 ns |\n390\n");
-        let expected = "README.md: expected 390, of `| text keys |` in docs/page.md";
-        assert_eq!((found.len(), found[0].as_str()), (2, expected));
+        let found = judged("| 202 ns, 3,390 ns, 30 and 101 bytes | 1,388,169, 1.19 times |\n390\n");
+        let expected = "README.md: expected 390, of `| 1,000,000 keys, text / `governor/String` |` in \
+                        bench/results/performance.md";
+        assert_eq!(found, [expected]);
     }
 
     #[test]
     fn a_row_that_the_results_lost_is_found() {
-        assert_eq!(judged("", "| 390 |\n").len(), 1);
+        assert_eq!(readmes(&[file("README.md", "| 390 |\n"), file(RESULTS, "")]).len(), 6);
+    }
+
+    #[test]
+    fn a_number_that_a_comment_names_is_written() {
+        let results = file(RESULTS, ROWS);
+        let page = file("docs/a.md", "<!--=text-keys-->7 ns, **<!--=resp-->1, not 2**\n");
+        let files = [results];
+        assert!(stale(&page, &files).is_some());
+        let written = with_numbers(&page, &files).unwrap();
+        assert_eq!(written, "<!--=text-keys-->202 ns, **<!--=resp-->1,388,169, not 2**\n");
+        assert_eq!(stale(&file("docs/a.md", &written), &files), None);
+        let unknown = stale(&file("docs/a.md", "<!--=nothing-->7"), &files).unwrap();
+        assert!(unknown.ends_with("no number is called `nothing`"), "{unknown}");
     }
 }
