@@ -191,7 +191,9 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     /// The values of the decision. A caller measures waits on the clock that was read; if that
     /// clock is before the instant that counts, the difference is added to the waits.
     fn report_of(&self, state: &R::State) -> Decision {
-        let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
+        let algorithm = self.algorithm;
+        let at = self.at;
+        let behind = self.at.since(self.now);
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
             Verdict::Allow if self.cost == 0 || self.is_usage => {

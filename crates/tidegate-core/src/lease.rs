@@ -106,7 +106,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     /// ```
     pub fn lease(&mut self, now: Timestamp, life: Micros) -> Option<Timestamp> {
         self.advance(now);
-        let (algorithm, at) = (self.algorithm(), self.at());
+        let algorithm = self.algorithm();
+        let at = self.at();
         let state = self.state()?;
         let end = algorithm.lease_end(state, at)?.min(at.plus(life));
         let mut prepared = state.clone();

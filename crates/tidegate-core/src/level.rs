@@ -88,7 +88,8 @@ impl Rate {
         let [most_us, most_part] =
             space_for.map_or([-1, 0], |units| self.split(self.grains(units)));
         let [start_us, start_part] = self.split(self.grains(at_start));
-        let (n, w) = (self.n.cast_signed(), self.w.cast_signed());
+        let n = self.n.cast_signed();
+        let w = self.w.cast_signed();
         [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()
     }
 
@@ -125,14 +126,16 @@ impl Rate {
 
     /// The same units at this rate, rounded up: `grains` of `old` as grains of this rate.
     fn convert(self, old: Self, grains: u128) -> u128 {
-        let (whole, part) = (grains / old.w as u128, grains % old.w as u128);
+        let whole = grains / old.w as u128;
+        let part = grains % old.w as u128;
         let part = (part * self.w as u128).div_ceil(old.w as u128);
         whole.saturating_mul(self.w as u128).saturating_add(part)
     }
 
     /// The same units at this rate, rounded down.
     fn convert_down(self, old: Self, grains: u128) -> u128 {
-        let (whole, part) = (grains / old.w as u128, grains % old.w as u128);
+        let whole = grains / old.w as u128;
+        let part = grains % old.w as u128;
         whole.saturating_mul(self.w as u128).saturating_add(part * self.w as u128 / old.w as u128)
     }
 }

@@ -263,18 +263,22 @@ impl Spec {
     /// The errors of single fields, for any algorithm.
     pub(crate) fn mistakes(&self) -> Vec<RuleError> {
         let mut found = Vec::new();
-        let mut check = |field: Field, given: Option<u64>, least: u64, most: u64| {
-            if let Some(given) = given.filter(|given| !(least..=most).contains(given)) {
+        let limit = match self.limit {
+            Limit::Units(limit) => Some(limit),
+            Limit::Unlimited => None,
+        };
+        let least_capacity = self.algorithm.least_capacity();
+        for (field, given, range) in [
+            (Field::Limit, limit, 0..=MAX_LIMIT),
+            (Field::Buckets, self.buckets, 1..=MAX_BUCKETS),
+            (Field::Capacity, self.capacity, least_capacity..=MAX_LIMIT),
+            (Field::Initial, self.initial, 0..=MAX_LIMIT),
+            (Field::MaxMemory, self.max_memory, 1024..=MAX_MAX_MEMORY),
+        ] {
+            if let Some(given) = given.filter(|given| !range.contains(given)) {
                 found.push(out_of_range(field, given));
             }
-        };
-        if let Limit::Units(limit) = self.limit {
-            check(Field::Limit, Some(limit), 0, MAX_LIMIT);
         }
-        check(Field::Buckets, self.buckets, 1, MAX_BUCKETS);
-        check(Field::Capacity, self.capacity, self.algorithm.least_capacity(), MAX_LIMIT);
-        check(Field::Initial, self.initial, 0, MAX_LIMIT);
-        check(Field::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
         match self.window {
             Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) || !is_whole(window) => {
                 found.push(out_of_range(Field::Window, Shown(window)));
@@ -284,11 +288,12 @@ impl Spec {
             }
             _ => {}
         }
-        let finest = Duration::from_micros(1);
-        let coarsest = self.window.unwrap_or(MAX_WINDOW);
-        let fits = |r: &Duration| (finest..=coarsest).contains(r) && is_whole(*r);
-        if let Some(resolution) = self.resolution.filter(|resolution| !fits(resolution)) {
-            found.push(out_of_range(Field::Resolution, Shown(resolution)));
+        if let Some(resolution) = self.resolution {
+            let finest = Duration::from_micros(1);
+            let coarsest = self.window.unwrap_or(MAX_WINDOW);
+            if !(finest..=coarsest).contains(&resolution) || !is_whole(resolution) {
+                found.push(out_of_range(Field::Resolution, Shown(resolution)));
+            }
         }
         if self.max_debt.is_some() && self.algorithm.holds_permits() {
             let algorithm = self.algorithm;

@@ -50,8 +50,7 @@ fn of_request<'m>(
         hasher.write_u8(reserves.into());
         for ask in asks {
             ask.lineage.hash(hasher);
-            let own = || Some(policy.rules().get(ask.rule)?.variant(ask.variant));
-            let values: Option<&Spec> = ask.values.as_deref().or_else(own).map(|one| one.spec());
+            let values: Option<&Spec> = ask.rule_in(policy).map(|rule| rule.spec());
             (ask.fingerprint, ask.cost, values).hash(hasher);
         }
     })
@@ -70,8 +69,8 @@ fn order_of(asks: &[Ask]) -> InlineList<usize> {
 /// takes nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {
     let any_enforced = asks.iter().any(Ask::takes_enforced);
-    let counts = |ask: &&Ask<K>| ask.takes_enforced() || !any_enforced && ask.cost > 0;
-    asks.iter().filter(counts).filter_map(|ask| spec(policy, ask)?.dedupe).max().map(Micros::from)
+    let counting = asks.iter().filter(|ask| ask.takes_enforced() || !any_enforced && ask.cost > 0);
+    counting.filter_map(|ask| spec(policy, ask)?.dedupe).max().map(Micros::from)
 }
 
 /// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them

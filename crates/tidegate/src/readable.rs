@@ -44,7 +44,9 @@ fn with_whole_surrogates(text: &str) -> Option<String> {
 
 #[cold]
 fn replaced(text: &str) -> Option<String> {
-    let (mut whole, mut rest, mut found) = (String::with_capacity(text.len()), text, false);
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut found = false;
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         whole.push_str(before);

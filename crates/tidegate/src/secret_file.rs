@@ -68,8 +68,9 @@ fn read_within(path: &Path, most_bytes: u64, patience: Duration) -> io::Result<V
     }
     let (ends, end) = sync_channel(1);
     let to_read = path.to_owned();
-    let read = move || drop(ends.send(read(&to_read, most_bytes)));
-    let thread = thread::Builder::new().name("file".to_owned()).spawn(read)?;
+    let thread = thread::Builder::new()
+        .name("file".to_owned())
+        .spawn(move || drop(ends.send(read(&to_read, most_bytes))))?;
     match end.recv_timeout(patience) {
         Ok(read) => read,
         Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its reader ended early")),

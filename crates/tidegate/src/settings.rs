@@ -168,8 +168,8 @@ fn is_timeout(timeout: Duration) -> bool {
 }
 
 fn is_prefix(prefix: &str) -> bool {
-    let sound = |c: u8| c.is_ascii_graphic() && c != b'{' && c != b'}';
-    (1..=64).contains(&prefix.len()) && prefix.bytes().all(sound)
+    (1..=64).contains(&prefix.len())
+        && prefix.bytes().all(|c| c.is_ascii_graphic() && c != b'{' && c != b'}')
 }
 
 fn is_in_flight(most: usize) -> bool {

@@ -145,8 +145,9 @@ impl SharedGate {
             remembers_denials: denial_memory,
             report: client.reporter(),
         };
-        let store = |generation: &_| RedisStore::new(Arc::clone(generation), client, host.clone());
-        Ok(begin.gate(setup, host.clone(), store))
+        Ok(begin.gate(setup, host.clone(), |generation| {
+            RedisStore::new(Arc::clone(generation), client, host)
+        }))
     }
 }
 
@@ -237,7 +238,8 @@ impl<S: Store> SharedGate<S> {
     /// Decides; compiled once, for any form of a request.
     async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
-        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let asks = self.asks(&in_force, request);
+        let origin = request.origin();
         let answer = match bans::banned(self, &in_force, &asks, origin).await {
             Some(answer) => answer,
             None => self.decide_now(&in_force, &asks, origin).await,
@@ -264,7 +266,8 @@ impl<S: Store> SharedGate<S> {
     /// Looks; compiled once, for any form of a request.
     async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
-        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let asks = self.asks(&in_force, request);
+        let origin = request.origin();
         let answer = match bans::banned(self, &in_force, &asks, origin).await {
             Some(answer) => answer,
             None => {
@@ -320,12 +323,11 @@ impl<S: Store> SharedGate<S> {
 
     /// Returns the limiters of a request, including those that a plan or the request makes unlimited.
     fn all_asks(&self, in_force: &InForce<S>, request: &Request<'_>) -> InlineList<KeyAsk> {
-        let may_have_others = |number: usize| {
+        self.resolve(in_force, request, |number| {
             let rule = in_force.generation.policy.rules().get(number);
             let lineage = in_force.generation.lineage(number);
             rule.is_some_and(|rule| self.front.plans.has_any(lineage, rule))
-        };
-        self.resolve(in_force, request, may_have_others)
+        })
     }
 
     /// Resolves a request; an unlimited rule is left out unless it `may_have_others` than its own values.
@@ -335,11 +337,17 @@ impl<S: Store> SharedGate<S> {
         request: &Request<'_>,
         may_have_others: impl Fn(usize) -> bool,
     ) -> InlineList<KeyAsk> {
-        let (policy, prefix) = (&in_force.generation.policy, &self.key_prefix);
-        let key = |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
-        let lineage = |number| in_force.generation.lineage(number);
         let mut asks = InlineList::new();
-        self.front.resolve(policy, lineage, request, key, may_have_others, &mut asks);
+        self.front.resolve(
+            &in_force.generation.policy,
+            |number| in_force.generation.lineage(number),
+            request,
+            |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
+                key_of(&self.key_prefix, rule, descriptor)
+            },
+            may_have_others,
+            &mut asks,
+        );
         asks
     }
 

@@ -3,7 +3,8 @@
 /// Returns whether two texts are equal. Up to 16 bytes are compared as two words that may overlap.
 #[inline]
 pub(crate) fn same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let one = one.as_bytes();
+    let other = other.as_bytes();
     if one.len() != other.len() {
         return false;
     }

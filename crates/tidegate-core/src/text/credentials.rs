@@ -33,8 +33,11 @@ fn of_url(text: &str, start: usize) -> Option<Range<usize>> {
 /// Returns whether a text can be a host with a port.
 fn is_host(text: &str) -> bool {
     let behind = text.rsplit(']').next().unwrap_or(text);
-    let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
     behind.split(':').skip(1).all(is_port) && !text.starts_with(':')
+}
+
+fn is_port(text: &str) -> bool {
+    text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Credentials before a host without a scheme.

@@ -128,8 +128,8 @@ fn sum(mut text: &str) -> Option<Duration> {
 
 /// The text in lower case, without blanks and underscores.
 pub fn spaceless(text: &str) -> String {
-    let dropped = |c: &char| c.is_whitespace() || *c == '_';
-    text.chars().filter(|c| !dropped(c)).flat_map(char::to_lowercase).collect()
+    let kept = text.chars().filter(|c| !c.is_whitespace() && *c != '_');
+    kept.flat_map(char::to_lowercase).collect()
 }
 
 /// The longest prefix of characters that belong, and the rest.

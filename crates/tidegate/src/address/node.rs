@@ -40,9 +40,11 @@ fn v6(text: &str) -> Option<IpAddr> {
 
 /// RFC 7239, section 6.3: up to five digits, or `_` and letters, digits, `.`, `_`, `-`.
 fn is_port(text: &str) -> bool {
-    let odd = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     match text.strip_prefix('_') {
-        Some(name) => !name.is_empty() && name.bytes().all(odd),
+        Some("") => false,
+        Some(name) => {
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        }
         None => (1..=5).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()),
     }
 }

@@ -2,15 +2,13 @@
 
 use super::{Answer, Standing};
 use crate::request::Request;
-#[cfg(feature = "redis")]
-use crate::rules::Policy;
 
 impl Answer<'_> {
     /// Refuses the request if it has no limiter because no rule matches it, and the policy refuses such requests.
     #[cfg(feature = "redis")]
     pub(crate) fn refused_without_rule(mut self, request: &Request<'_>) -> Self {
-        let refuses = |policy: &Policy| policy.refuses_without_rule(request);
-        if self.replies.is_empty() && self.rules.policy().is_some_and(refuses) {
+        let policy = self.rules.policy().filter(|_| self.replies.is_empty());
+        if policy.is_some_and(|policy| policy.refuses_without_rule(request)) {
             self.allowed = false;
             self.standing = Standing::Exact;
         }

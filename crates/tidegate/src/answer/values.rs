@@ -6,17 +6,17 @@ use std::time::Duration;
 use tidegate_core::Outcome;
 use tidegate_core::{Limit, Micros, Rejected, Verdict};
 
-use super::{Answer, Matched};
+use super::Answer;
 use crate::step::without_values;
 
 impl Answer<'_> {
     /// True if the request is refused by a rule whose limit is 0, so that no cost fits while the rule is in force.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let is_closed = |matched: &Matched<'_>| {
-            !matched.decision().is_allowed() && matched.values().spec().limit == Limit::Units(0)
-        };
-        !self.allowed && self.enforced().any(|matched| is_closed(&matched))
+        !self.allowed
+            && self.enforced().any(|matched| {
+                !matched.decision().is_allowed() && matched.values().spec().limit == Limit::Units(0)
+            })
     }
 
     /// The number of requests of one unit that the [reported](Answer::reported) rule would admit now; `None` if no

@@ -146,7 +146,8 @@ impl Future for Sleeper {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let (at, waker) = (self.at, context.waker().clone());
+        let at = self.at;
+        let waker = context.waker().clone();
         let mut hands = self.clock.hands();
         if hands.now >= at {
             return Poll::Ready(());

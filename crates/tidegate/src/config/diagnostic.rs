@@ -81,8 +81,8 @@ impl Excerpt {
         secret: Option<Range<usize>>,
     ) -> Self {
         let Some(secret) = secret else { return Self::shown(line, start, width) };
-        let (before, after) = (line.get(..secret.start), line.get(secret.end..));
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let before = line.get(..secret.start).unwrap_or_default();
+        let after = line.get(secret.end..).unwrap_or_default();
         let first = before.chars().count();
         let end = line.chars().count() - after.chars().count();
         // The position of a character in the line without the secret.
@@ -91,7 +91,8 @@ impl Excerpt {
             at if at < end => inside,
             at => at - end + first + HIDDEN.len(),
         };
-        let (from, to) = (moved(start, first), moved(start + width, first + HIDDEN.len()));
+        let from = moved(start, first);
+        let to = moved(start + width, first + HIDDEN.len());
         Self::shown(&format!("{before}{HIDDEN}{after}"), from, to.saturating_sub(from))
     }
 

@@ -29,12 +29,10 @@ pub fn nearest_word<'w>(given: &str, words: &[&'w str]) -> Option<&'w str> {
 }
 
 fn nearly<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
-    let distance = |word: &str| strsim::damerau_levenshtein(given, &plain(word));
-    let close = |word: &str, by: usize| by <= (word.len().max(given.len()) / 3).max(1);
     words
         .iter()
-        .map(|(word, _)| (distance(word), *word))
-        .filter(|(by, word)| close(word, *by))
+        .map(|(word, _)| (strsim::damerau_levenshtein(given, &plain(word)), *word))
+        .filter(|(by, word)| *by <= (word.len().max(given.len()) / 3).max(1))
         .min_by_key(|(by, _)| *by)
         .map(|(_, word)| word)
 }

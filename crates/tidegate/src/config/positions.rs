@@ -12,36 +12,35 @@ use crate::rules::{Place, PolicyError, Problem};
 /// Returns whether an error only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
-    let failed = |names: &[&str]| names.iter().any(|name| rule.failed.contains(name));
     let other = override_of(error, rule);
-    let match_failed =
-        |other: Option<&OverrideDraft<'_>>| other.is_some_and(|o| o.failed.contains(&"match"));
     match &error.problem {
-        Problem::Name(_) => failed(&["name"]),
-        Problem::EmptyDomain => failed(&["domain"]),
+        Problem::Name(_) => any_failed(&rule.failed, &["name"]),
+        Problem::EmptyDomain => any_failed(&rule.failed, &["domain"]),
         Problem::SameName(earlier) => {
-            let nameless = |draft: &RuleDraft<'_>| {
-                ["name", "domain"].iter().any(|name| draft.failed.contains(name))
-            };
-            nameless(rule) || rules.get(*earlier).is_some_and(nameless)
+            let both = [Some(rule), rules.get(*earlier)];
+            both.into_iter().flatten().any(|rule| any_failed(&rule.failed, &["name", "domain"]))
         }
-        Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
+        Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => {
+            any_failed(&rule.failed, &["key"])
+        }
         Problem::StarInside(_) | Problem::InitialWithKey => false,
-        Problem::ReportedQueue | Problem::ReportedPermits => failed(&["algorithm"]),
-        Problem::NoLease | Problem::NoSplit => {
-            failed(&["algorithm", "limit", "window", "rate", "capacity", "resolution"])
+        Problem::ReportedQueue | Problem::ReportedPermits => {
+            any_failed(&rule.failed, &["algorithm"])
         }
+        Problem::NoLease | Problem::NoSplit => any_failed(
+            &rule.failed,
+            &["algorithm", "limit", "window", "rate", "capacity", "resolution"],
+        ),
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
         Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. } => {
-            let unread =
-                |draft: &RuleDraft<'_>| MEETING.iter().any(|name| draft.failed.contains(name));
-            unread(rule) || rules.get(*earlier).is_some_and(unread)
+            let both = [Some(rule), rules.get(*earlier)];
+            both.into_iter().flatten().any(|rule| any_failed(&rule.failed, MEETING))
         }
         Problem::TooLargeForStore { .. } => {
-            failed(&["limit", "window", "rate", "resolution", "layout"])
+            any_failed(&rule.failed, &["limit", "window", "rate", "resolution", "layout"])
         }
         // A value that could not be read is in no range.
         Problem::MaxKeys(_)
@@ -58,6 +57,14 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::WaitAcrossSlots => false,
         Problem::Values(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
     }
+}
+
+fn any_failed(failed: &[&str], names: &[&str]) -> bool {
+    names.iter().any(|name| failed.contains(name))
+}
+
+fn match_failed(other: Option<&OverrideDraft<'_>>) -> bool {
+    other.is_some_and(|other| other.failed.contains(&"match"))
 }
 
 /// The fields that decide whether two rules match the same request, and in which slots.
@@ -84,16 +91,18 @@ fn is_echo_of_rule_error(
     rule: &RuleDraft<'_>,
     other: Option<&OverrideDraft<'_>>,
 ) -> bool {
-    let failed = || rule.failed.iter().chain(other.map_or(&[][..], |other| &other.failed));
-    let failed_one = |name: &str| failed().any(|failed| *failed == name);
-    let limits_failed = || failed().any(|name| !WITHOUT_LIMITS.contains(name));
+    let of_override = other.map_or(&[][..], |other| &other.failed);
+    let failed = [&rule.failed, of_override].concat();
     match error {
-        RuleError::Missing { .. } => failed_one("limit") || failed_one("window"),
-        RuleError::Meaningless { .. } => failed_one("algorithm"),
-        RuleError::OutOfRange { field: Field::Initial | Field::Resolution, .. } => limits_failed(),
-        RuleError::OutOfRange { field, .. } => failed_one(field.name()),
+        RuleError::Missing { .. } => any_failed(&failed, &["limit", "window"]),
+        RuleError::Meaningless { .. } => any_failed(&failed, &["algorithm"]),
+        RuleError::OutOfRange { field, .. }
+            if !matches!(field, Field::Initial | Field::Resolution) =>
+        {
+            any_failed(&failed, &[field.name()])
+        }
         // The other errors compare several values.
-        _ => limits_failed(),
+        _ => failed.iter().any(|name| !WITHOUT_LIMITS.contains(name)),
     }
 }
 
@@ -159,20 +168,21 @@ pub(super) fn of(
 
 /// Further text for the reader of a file: the other line, or the fields that an override may change.
 fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &ConfigReport<'_>) -> String {
-    let line = |table: &TomlTable<'_>, name| report.line(&table.position_of(&[name]));
     let rule = rules.get(error.rule);
     match (&error.problem, error.place) {
-        (Problem::SameName(earlier), _) => rules
-            .get(*earlier)
-            .map(|first| format!(" (the first is on line {})", line(&first.table, "name"))),
+        (Problem::SameName(earlier), _) => rules.get(*earlier).map(|first| {
+            format!(" (the first is on line {})", line_of(&first.table, "name", report))
+        }),
         (Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. }, _) => {
-            rules
-                .get(*earlier)
-                .map(|first| format!(" (that rule is on line {})", line(&first.table, "name")))
+            rules.get(*earlier).map(|first| {
+                format!(" (that rule is on line {})", line_of(&first.table, "name", report))
+            })
         }
-        (Problem::Unreachable(earlier), _) => rule
-            .and_then(|rule| rule.overrides.get(*earlier))
-            .map(|first| format!(" (that override is on line {})", line(&first.table, "match"))),
+        (Problem::Unreachable(earlier), _) => {
+            rule.and_then(|rule| rule.overrides.get(*earlier)).map(|first| {
+                format!(" (that override is on line {})", line_of(&first.table, "match", report))
+            })
+        }
         (Problem::NotInKey(name), _) => rule.and_then(|rule| {
             let words: Vec<Called<'_>> =
                 rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();
@@ -186,6 +196,10 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &ConfigReport<'_>)
     .unwrap_or_default()
 }
 
+fn line_of(table: &TomlTable<'_>, name: &'static str, report: &ConfigReport<'_>) -> usize {
+    report.line(&table.position_of(&[name]))
+}
+
 /// The position of a field of a table within a rule.
 fn position_inside(outer: &'static str, name: &'static str, table: &TomlTable<'_>) -> TextSpan {
     let inner = table.get(outer).and_then(|entry| entry.as_table());
@@ -196,8 +210,9 @@ fn position_inside(outer: &'static str, name: &'static str, table: &TomlTable<'_
 fn position_of_duplicate(name: &str, rule: &RuleDraft<'_>) -> TextSpan {
     let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
     let in_key = names.map(|(_, span)| span.clone()).next_back();
-    let in_when = || rule.when.get(name).map(|entry| entry.key.clone());
-    in_key.or_else(in_when).unwrap_or_else(|| rule.table.header.clone())
+    in_key
+        .or_else(|| rule.when.get(name).map(|entry| entry.key.clone()))
+        .unwrap_or_else(|| rule.table.header.clone())
 }
 
 fn position_of_value(value: &str, rule: &RuleDraft<'_>) -> TextSpan {

@@ -69,8 +69,8 @@ fn only_of_the_store(name: &str) -> Option<String> {
     if name == "nodes" {
         return Some("`nodes` is no field of a rule: expected `nodes` below `[store]`".to_owned());
     }
-    let message = || format!("`{name}` is not for one rule: expected it below `[store]`");
-    store::fields().has(name).then(message)
+    let is_of_store = store::fields().has(name);
+    is_of_store.then(|| format!("`{name}` is not for one rule: expected it below `[store]`"))
 }
 
 /// Reads a rule; reports errors in its fields, and the fields it lacks.
@@ -93,13 +93,12 @@ fn missing(
         ("name", "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain".to_owned()),
         ("limit", format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects())),
     ];
-    let is_there = |name| {
-        table.get(name).is_some()
-            || failed.contains(&name)
-            || name == "limit" && table.get("rate").is_some()
-    };
     let mut missing = Vec::new();
-    for (name, expected) in needed.into_iter().filter(|(name, _)| !is_there(*name)) {
+    for (name, expected) in needed {
+        let has_rate = name == "limit" && table.get("rate").is_some();
+        if table.get(name).is_some() || failed.contains(&name) || has_rate {
+            continue;
+        }
         report.add(&table.header, format!("`{name}` is missing: expected {expected}"));
         missing.push(name);
     }

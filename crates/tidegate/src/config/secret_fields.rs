@@ -51,7 +51,8 @@ const LONG: &[(&str, &str)] = &[("\"\"\"", "\"\"\""), ("'''", "'''"), ("[", "]")
 /// Returns the values of all such fields, in order, each to the end of its last line.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    let (mut start, mut in_store) = (0, false);
+    let mut start = 0;
+    let mut in_store = false;
     for line in text.split_inclusive('\n') {
         let hidden = found.last().is_some_and(|last| start < last.end);
         if line.trim_start().starts_with('[') && !hidden {
@@ -81,11 +82,11 @@ fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
     if text.starts_with(['#', '[']) {
         return None;
     }
-    let ends = |c: char| c.is_whitespace() || matches!(c, '=' | ':');
-    let (name, rest) = text.split_once(ends)?;
-    let is_secret = match in_store {
-        true => !HARMLESS.contains(&name.trim_matches(['"', '\''])),
-        false => !line.contains('=') && ends_in_name(name),
+    let (name, rest) = text.split_once(|c: char| c.is_whitespace() || matches!(c, '=' | ':'))?;
+    let is_secret = if in_store {
+        !HARMLESS.contains(&name.trim_matches(['"', '\'']))
+    } else {
+        !line.contains('=') && ends_in_name(name)
     };
     let value = rest.trim_start_matches([' ', '\t', '=', ':']);
     (is_secret && !value.trim().is_empty()).then(|| line.len() - value.len())
@@ -93,13 +94,13 @@ fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
 
 /// Returns whether a text ends in the name of a secret.
 fn ends_in_name(before: &str) -> bool {
-    let is_part = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    let name = before.trim_end().trim_end_matches(['"', '\'']).chars().rev().take_while(is_part);
+    let name = before.trim_end().trim_end_matches(['"', '\'']).chars().rev();
+    let name = name.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     let letters = name.filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
     let name: String = letters.collect::<Vec<_>>().into_iter().rev().collect();
-    let ends = |name: &str| SECRETS.iter().any(|end| name.ends_with(end));
     let places = PLACES.iter().filter_map(|place| name.strip_suffix(place));
-    ends(&name) || places.into_iter().any(ends)
+    let mut names = places.chain([&*name]);
+    names.any(|name| SECRETS.iter().any(|end| name.ends_with(end)))
 }
 
 /// The end of the line on which a value ends that begins at `start`, without a line break; the end

@@ -95,9 +95,10 @@ fn texts<'t>(
 /// The length of time that a number was to be; `None` if the field has no length of time.
 fn with_unit(section: &Section<'_>, entry: &TomlEntry<'_>) -> Option<String> {
     let DeValue::Integer(number) = entry.value() else { return None };
-    let (number, meant) = (number.to_string(), format!("{number}s"));
-    let fits = |text: &str| (section.check)(entry.name, text).is_ok();
-    (fits(&meant) && !fits(&number)).then_some(meant)
+    let meant = format!("{number}s");
+    let fits = (section.check)(entry.name, &meant).is_ok()
+        && (section.check)(entry.name, &number.to_string()).is_err();
+    fits.then_some(meant)
 }
 
 /// Reports an error of the program. An error that only names the expected value is preceded by the found value.

@@ -38,10 +38,11 @@ fn meant(text: &str) -> Option<String> {
     let (digits, unit) = split_number(&text, |c| c.is_ascii_digit());
     let number: u32 = digits.parse().ok()?;
     let letter = unit.chars().next().unwrap_or('b');
-    let known = |(name, _): &&(&str, u64)| {
-        name.to_ascii_lowercase().starts_with(letter) && unit.len() <= "bytes".len()
-    };
-    UNITS.iter().find(known).map(|(name, _)| format!("{number}{name}"))
+    if unit.len() > "bytes".len() {
+        return None;
+    }
+    let known = UNITS.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with(letter));
+    known.map(|(name, _)| format!("{number}{name}"))
 }
 
 #[cfg(test)]

@@ -46,10 +46,11 @@ impl<'t> ConfigSource<'t> {
         let number = self.line_number(span.start);
         let line = self.line(number);
         let line_start = self.line_starts.get(number - 1).copied().unwrap_or_default();
-        let within = |at: usize| line.floor_char_boundary(at.saturating_sub(line_start));
-        let (before, from) = line.split_at(within(span.start));
+        let start = line.floor_char_boundary(span.start.saturating_sub(line_start));
+        let end = line.floor_char_boundary(span.end.saturating_sub(line_start));
+        let (before, from) = line.split_at(start);
         let column = before.chars().count();
-        let marked = within(span.end).saturating_sub(before.len());
+        let marked = end.saturating_sub(start);
         let width = from.get(..marked).unwrap_or_default().chars().count();
         ConfigError {
             file: self.file.to_owned(),
@@ -117,8 +118,8 @@ impl<'s> ConfigReport<'s> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
         let source = self.source;
-        let error = |(span, message): (TextSpan, String)| source.error(&span, message);
-        let errors: Vec<_> = self.found.into_iter().map(error).collect();
+        let found = self.found.into_iter();
+        let errors: Vec<_> = found.map(|(span, message)| source.error(&span, message)).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
     }
 }

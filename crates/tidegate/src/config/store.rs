@@ -88,8 +88,8 @@ impl StoreDraft {
     /// The settings. An invalid URL is replaced by a valid URL, so that the rest can be checked. The valid URL asks for
     /// TLS and Sentinel, because their fields would be errors otherwise.
     fn settings(self) -> Option<StoreSettings> {
-        let any = || "rediss+sentinel://localhost/any".parse().ok();
-        let mut settings = StoreSettings::new(self.url.or_else(any)?);
+        let url = self.url.or_else(|| "rediss+sentinel://localhost/any".parse().ok())?;
+        let mut settings = StoreSettings::new(url);
         settings.username = self.username;
         settings.password = self.password;
         settings.sentinel_username = self.sentinel_username;
@@ -218,12 +218,11 @@ fn once(
     report: &mut ConfigReport<'_>,
 ) -> Option<()> {
     if password.replace(secret).is_some() {
-        let message = match entry.name.starts_with("sentinel") {
-            true => {
-                "the password at Sentinel is named twice: expected `sentinel_password_env` or \
-                 `sentinel_password_file`"
-            }
-            false => "the password is named twice: expected `password_env` or `password_file`",
+        let message = if entry.name.starts_with("sentinel") {
+            "the password at Sentinel is named twice: expected `sentinel_password_env` or \
+             `sentinel_password_file`"
+        } else {
+            "the password is named twice: expected `password_env` or `password_file`"
         };
         report.add(&entry.key, message);
         return None;

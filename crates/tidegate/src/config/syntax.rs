@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Error};
+use toml::de::{DeTable, DeValue};
 
 use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
@@ -27,9 +27,11 @@ pub(super) struct TomlTree<'t> {
 /// Reads a text as TOML and reports every syntax error.
 pub(super) fn read<'t>(text: &'t str, report: &mut ConfigReport<'_>) -> TomlTree<'t> {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let position = |error: &Error| error.span().unwrap_or(text.len()..text.len());
-    let mut errors: Vec<_> =
-        errors.iter().map(|error| (position(error), error.message())).collect();
+    let end = text.len()..text.len();
+    let mut errors: Vec<_> = errors
+        .iter()
+        .map(|error| (error.span().unwrap_or_else(|| end.clone()), error.message()))
+        .collect();
     errors.sort_by_key(|(span, _)| span.start);
     let (twice, broken): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|(_, message)| *message == DUPLICATE);
@@ -80,11 +82,12 @@ fn before_unclosed<'e>(
     errors: &[(TextSpan, &'e str)],
     report: &ConfigReport<'_>,
 ) -> Vec<(TextSpan, &'e str)> {
-    let echo =
-        |(_, message): &&(TextSpan, &str)| UNCLOSED_ECHOES.iter().any(|e| message.contains(e));
-    let opened = |(_, message): &&(TextSpan, &str)| UNCLOSED.iter().any(|u| message.starts_with(u));
-    let unclosed = errors.iter().find(opened);
-    let first = errors.iter().filter(|_| unclosed.is_some()).find(echo);
+    let unclosed = errors
+        .iter()
+        .find(|(_, message)| UNCLOSED.iter().any(|unclosed| message.starts_with(unclosed)));
+    let first = errors
+        .iter()
+        .find(|(_, message)| UNCLOSED_ECHOES.iter().any(|echo| message.contains(echo)));
     let (Some((_, message)), Some((span, _))) = (unclosed, first) else {
         return errors.to_vec();
     };
@@ -167,10 +170,10 @@ fn first_of(
             .map_or_else(Vec::new, |items| items.filter_map(|item| item.as_table()).collect()),
         _ => Vec::new(),
     });
-    let holds = |inner: &TomlTable<'_>| {
-        let inline = report.text(&inner.header).starts_with('{');
-        inner.header.start <= at && (!inline || at < inner.header.end)
-    };
-    let deeper = inner.filter(holds).filter_map(|inner| first_of(&inner, name, at, report));
+    let holding = inner.filter(|inner| {
+        let is_inline = report.text(&inner.header).starts_with('{');
+        inner.header.start <= at && (!is_inline || at < inner.header.end)
+    });
+    let deeper = holding.filter_map(|inner| first_of(&inner, name, at, report));
     deeper.chain(here).max_by_key(|key| key.start)
 }

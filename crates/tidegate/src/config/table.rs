@@ -37,7 +37,8 @@ impl<'t> TomlEntry<'t> {
 
     /// The values of an array, each under the name of the array.
     pub(super) fn as_list(&self) -> Option<impl Iterator<Item = TomlEntry<'t>> + use<'t>> {
-        let (name, key) = (self.name, self.key.clone());
+        let name = self.name;
+        let key = self.key.clone();
         let values = self.value().as_array()?.iter();
         Some(values.map(move |value| TomlEntry { name, key: key.clone(), value }))
     }
@@ -53,11 +54,10 @@ pub(super) struct TomlTable<'t> {
 
 impl<'t> TomlTable<'t> {
     pub(super) fn new(header: TextSpan, table: &'t DeTable<'t>) -> Self {
-        let entry = |(key, value): (&'t Spanned<_>, _)| {
-            let name: &'t std::borrow::Cow<'t, str> = key.get_ref();
-            TomlEntry { name, key: key.span(), value }
-        };
-        let mut entries: Vec<_> = table.iter().map(entry).collect();
+        let mut entries: Vec<_> = table
+            .iter()
+            .map(|(key, value)| TomlEntry { name: key.get_ref(), key: key.span(), value })
+            .collect();
         entries.sort_by_key(|entry| entry.key.start);
         Self { header, entries }
     }

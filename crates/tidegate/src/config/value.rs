@@ -83,8 +83,8 @@ pub(super) fn choice(
     };
     let known = words.iter().find(|(word, _)| *word == given && entry.value().is_str());
     known.map(|(word, _)| *word).or_else(|| {
-        let (name, kind) = (entry.name, kind(entry, report));
-        let message = format!("`{name}` is {kind}: {}", instead(&given, words, TEXT));
+        let kind = kind(entry, report);
+        let message = format!("`{}` is {kind}: {}", entry.name, instead(&given, words, TEXT));
         report.add(&entry.position(), message);
         None
     })
@@ -171,6 +171,9 @@ pub(super) fn tables<'t>(
     report: &mut ConfigReport<'_>,
 ) -> Option<Vec<TomlTable<'t>>> {
     let items = entry.as_list().or_else(|| wrong(entry, expected, report))?;
-    let table = |item: TomlEntry<'t>| item.as_table().or_else(|| wrong(&item, expected, report));
-    Some(items.filter_map(table).collect())
+    Some(
+        items
+            .filter_map(|item| item.as_table().or_else(|| wrong(&item, expected, report)))
+            .collect(),
+    )
 }

@@ -127,8 +127,9 @@ impl DedupeCache {
             self.forgotten.fetch_add(1, Relaxed);
             return;
         }
-        let is_over = |end: Timestamp| end <= done.at;
-        (0..TIDIED).for_each(|_| _ = self.forget_first(shard, done.at, is_over));
+        for _ in 0..TIDIED {
+            self.forget_first(shard, done.at, |end| end <= done.at);
+        }
         let is_new = !shard.kept.contains_key(&once.fingerprint);
         if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
             self.forget_first(shard, done.at, |_| true);
@@ -141,8 +142,10 @@ impl DedupeCache {
     fn make_space_beside(&self, number: usize, now: Timestamp) {
         let shards = self.shards.len();
         for other in (1..shards).map(|step| (number + step) % shards) {
-            let has_space = || self.kept.load(Relaxed) <= self.most.max(1);
-            if has_space() || self.forget_first(&mut held(&self.shards[other]), now, |_| true) {
+            // Another thread may have made space already.
+            if self.kept.load(Relaxed) <= self.most.max(1)
+                || self.forget_first(&mut held(&self.shards[other]), now, |_| true)
+            {
                 return;
             }
         }
@@ -173,7 +176,8 @@ impl CacheShard {
         // After a clock stepped back, no answer is kept longer than its time from now on.
         if kept.since.since(now) > once.time {
             self.by_end.remove(&(kept.end, once.fingerprint));
-            (kept.since, kept.end) = (now, now.plus(once.time));
+            kept.since = now;
+            kept.end = now.plus(once.time);
             self.by_end.insert((kept.end, once.fingerprint));
         }
         (now < kept.end).then(|| Done {
@@ -186,11 +190,16 @@ impl CacheShard {
 
     /// Keeps an answer, for its time from the decision on.
     fn keep(&mut self, once: IdempotencyKey, asks: &[Ask], done: &Done) {
-        let (since, end) = (done.at, done.at.plus(once.time));
+        let end = done.at.plus(once.time);
         let decisions =
             order_of(asks).into_iter().filter_map(|index| done.decisions.get(index).cloned());
-        let (allowed, decisions) = (done.allowed, decisions.collect());
-        let kept = KeptAnswer { allowed, since, end, at: done.at, decisions };
+        let kept = KeptAnswer {
+            allowed: done.allowed,
+            since: done.at,
+            end,
+            at: done.at,
+            decisions: decisions.collect(),
+        };
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
             self.by_end.remove(&(before.end, once.fingerprint));
         }

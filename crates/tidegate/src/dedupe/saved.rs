@@ -22,7 +22,8 @@ impl DedupeCache {
         for shard in &self.shards {
             let mut after = Unbounded;
             loop {
-                let (shard, mut payload) = (held(shard), Vec::new());
+                let shard = held(shard);
+                let mut payload = Vec::new();
                 let next = shard.by_end.range((after, Unbounded)).take(AT_ONCE);
                 let next: Vec<_> = next.copied().collect();
                 for (_, fingerprint) in &next {
@@ -43,7 +44,8 @@ impl DedupeCache {
     /// Takes over the answers of a block that are not over at `at`, as far as there is room; returns their number.
     /// `None` if the payload is not answers.
     pub(crate) fn load(&self, payload: &[u8], at: Timestamp) -> Option<u64> {
-        let (mut from, mut answers) = (Cursor(payload), 0);
+        let mut from = Cursor(payload);
+        let mut answers = 0;
         while !from.is_at_end() {
             let fingerprint = read_fingerprint(&mut from)??;
             let kept = KeptAnswer::read(&mut from)?;
@@ -74,8 +76,9 @@ impl KeptAnswer {
 
     fn read(from: &mut Cursor<'_>) -> Option<Self> {
         let allowed = from.flag()?;
-        let mut time = || from.number().map(Timestamp::from_micros);
-        let (since, end, at) = (time()?, time()?, time()?);
+        let since = Timestamp::from_micros(from.number()?);
+        let end = Timestamp::from_micros(from.number()?);
+        let at = Timestamp::from_micros(from.number()?);
         let decisions = from.list(read_decided)?.into();
         Some(Self { allowed, since, end, at, decisions })
     }

@@ -57,8 +57,8 @@ impl<C: Clock> Bans<C> {
         fingerprint: impl Fn(&Ask<K>) -> Fingerprint,
         now: Timestamp,
     ) -> Option<Vec<Option<Micros>>> {
-        let left = |ask: &Ask<K>| self.of(ask)?.left(fingerprint(ask), now);
-        let left: Vec<_> = asks.iter().map(left).collect();
+        let left: Vec<_> =
+            asks.iter().map(|ask| self.of(ask)?.left(fingerprint(ask), now)).collect();
         left.iter().any(Option::is_some).then_some(left)
     }
 

@@ -106,7 +106,8 @@ struct Reported {
 
 impl Reported {
     fn note(&mut self, rule: &PolicyRule, units: u64) {
-        let (enforced, reported) = (rule.mode() == Mode::Enforce, is_reported(rule));
+        let enforced = rule.mode() == Mode::Enforce;
+        let reported = is_reported(rule);
         self.any |= reported;
         self.enforced |= reported && enforced && units > 0;
         self.shadow |= reported && !enforced && units > 0;

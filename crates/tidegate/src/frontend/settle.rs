@@ -63,11 +63,10 @@ struct FromLimiter {
 /// A refused request took nothing, and neither did one whose answer is [repeated](Answer::is_repeated).
 impl From<&Answer<'_>> for Taken {
     fn from(answer: &Answer<'_>) -> Self {
-        let took = |one: &Matched<'_>| {
+        let takers = answer.all().filter(|one| {
             !answer.is_repeated() && (answer.is_allowed() || one.is_report()) && one.can_settle()
-        };
-        let takers = answer.all().filter(took);
-        let taken = |one: Matched<'_>| FromLimiter {
+        });
+        let limiters = takers.map(|one| FromLimiter {
             known_by: known_by(&one),
             is_elsewhere: one.is_elsewhere(),
             is_enforced: one.is_enforced(),
@@ -76,9 +75,10 @@ impl From<&Answer<'_>> for Taken {
             reserves: one.reply.reserves,
             #[cfg(feature = "redis")]
             under: Values::of(one.values()),
-        };
+        });
         Self {
-            limiters: takers.map(taken).collect::<Box<[_]>>().into_vec(),
+            // Boxed first, so that no capacity stays unused: servers count these bytes.
+            limiters: limiters.collect::<Box<[_]>>().into_vec(),
             has_permits_of_first: answer.is_repeated()
                 && answer.all().any(|one| one.token().is_some()),
             #[cfg(feature = "redis")]
@@ -97,14 +97,13 @@ impl Taken {
     /// Keeps the limiters of `all`, with their actual costs, that took their cost and can settle the difference. The
     /// overflow limiter gives nothing back.
     fn of<K>(&self, all: Vec<(Ask<K>, u64)>) -> Vec<(Ask<K>, u64)> {
-        let both = again(all, |(ask, _)| ask, &self.limiters, |one| one.known_by);
-        let can_settle = |((ask, actual), one): &((Ask<K>, u64), &FromLimiter)| {
-            !one.is_elsewhere || *actual > ask.cost
-        };
-        let with_token = |((ask, actual), one): ((Ask<K>, u64), &FromLimiter)| {
-            (Ask { token: one.token, since: one.since, reserves: one.reserves, ..ask }, actual)
-        };
-        both.into_iter().filter(can_settle).map(with_token).collect()
+        again(all, |(ask, _)| ask, &self.limiters, |one| one.known_by)
+            .into_iter()
+            .filter(|((ask, actual), one)| !one.is_elsewhere || *actual > ask.cost)
+            .map(|((ask, actual), one)| {
+                (Ask { token: one.token, since: one.since, reserves: one.reserves, ..ask }, actual)
+            })
+            .collect()
     }
 
     /// The limiters that took units and are not among `all` limiters of the request any more. A permit ends by itself.
@@ -114,13 +113,14 @@ impl Taken {
         actual: &[u64],
         all: &[(Ask<K>, u64)],
     ) -> Option<Box<[Unreached]>> {
-        let is_gone = |one: &&FromLimiter| {
+        let gone = self.limiters.iter().filter(|one| {
             let is_found = all.iter().any(|(ask, _)| (ask.lineage, ask.by) == one.known_by);
             !is_found && !one.is_elsewhere && one.is_enforced && one.token.is_none()
-        };
-        let unreached = self.limiters.iter().filter(is_gone).map(|one| {
+        });
+        let unreached = gone.map(|one| {
             let by = one.known_by.1;
-            let (mut reserved, mut cost) = (0_u64, 0_u64);
+            let mut reserved = 0_u64;
+            let mut cost = 0_u64;
             for (place, (descriptor, actual)) in
                 request.descriptors().iter().zip(of_each(actual)).enumerate()
             {
@@ -146,14 +146,14 @@ impl Taken {
         &self,
         all: impl IntoIterator<Item = Ask<K>>,
     ) -> Option<Vec<Ask<K>>> {
-        let held = || self.limiters.iter().filter(|one| one.token.is_some());
-        let own = held().filter(|one| !one.is_elsewhere);
+        let held = self.limiters.iter().filter(|one| one.token.is_some());
+        let own = held.clone().filter(|one| !one.is_elsewhere);
         let both = again(all, |ask| ask, own, |one| one.known_by);
         let found = both.iter().filter(|(_, one)| one.is_enforced).count();
-        let has_all =
-            !self.has_permits_of_first && found == held().filter(|one| one.is_enforced).count();
-        let with_token = |(ask, one): (Ask<K>, &FromLimiter)| Ask { token: one.token, ..ask };
-        has_all.then(|| both.into_iter().map(with_token).collect())
+        if self.has_permits_of_first || found != held.filter(|one| one.is_enforced).count() {
+            return None;
+        }
+        Some(both.into_iter().map(|(ask, one)| Ask { token: one.token, ..ask }).collect())
     }
 
     /// Keeps only the permits.
@@ -248,12 +248,13 @@ fn with_actual<K: PartialEq>(
     let both = request.descriptors().iter().zip(of_each(actual));
     let costing_actual: Vec<_> = both.map(|(one, actual)| one.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
-    let with_actual = |ask: Ask<K>| {
-        let same = |other: &&Ask<K>| other.is_of(&ask);
-        let actual = costing.iter().find(same)?.cost;
-        Some((ask, actual))
-    };
-    resolve(request).into_iter().filter_map(with_actual).collect()
+    resolve(request)
+        .into_iter()
+        .filter_map(|ask| {
+            let actual = costing.iter().find(|other| other.is_of(&ask))?.cost;
+            Some((ask, actual))
+        })
+        .collect()
 }
 
 /// The actual cost of each descriptor: the last also holds for the rest.
@@ -271,12 +272,13 @@ pub(crate) fn again<T, K, M>(
     identify: impl Fn(&M) -> (Lineage, DescriptorSet),
 ) -> Vec<(T, M)> {
     let mut answered: Vec<_> = answered.into_iter().collect();
-    let mut same = |one: &T| {
-        let ask = of(one);
-        let place = answered.iter().position(|one| identify(one) == (ask.lineage, ask.by))?;
-        Some(answered.remove(place))
-    };
-    asks.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()
+    asks.into_iter()
+        .filter_map(|one| {
+            let ask = of(&one);
+            let place = answered.iter().position(|one| identify(one) == (ask.lineage, ask.by))?;
+            Some((one, answered.remove(place)))
+        })
+        .collect()
 }
 
 /// Identifies a limiter of an answer, for [`again`].

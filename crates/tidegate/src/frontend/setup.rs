@@ -47,9 +47,13 @@ pub(crate) struct Parts<C> {
 impl<C> Setup<C> {
     /// Creates a setup of a policy alone.
     pub fn new(policy: Policy) -> Self {
-        let (plans, bans) = (Vec::new(), Vec::new());
-        let observers = Observers::default();
-        Self { policy, parts: Parts { observers, plans, bans, max_remembered_answers: None } }
+        let parts = Parts {
+            observers: Observers::default(),
+            plans: Vec::new(),
+            bans: Vec::new(),
+            max_remembered_answers: None,
+        };
+        Self { policy, parts }
     }
 
     /// Notifies an observer of every decision: of each [`Gate::check`](crate::Gate::check), `admits`, `acquire` and their

@@ -122,12 +122,11 @@ impl<C: Clock> Gate<C> {
         actual: &[u64],
     ) -> Answer<'_> {
         let (generation, (settling, done)) = self.memory.ask(|generation| {
-            let resolve = |request: &Request<'_>| {
+            let settling = Settling::of(request, taken, actual, |request| {
                 let mut asks = InlineList::new();
                 self.resolve(generation, request, |_| true, &mut asks);
                 asks
-            };
-            let settling = Settling::of(request, taken, actual, resolve);
+            });
             let Settling { asks, actual, .. } = &settling;
             let done = self.memory.settle(generation, asks, actual, &self.clock)?;
             Ok((settling, done))

@@ -115,7 +115,8 @@ impl<C: Clock> Gate<C> {
             return Err(SnapshotError::InUse);
         }
         let mut blocks = ReadBlocks::begin(from)?;
-        let (before, at) = (self.memory.lineages(), self.clock.now());
+        let before = self.memory.lineages();
+        let at = self.clock.now();
         let (kind, payload) = blocks.next()?;
         let head = Head::read(payload).filter(|_| kind == Kind::Head);
         let begun =
@@ -158,8 +159,7 @@ impl<C: Clock> Gate<C> {
     ) -> Option<Target> {
         let mut from = Cursor(payload);
         let name = (from.text()?, from.text()?);
-        let is_it = |known: &&((String, String), _)| (&*known.0.0, &*known.0.1) == name;
-        let rule = lineages.iter().find(is_it);
+        let rule = lineages.iter().find(|((domain, rule), _)| (&**domain, &**rule) == name);
         let ban = rule.and_then(|(_, lineage)| self.front.bans.of_rule(*lineage));
         Target::of_ban(&mut from, ban.map(Ban::limiters)).filter(|_| from.is_at_end())
     }
@@ -175,7 +175,8 @@ struct Head {
 impl Head {
     fn read(payload: &[u8]) -> Option<Self> {
         let mut from = Cursor(payload);
-        let (at, lineages) = (Timestamp::from_micros(from.number()?), from.number()?);
+        let at = Timestamp::from_micros(from.number()?);
+        let lineages = from.number()?;
         let seed = Seed::from_words(&from.list(|from| from.number())?)?;
         from.is_at_end().then_some(Self { at, lineages, seed })
     }

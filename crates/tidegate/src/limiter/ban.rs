@@ -95,14 +95,10 @@ impl<C: Clock + Clone> Ban<C> {
         max_keys: usize,
         clock: C,
     ) -> Result<Self, RuleErrors> {
-        let counter = |units, window, clock| {
-            let mut spec = Spec::new(AlgorithmKind::FixedWindow, units, window);
-            spec.anchor = Some(Anchor::FirstRequest);
-            let empty = KeyedLimiter::with_clock(spec, clock);
-            empty.map(|counter| counter.with_max_keys(max_keys, OnFull::Refuse))
-        };
-        let refusals = counter(refusals.max(1), within, clock.clone())?;
-        Ok(Self { refusals, bans: counter(1, lasts, clock)? })
+        Ok(Self {
+            refusals: counter(refusals.max(1), within, max_keys, clock.clone())?,
+            bans: counter(1, lasts, max_keys, clock)?,
+        })
     }
 }
 
@@ -178,4 +174,16 @@ fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
     let part = Part::alone(fingerprint, 0, Step::Reset { remembers: false });
     // A dropped entry needs no time.
     all.limiters.one(&part, Reading::of(&Timestamp::EPOCH));
+}
+
+/// Counts `units` of each key from the first, for `window`.
+fn counter<C: Clock>(
+    units: u64,
+    window: Duration,
+    max_keys: usize,
+    clock: C,
+) -> Result<KeyedLimiter<C>, RuleErrors> {
+    let mut spec = Spec::new(AlgorithmKind::FixedWindow, units, window);
+    spec.anchor = Some(Anchor::FirstRequest);
+    Ok(KeyedLimiter::with_clock(spec, clock)?.with_max_keys(max_keys, OnFull::Refuse))
 }

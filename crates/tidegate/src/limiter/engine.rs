@@ -109,7 +109,8 @@ impl<K: QueueKey, S: LimiterSource> Waitable for LimiterCall<'_, K, S> {
 impl<K: QueueKey, S: LimiterSource> InProcess for LimiterCall<'_, K, S> {
     fn step(&self, step: Step) -> Done {
         let one = self.source.one(self.cost, step);
-        let (allowed, at) = (one.verdict.is_allowed(), one.at);
+        let allowed = one.verdict.is_allowed();
+        let at = one.at;
         let decisions = Decided::by(one, step).into_iter().collect();
         Done { allowed, at, repeated: false, decisions }
     }

@@ -44,11 +44,13 @@ impl<T: Send + Sync + 'static> ByRule<T> {
     pub(super) fn of_all(&self, rules: &[PolicyRule]) -> Vec<Arc<T>> {
         let mut known = self.known();
         let before = known.len();
-        let mut of_rule = |rule: &PolicyRule| {
-            let name = (rule.domain().into(), rule.name().into());
-            Arc::clone(known.entry(name).or_insert_with(|| Arc::new((self.make)(rule))))
-        };
-        let of_all = rules.iter().map(&mut of_rule).collect();
+        let of_all = rules
+            .iter()
+            .map(|rule| {
+                let name = (rule.domain().into(), rule.name().into());
+                Arc::clone(known.entry(name).or_insert_with(|| Arc::new((self.make)(rule))))
+            })
+            .collect();
         if known.len() > before {
             known.retain(|_, of_rule| Arc::strong_count(of_rule) > 1);
         }

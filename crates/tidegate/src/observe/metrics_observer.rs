@@ -47,13 +47,11 @@ impl MetricsObserver {
 
 /// The counters of one rule, by outcome.
 fn counters(rule: &PolicyRule) -> [Counter; RuleOutcome::ALL.len()] {
-    let (domain, name) = (rule.domain(), rule.name());
     RuleOutcome::ALL.map(|outcome| {
-        let (domain, name) = (domain.to_owned(), name.to_owned());
         metrics::counter!(
             "tidegate_rule_decisions_total",
-            "domain" => domain,
-            "rule" => name,
+            "domain" => rule.domain().to_owned(),
+            "rule" => rule.name().to_owned(),
             "outcome" => outcome.name()
         )
     })

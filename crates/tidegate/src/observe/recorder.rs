@@ -138,7 +138,8 @@ impl<C: Clock> Recorder<C> {
 
     /// Returns whether the key of a rule is in the sample.
     fn samples(&self, request: &Request<'_>, matched: &Matched<'_>) -> bool {
-        let (rule, mut hasher) = (matched.rule(), DefaultHasher::new());
+        let rule = matched.rule();
+        let mut hasher = DefaultHasher::new();
         let Some(descriptor) = matched.descriptor(request) else { return false };
         let names = rule.spec().key.iter();
         names.zip(rule.key(descriptor)).for_each(|entry| entry.hash(&mut hasher));

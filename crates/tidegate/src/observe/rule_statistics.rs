@@ -105,11 +105,11 @@ impl<C: Clock + Clone + 'static> RuleStatistics<C> {
     /// Creates it without counts, to be read by copies of `clock`: in tests, a copy of the gate's.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
-        let new = move |_: &PolicyRule| {
-            let (counters, windows) = (Counters::default(), OnceLock::new());
-            OfRule { counters, clock: clock.clone(), windows }
-        };
-        Self(ByRule::new(new))
+        Self(ByRule::new(move |_| OfRule {
+            counters: Counters::default(),
+            clock: clock.clone(),
+            windows: OnceLock::new(),
+        }))
     }
 
     /// Returns the statistics of the rules of a policy, in their order.

@@ -41,7 +41,8 @@ impl TracingObserver {
 /// Writes one event; the level of an event is a constant.
 macro_rules! event {
     ($level:ident, $matched:ident, $outcome:ident) => {{
-        let (rule, decision) = ($matched.rule(), $matched.decision());
+        let rule = $matched.rule();
+        let decision = $matched.decision();
         tracing::event!(
             target: "tidegate",
             Level::$level,

@@ -59,20 +59,17 @@ impl Amendment {
             }
             Self::Override(other) => other,
         };
-        let same = |known: &&mut OverrideSpec| {
+        let known = rule.overrides.iter_mut().find(|known| {
             known.entries.len() == other.entries.len()
                 && known.entries.iter().all(|entry| other.entries.contains(entry))
+        });
+        let Some(known) = known else {
+            let entries = other.entries;
+            return Err(AmendError::NoSuchOverride { rule: rule.name.clone(), entries });
         };
-        match rule.overrides.iter_mut().find(same) {
-            Some(known) => {
-                *known = OverrideSpec { entries: known.entries.clone(), ..other };
-                Ok(())
-            }
-            None => {
-                let (rule, entries) = (rule.name.clone(), other.entries);
-                Err(AmendError::NoSuchOverride { rule, entries })
-            }
-        }
+        // The entries keep the order in which the rule has them.
+        *known = OverrideSpec { entries: known.entries.clone(), ..other };
+        Ok(())
     }
 }
 
@@ -112,13 +109,13 @@ impl PolicyRule {
 
 /// Turns the errors of a limiter's values into errors of a rule of a policy.
 pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
-    let error = |error: &tidegate_core::RuleError| PolicyError {
+    let errors = errors.iter().map(|error| PolicyError {
         rule: number,
         name: rule.name().to_owned(),
         place: Place::Rule,
         problem: Problem::Values(error.clone()),
-    };
-    PolicyErrors(errors.iter().map(error).collect())
+    });
+    PolicyErrors(errors.collect())
 }
 
 /// Why the values of a rule were not changed; the old values stay in force.

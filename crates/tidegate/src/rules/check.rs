@@ -92,8 +92,9 @@ fn values(spec: &RuleSpec) -> Spec {
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
-    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-    if !(1..=LONGEST_NAME).contains(&spec.name.len()) || !spec.name.chars().all(known) {
+    if !(1..=LONGEST_NAME).contains(&spec.name.len())
+        || spec.name.contains(|c| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'))
+    {
         mistakes.add(Place::Rule, Problem::Name(spec.name.clone()));
     }
     if spec.domain.is_empty() {
@@ -105,16 +106,19 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if let Some(name) = spec.hash_tag.as_ref().filter(|name| !spec.key.contains(name)) {
         mistakes.add(Place::Rule, Problem::TagNotInKey(name.clone()));
     }
-    let is_wrong = |time: &Duration| !UP_TO_A_DAY.contains(time) || !is_whole(*time);
-    if let Some(given) = spec.dedupe.filter(is_wrong) {
+    if let Some(given) = spec.dedupe.filter(|time| !is_up_to_a_day(*time)) {
         mistakes.add(Place::Rule, Problem::Dedupe(given));
     }
-    if let Some(given) = spec.max_life.filter(is_wrong) {
+    if let Some(given) = spec.max_life.filter(|time| !is_up_to_a_day(*time)) {
         mistakes.add(Place::Rule, Problem::MaxLife(given));
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));
     }
+}
+
+fn is_up_to_a_day(time: Duration) -> bool {
+    UP_TO_A_DAY.contains(&time) && is_whole(time)
 }
 
 fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
@@ -145,8 +149,9 @@ fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
     for field in decided_by_the_store(spec) {
         mistakes.add(Place::Rule, Problem::LeaseBeside(field));
     }
-    let grants = |rule: &Rule| rule.leasable(life.into()).is_some_and(|lease| lease.units >= 2);
-    if can_live && limits(spec) && base.is_some_and(|base| !grants(base)) {
+    let lacks_lease =
+        base.is_some_and(|base| base.leasable(life.into()).is_none_or(|lease| lease.units < 2));
+    if can_live && limits(spec) && lacks_lease {
         mistakes.add(Place::Rule, Problem::NoLease);
     }
 }
@@ -161,8 +166,7 @@ fn check_split(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
     }
     // Of a limit of one unit there are no shares, but one can be had in the store.
     let shortest = Micros::from_millis(1);
-    let grants = |rule: &Rule| rule.leasable(shortest).is_some();
-    if limits(spec) && base.is_some_and(|base| !grants(base)) {
+    if limits(spec) && base.is_some_and(|base| base.leasable(shortest).is_none()) {
         mistakes.add(Place::Rule, Problem::NoSplit);
     }
 }
@@ -193,18 +197,18 @@ fn check_excess(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
 }
 
 fn check_entries(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
-    let mut once = |names: &mut dyn Iterator<Item = &String>| {
+    let when: Vec<_> = spec.when.iter().map(|(name, _)| name).collect();
+    let key: Vec<_> = spec.key.iter().collect();
+    for names in [when, key] {
         let mut seen = HashSet::new();
         for name in names {
             if name.is_empty() || !seen.insert(name) {
                 mistakes.add(Place::Rule, Problem::EntryTwice(name.clone()));
             }
         }
-    };
-    once(&mut spec.when.iter().map(|(name, _)| name));
-    once(&mut spec.key.iter());
-    let has_star_inside = |text: &str| text.strip_suffix('*').unwrap_or(text).contains('*');
-    for (_, value) in spec.when.iter().filter(|(_, value)| has_star_inside(value)) {
+    }
+    let values = spec.when.iter().map(|(_, value)| value);
+    for value in values.filter(|value| value.strip_suffix('*').unwrap_or(value).contains('*')) {
         mistakes.add(Place::Rule, Problem::StarInside(value.clone()));
     }
 }
@@ -214,7 +218,8 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
         Ok(_) => Vec::new(),
         Err(errors) => errors.iter().cloned().collect(),
     };
-    let (mut sound, mut earlier) = (Vec::new(), Earlier::default());
+    let mut sound = Vec::new();
+    let mut earlier = Earlier::default();
     for (number, other) in spec.overrides.iter().enumerate() {
         let place = Place::Override(number);
         check_match(spec, number, other, &mut earlier, mistakes);

@@ -71,7 +71,8 @@ impl Index {
     fn visit_listed(&self, descriptor: &Descriptor<'_>, mut visit: impl FnMut(usize)) {
         let entries = descriptor.entries();
         for (number, entry) in entries.iter().enumerate() {
-            let ((name, value), earlier) = (*entry, &entries[..number]);
+            let (name, value) = *entry;
+            let earlier = &entries[..number];
             let Some(named) = self.by_name.get(name) else { continue };
             if !earlier.iter().any(|(earlier, _)| *earlier == name) {
                 named.with_any_value.iter().copied().for_each(&mut visit);

@@ -57,7 +57,6 @@ impl FromStr for Near {
 /// The parts of a million of a decimal number in its range.
 fn parts(text: &str) -> Option<u32> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let decimals = if is_number(decimals) { decimals.trim_end_matches('0') } else { return None };
     if !is_number(whole) || decimals.len() > 6 {
         return None;
@@ -75,6 +74,10 @@ impl fmt::Display for Near {
             parts => f.write_str(format!("0.{parts:06}").trim_end_matches('0')),
         }
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -28,11 +28,12 @@ impl NoSuchRule {
     const MOST_LISTED: usize = 8;
 
     pub(crate) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
-        let of_domain = |known: &&PolicyRule| known.domain() == domain;
-        let has_domain = there_are.iter().any(|known| of_domain(&known));
-        let instead = there_are.iter().filter(|known| !has_domain || of_domain(known));
-        let identity = |known: &PolicyRule| (known.domain().to_owned(), known.name().to_owned());
-        let instead = instead.take(Self::MOST_LISTED).map(identity).collect();
+        let has_domain = there_are.iter().any(|known| known.domain() == domain);
+        let instead = there_are.iter().filter(|known| !has_domain || known.domain() == domain);
+        let instead = instead
+            .take(Self::MOST_LISTED)
+            .map(|known| (known.domain().to_owned(), known.name().to_owned()))
+            .collect();
         Self { domain: domain.to_owned(), rule: rule.to_owned(), instead }
     }
 }

@@ -46,8 +46,9 @@ impl Policy {
         domain: &str,
         descriptor: &'a Descriptor<'_>,
     ) -> impl Iterator<Item = (usize, &'a PolicyRule)> {
-        let looks = |rule: &PolicyRule| rule.spec().limit_from_request && rule.mode() != Mode::Off;
-        self.in_domain(domain).filter(move |(_, rule)| looks(rule) && rule.matches(descriptor))
+        self.in_domain(domain).filter(move |(_, rule)| {
+            rule.spec().limit_from_request && rule.mode() != Mode::Off && rule.matches(descriptor)
+        })
     }
 
     /// Returns the values for a descriptor that supplies `limit` units per `window`. For each rule of the domain that
@@ -83,7 +84,8 @@ impl Policy {
         limit: Limit,
         window: Duration,
     ) -> Result<RequestLimit, PolicyErrors> {
-        let (mut values, mut errors) = (Vec::new(), Vec::new());
+        let mut values = Vec::new();
+        let mut errors = Vec::new();
         for (number, rule) in self.of_own_limits(domain, descriptor) {
             let mut spec = *rule.variant(rule.variant_for(descriptor)).spec();
             (spec.limit, spec.window) = (limit, Some(window));

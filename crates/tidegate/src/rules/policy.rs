@@ -79,12 +79,14 @@ impl Policy {
         for (number, rule) in rules.iter().enumerate() {
             by_domain.entry(rule.domain()).or_default().push((number, rule.required().collect()));
         }
-        let domain = |(name, rules): (&str, Vec<(usize, Vec<_>)>)| {
-            let index = Index::new(&rules);
-            let rules = rules.into_iter().map(|(number, _)| number).collect();
-            (name.to_owned(), Domain { rules, index })
-        };
-        let by_domain = by_domain.into_iter().map(domain).collect();
+        let by_domain = by_domain
+            .into_iter()
+            .map(|(name, rules)| {
+                let index = Index::new(&rules);
+                let rules = rules.into_iter().map(|(number, _)| number).collect();
+                (name.to_owned(), Domain { rules, index })
+            })
+            .collect();
         Ok(Self { rules, by_domain, ..Self::default() })
     }
 
@@ -227,8 +229,9 @@ impl Policy {
         domain: &str,
         name: &str,
     ) -> Result<(usize, &PolicyRule), NoSuchRule> {
-        let none = || NoSuchRule::new(domain, name, &self.rules);
-        self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
+        self.in_domain(domain)
+            .find(|(_, rule)| rule.name() == name)
+            .ok_or_else(|| NoSuchRule::new(domain, name, &self.rules))
     }
 
     /// Returns the data that `owner` keeps for the rules of this policy, which is made the first time; `None` if it is
@@ -251,9 +254,8 @@ impl Policy {
     /// Returns whether an enforced rule of the domain matches by an entry of this name.
     #[cfg(feature = "tower")]
     pub(crate) fn looks_at(&self, domain: &str, name: &str) -> bool {
-        let looks = |rule: &PolicyRule| rule.looks_at(name);
         self.in_domain(domain)
-            .any(|(_, rule)| rule.mode() == super::spec::Mode::Enforce && looks(rule))
+            .any(|(_, rule)| rule.mode() == super::spec::Mode::Enforce && rule.looks_at(name))
     }
 
     /// The rules of a domain that match a descriptor and are not off, in no order.

@@ -93,7 +93,8 @@ impl Overrides {
         descriptor: &Descriptor<'_>,
         value_of: impl Fn(&str) -> Option<&'v str>,
     ) -> Option<usize> {
-        let (index, mut first) = (self.index.as_ref()?, None);
+        let index = self.index.as_ref()?;
+        let mut first = None;
         index.visit(descriptor, |number| {
             let is_earlier = first.is_none_or(|first| number < first);
             if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(&value_of)) {
@@ -141,10 +142,12 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(spec: &RuleSpec) -> Self {
         let mut names = spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
-        let is_shared = |name: &String| spec.when.iter().any(|(when, _)| when == name);
         Self {
             have_places: names.any(|name| place_of(name).is_some()),
-            share_entries: spec.key.iter().any(is_shared),
+            share_entries: spec
+                .key
+                .iter()
+                .any(|name| spec.when.iter().any(|(when, _)| when == name)),
         }
     }
 }
@@ -154,9 +157,13 @@ impl PolicyRule {
     #[cfg(feature = "tower")]
     pub(crate) fn of_values(name: &str, values: &Rule) -> Self {
         let spec = RuleSpec::new(name, *values.spec());
-        let (base, overrides) = (values.clone(), Overrides::default());
-        let names = Names::default();
-        Self { checked: Arc::new(Checked { spec, base, overrides, names }) }
+        let checked = Checked {
+            spec,
+            base: values.clone(),
+            overrides: Overrides::default(),
+            names: Names::default(),
+        };
+        Self { checked: Arc::new(checked) }
     }
 
     pub(super) fn new(mut checked: Checked) -> Self {
@@ -256,10 +263,9 @@ impl PolicyRule {
     /// Returns whether the rule requires an entry of this name, in a place or anywhere.
     #[cfg(feature = "tower")]
     pub(super) fn looks_at(&self, name: &str) -> bool {
-        let is_named = |required: &str| {
+        self.entry_names().into_iter().any(|required| {
             required == name || place_of(required).is_some_and(|(entry, _)| entry == name)
-        };
-        self.entry_names().into_iter().any(is_named)
+        })
     }
 
     /// Returns whether every entry can have a value that both rules accept.
@@ -286,9 +292,10 @@ impl PolicyRule {
     /// with values that `when` accepts.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
         let when = self.when().map(|(name, pattern)| (name, Some(pattern)));
-        let named = |name: &str| self.when().any(|(when, _)| when == name);
         let key = self.checked.spec.key.iter().map(String::as_str);
-        let key = key.filter(|name| !named(name)).map(|name| (name, None));
+        // An entry of both is written once, where `when` names it.
+        let key = key.filter(|name| self.when().all(|(when, _)| when != *name));
+        let key = key.map(|name| (name, None));
         let entries = descriptor.entries();
         let mut expected = when.chain(key);
         let all = entries.iter().enumerate().all(|(number, (entry, value))| {
@@ -313,9 +320,8 @@ impl PolicyRule {
             return descriptor.value(name);
         }
         let pattern = self.when().find(|(when, _)| *when == name).map(|(_, pattern)| pattern);
-        let accepted = |value: &str| pattern.is_none_or(|pattern| pattern.matches(value));
         let mut named = descriptor.entries().iter().filter(|(entry, _)| same(entry, name));
-        let first = named.find(|(_, value)| accepted(value));
+        let first = named.find(|(_, value)| pattern.is_none_or(|pattern| pattern.matches(value)));
         first.map_or_else(|| descriptor.value(name), |(_, value)| Some(*value))
     }
 

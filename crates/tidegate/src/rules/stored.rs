@@ -68,14 +68,15 @@ fn too_large(rule: &Rule) -> Option<Problem> {
 
 /// Returns the finest resolution, among round ones, with which a log fits.
 fn fitting_resolution(spec: &Spec) -> Duration {
-    let fits = |resolution: &Duration| {
+    let powers = (0..14).map(|power| 10_u64.pow(power));
+    let mut nice =
+        powers.flat_map(|power| [1, 2, 5].map(|digit| Duration::from_micros(digit * power)));
+    let fitting = nice.find(|resolution| {
         let mut coarser = *spec;
         coarser.resolution = Some(*resolution);
         Rule::new(coarser).is_ok_and(|rule| rule.most_stored_bytes() <= MOST_VALUE_BYTES)
-    };
-    let powers = (0..14).map(|power| 10_u64.pow(power));
-    let nice = powers.flat_map(|power| [1, 2, 5].map(|digit| Duration::from_micros(digit * power)));
-    nice.into_iter().find(fits).unwrap_or(spec.window.unwrap_or_default())
+    });
+    fitting.unwrap_or(spec.window.unwrap_or_default())
 }
 
 /// Returns the invalid fields of a rule that is taken slot by slot, and given back if another refuses.
@@ -94,8 +95,7 @@ fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Pro
         return None;
     }
     let name = earlier.name().to_owned();
-    let are_queues = |rule: &PolicyRule| rule.spec().spec.algorithm.is_queue();
-    if are_queues(earlier) && are_queues(later) {
+    if [earlier, later].iter().all(|rule| rule.spec().spec.algorithm.is_queue()) {
         return Some(Problem::QueuesAcrossSlots { earlier: number, name });
     }
     let both_say = earlier.spec().across_slots && later.spec().across_slots;
@@ -104,25 +104,26 @@ fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Pro
 
 /// Returns whether a descriptor may match both rules; false only if certainly none does.
 fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
-    let counts = |rule: &PolicyRule| {
-        let limits = (0..rule.variants()).any(|variant| !rule.variant(variant).is_unlimited());
-        rule.mode() != Mode::Off && limits
-    };
     one.domain() == other.domain()
-        && counts(one)
-        && counts(other)
+        && can_limit(one)
+        && can_limit(other)
         && one.when_agrees(other)
         && names_agree(one, other)
 }
 
+fn can_limit(rule: &PolicyRule) -> bool {
+    rule.mode() != Mode::Off
+        && (0..rule.variants()).any(|variant| !rule.variant(variant).is_unlimited())
+}
+
 /// Returns whether a descriptor can have the entries that both rules require.
 fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
-    let has_all = |exact: &[&str], asked: &[&str]| asked.iter().all(|name| exact.contains(name));
-    let (ours, theirs) = (one.entry_names(), other.entry_names());
+    let ours = one.entry_names();
+    let theirs = other.entry_names();
     match (one.spec().exact, other.spec().exact) {
         (true, true) => ours == theirs,
-        (true, false) => has_all(&ours, &theirs),
-        (false, true) => has_all(&theirs, &ours),
+        (true, false) => theirs.iter().all(|name| ours.contains(name)),
+        (false, true) => ours.iter().all(|name| theirs.contains(name)),
         (false, false) => true,
     }
 }

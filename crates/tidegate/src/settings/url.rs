@@ -149,10 +149,10 @@ impl UrlKind {
     fn has_raw_password(self, rest: &str) -> bool {
         let Some(at) = rest.find(['/', '?', '#']) else { return false };
         let (authority, behind) = rest.split_at(at);
-        let is_hosts = |hosts: &str| hosts.split(',').all(|host| address(host, 1).is_ok());
+        let are_hosts = authority.split(',').all(|host| address(host, 1).is_ok());
         // The name of a service at Sentinel may contain an `@`.
         let is_name = self == Self::Sentinel
-            && (authority.contains('@') || (behind.starts_with('/') && is_hosts(authority)));
+            && (authority.contains('@') || (behind.starts_with('/') && are_hosts));
         behind.contains('@') && !is_name
     }
 

@@ -98,7 +98,7 @@ impl Outlook {
     /// Returns whether an item is due sooner, or no item will come any more. A taken item does not matter:
     /// receivers wake at its slot and wait on for the next.
     fn is_news_after(self, before: Self) -> bool {
-        let sooner = |due| before.due.is_none_or(|known| due < known);
-        self.ended != before.ended || self.due.is_some_and(sooner)
+        self.ended != before.ended
+            || self.due.is_some_and(|due| before.due.is_none_or(|known| due < known))
     }
 }

@@ -36,7 +36,8 @@ impl Begin {
         let local = Arc::new(Local::new(policy, share, host.clone()));
         let generation = local.memory.newest().share();
         let store = store(&generation);
-        let (queues, seed) = (Arc::new(GateQueues::new()), Seed::random());
+        let queues = Arc::new(GateQueues::new());
+        let seed = Seed::random();
         let denials = remembers_denials.then(|| Arc::new(DenialMemory::new()));
         let units_back = on_units_back(&queues, &seed, denials.as_ref(), host);
         let undecided = Arc::<Undecided>::default();
@@ -75,7 +76,8 @@ fn on_units_back(
     denials: Option<&Arc<DenialMemory>>,
     clock: Host,
 ) -> OnUnitsBack {
-    let (queues, seed) = (Arc::clone(queues), seed.clone());
+    let queues = Arc::clone(queues);
+    let seed = seed.clone();
     let denials = denials.map(Arc::clone);
     Arc::new(move |asks: &[KeyAsk]| {
         for ask in asks {

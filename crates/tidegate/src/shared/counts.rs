@@ -35,7 +35,8 @@ impl Undecided {
 
     /// Adds these counts and the counts of leases to the counts of the store.
     pub(super) fn read<S: Store>(&self, leases: &Leases<S>, of_store: StoreCounts) -> StoreCounts {
-        let (leased, asked) = (leases.counts(), leases.calls());
+        let leased = leases.counts();
+        let asked = leases.calls();
         StoreCounts {
             leased: leased.taken + asked.units_late.load(Relaxed),
             leased_spent: leased.spent,

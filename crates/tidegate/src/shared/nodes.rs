@@ -22,7 +22,8 @@ impl Warned {
     /// Reports each rule that was not reported yet.
     pub(super) fn warn(&self, local: &Local) {
         let mut warned = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let (newest, share) = (local.memory.newest(), local.share());
+        let newest = local.memory.newest();
+        let share = local.share();
         let rules = newest.policy.rules().iter().enumerate();
         let too_small = rules.filter(|(_, rule)| share.is_too_small(rule));
         let new = too_small.filter(|(number, _)| warned.insert(newest.lineage(*number)));
@@ -47,7 +48,8 @@ pub(super) fn on_nodes(
     warned: &Arc<Warned>,
     know_nodes: impl Fn(u64) + Send + Sync + 'static,
 ) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
-    let (local, warned) = (Arc::downgrade(local), Arc::clone(warned));
+    let local = Arc::downgrade(local);
+    let warned = Arc::clone(warned);
     Arc::new(move |nodes, rank| {
         let Some(local) = local.upgrade() else { return };
         let before = local.share().nodes();

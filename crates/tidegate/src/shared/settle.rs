@@ -20,20 +20,20 @@ impl<S: Store> InForce<S> {
         mut reply: StepReply,
         deadline: Instant,
     ) -> StepReply {
-        let may_lack_space = |place: &usize| {
-            let rule =
-                asks.get(*place).and_then(|ask| self.generation.policy.rules().get(ask.rule));
-            let decided =
-                reply.replies.get(*place).and_then(Option::as_ref).map(|one| &one.decided);
-            rule.is_some_and(|rule| rule.spec().max_keys.is_some())
-                && decided.is_some_and(|one| one.decision.reset_after.is_zero())
-        };
-        let idle: Vec<_> = (0..asks.len()).filter(may_lack_space).collect();
+        let rules = self.generation.policy.rules();
+        let mut idle = Vec::new();
+        let mut looked = Vec::new();
+        for (place, (ask, reply)) in asks.iter().zip(&reply.replies).enumerate() {
+            let has_cap = rules.get(ask.rule).is_some_and(|rule| rule.spec().max_keys.is_some());
+            let decision = reply.as_ref().map(|one| one.decided.decision);
+            if has_cap && decision.is_some_and(|decision| decision.reset_after.is_zero()) {
+                idle.push(place);
+                looked.push(ask.costing(0));
+            }
+        }
         if idle.is_empty() {
             return reply;
         }
-        let looked: Vec<_> =
-            idle.iter().filter_map(|place| asks.get(*place)).map(|ask| ask.costing(0)).collect();
         let seen = self.tower.step(&looked, StepArgs::peek(deadline)).await;
         let Ok(seen) = seen else { return reply };
         for (place, one) in idle.into_iter().zip(seen.replies) {
@@ -166,8 +166,10 @@ impl<S: Store> SharedGate<S> {
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
         let in_force = self.newest();
-        let all = |request: &Request<'_>| self.resolve(&in_force, request, |_| true);
-        let Settling { asks, actual, unreached } = Settling::of(request, taken, actual, all);
+        let Settling { asks, actual, unreached } =
+            Settling::of(request, taken, actual, |request| {
+                self.resolve(&in_force, request, |_| true)
+            });
         let under: Vec<Option<Values>> = match taken {
             Some(taken) => asks.iter().map(|ask| taken.under(ask)).collect(),
             None => Vec::new(),

@@ -44,7 +44,8 @@ impl<S: Store> SharedGate<S> {
     /// ```
     #[must_use]
     pub fn waiting<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        let (request, in_force) = (&request.into(), self.newest());
+        let request = &request.into();
+        let in_force = self.newest();
         let asks = self.asks(&in_force, request);
         asks.iter().map(|ask| self.queues().len(&self.queue_of(ask))).sum()
     }
@@ -121,7 +122,8 @@ impl<S: Store> SharedGate<S> {
     /// # }
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
-        let (request, in_force) = (&request.into(), self.newest());
+        let request = &request.into();
+        let in_force = self.newest();
         if !in_force.tower.decides_now() || !self.front.bans.is_empty() {
             return None;
         }
@@ -137,7 +139,8 @@ impl<S: Store> SharedGate<S> {
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let in_force = self.newest();
-        let (asks, origin) = (self.asks(&in_force, request), request.origin());
+        let asks = self.asks(&in_force, request);
+        let origin = request.origin();
         if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
             return answer;
         }
@@ -191,8 +194,8 @@ impl<S: Store> SharedGate<S> {
 impl<S: Store> SharedGate<S> {
     /// Returns whether another request already waits for a limiter that can refuse these asks.
     fn is_behind(&self, asks: &[KeyAsk]) -> bool {
-        let waits = |ask: &KeyAsk| !self.queues.is_idle(&self.queue_of(ask));
-        !self.queues.are_idle() && asks.iter().any(|ask| ask.can_refuse() && waits(ask))
+        !self.queues.are_idle()
+            && asks.iter().any(|ask| ask.can_refuse() && !self.queues.is_idle(&self.queue_of(ask)))
     }
 }
 
@@ -243,7 +246,8 @@ enum Next<'g> {
 impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
     fn new(waitable: ToStore<'g, S>, request: Request<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
-        let (waker, retries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
+        let waker = Waker::from(Arc::clone(&bell));
+        let retries = waitable.stops.len();
         Self { turn: Waiter::new(waitable), request, bell, waker, retries }
     }
 
@@ -306,7 +310,9 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
 
     fn hear(&mut self, seen: StepReply, looked: bool) -> Next<'g> {
         let gate = self.turn.waitable().gate;
-        let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
+        let stood = self.turn.stands();
+        let at = seen.now;
+        let now = gate.now();
         if !looked {
             self.turn.waitable_mut().laps.clear();
         }

@@ -35,7 +35,8 @@ pub(crate) fn read_decided(from: &mut Cursor<'_>) -> Option<Decided> {
         2 => Outcome::Never,
         _ => return None,
     };
-    let (limit, remaining) = (from.number()?, from.number()?);
+    let limit = from.number()?;
+    let remaining = from.number()?;
     let reset_after = Micros::from_micros(from.number()?);
     let decision = Decision { outcome, limit, remaining, reset_after };
     Some(Decided::of(decision, flags & OVERFLOW > 0, flags & ELSEWHERE > 0))

@@ -27,8 +27,14 @@ pub(crate) struct Records<'a, 'w> {
 
 impl<'a, 'w> Records<'a, 'w> {
     pub(crate) fn of_table(blocks: &'a mut Blocks<'w>, table: usize, has_own: bool) -> Self {
-        let (table, payload, numbers) = (table as u64, Vec::new(), Vec::new());
-        Self { blocks, table, has_own, payload, numbers, limiters: 0 }
+        Self {
+            blocks,
+            table: table as u64,
+            has_own,
+            payload: Vec::new(),
+            numbers: Vec::new(),
+            limiters: 0,
+        }
     }
 
     /// Adds a limiter, the overflow limiter without a fingerprint; `last` is the time of its last unit. It only takes

@@ -46,11 +46,12 @@ impl<'a> RingReading<'a> {
 
     /// Each second of the last minute, oldest first, with the time at which it began.
     pub(super) fn seconds(self) -> Vec<(Timestamp, Snapshot)> {
-        let each = |second: u64| {
-            let began = Timestamp::from_micros(2 * second * HALF_SECOND_US);
-            (began, self.window(2 * second, 2 * second + 1))
-        };
-        (self.first_second()..=self.current / 2).map(each).collect()
+        (self.first_second()..=self.current / 2)
+            .map(|second| {
+                let began = Timestamp::from_micros(2 * second * HALF_SECOND_US);
+                (began, self.window(2 * second, 2 * second + 1))
+            })
+            .collect()
     }
 
     /// The oldest second of the last minute; none is before the epoch.

@@ -66,8 +66,10 @@ impl<C: Clock + Clone> Resources<C> {
         if !named.contains_key(name) && named.len() >= self.most {
             return Err(TooManyResources { name: name.into(), most: self.most });
         }
-        let new = || Arc::new(Statistics::with_clock(self.clock.clone()));
-        Ok(Arc::clone(named.entry(name.into()).or_insert_with(new)))
+        let stats = named
+            .entry(name.into())
+            .or_insert_with(|| Arc::new(Statistics::with_clock(self.clock.clone())));
+        Ok(Arc::clone(stats))
     }
 
     /// Counts a request of one unit at the entry point of that name: [`Statistics::entry`].
@@ -90,8 +92,9 @@ impl<C> Resources<C> {
     /// All names and their statistics, in the order of the names.
     #[must_use]
     pub fn all(&self) -> Vec<(Arc<str>, Arc<Statistics<C>>)> {
-        let pair = |(name, stats): (&Arc<str>, &Arc<_>)| (Arc::clone(name), Arc::clone(stats));
-        self.read(|named| named.iter().map(pair).collect())
+        self.read(|named| {
+            named.iter().map(|(name, stats)| (Arc::clone(name), Arc::clone(stats))).collect()
+        })
     }
 
     /// The number of names.

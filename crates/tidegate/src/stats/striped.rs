@@ -20,8 +20,8 @@ struct Stripe<const N: usize>([AtomicU64; N]);
 impl<const N: usize> Default for Striped<N> {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let stripe = |_| Stripe(std::array::from_fn(|_| AtomicU64::new(0)));
-        Self((0..threads.next_power_of_two().min(MOST_STRIPES)).map(stripe).collect())
+        let stripes = 0..threads.next_power_of_two().min(MOST_STRIPES);
+        Self(stripes.map(|_| Stripe(std::array::from_fn(|_| AtomicU64::new(0)))).collect())
     }
 }
 
@@ -37,11 +37,10 @@ impl<const N: usize> Striped<N> {
 
     /// Returns all counters.
     pub fn read(&self) -> [u64; N] {
-        let sum = |counter: usize| {
+        std::array::from_fn(|counter| {
             let of_stripe = self.0.iter().filter_map(|stripe| stripe.0.get(counter));
             of_stripe.fold(0, |sum: u64, number| sum.wrapping_add(number.load(Relaxed)))
-        };
-        std::array::from_fn(sum)
+        })
     }
 }
 

@@ -35,8 +35,7 @@ impl Counts {
 
     /// The counts from `earlier` to these.
     pub(super) fn since(&self, earlier: &Self) -> Self {
-        let pairs = |at: usize| self.0[at].wrapping_sub(earlier.0[at]);
-        Self(std::array::from_fn(pairs))
+        Self(std::array::from_fn(|at| self.0[at].wrapping_sub(earlier.0[at])))
     }
 }
 

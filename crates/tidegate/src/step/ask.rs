@@ -193,8 +193,10 @@ impl<K> Ask<K> {
 
     /// The rule under which it decides.
     pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
-        let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
-        self.values.as_deref().or_else(own)
+        match &self.values {
+            Some(values) => Some(values),
+            None => Some(policy.rules().get(self.rule)?.variant(self.variant)),
+        }
     }
 }
 

@@ -36,9 +36,17 @@ impl One {
     /// The reply of the limiter itself.
     #[inline]
     pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
-        let (overflow, elsewhere, values, token) = (false, false, None, None);
-        let (since, settled) = (Some(at), Settled::Whole);
-        Self { verdict, at, decision, overflow, elsewhere, values, token, since, settled }
+        Self {
+            verdict,
+            at,
+            decision,
+            overflow: false,
+            elsewhere: false,
+            values: None,
+            token: None,
+            since: Some(at),
+            settled: Settled::Whole,
+        }
     }
 
     /// The reply under a rule that admits everything.
@@ -67,8 +75,15 @@ pub(crate) struct Decided {
 impl Decided {
     /// The decision of a limiter under the values of its policy.
     pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
-        let (since, settled) = (None, Settled::Whole);
-        Self { decision, overflow, elsewhere, values: None, token: None, since, settled }
+        Self {
+            decision,
+            overflow,
+            elsewhere,
+            values: None,
+            token: None,
+            since: None,
+            settled: Settled::Whole,
+        }
     }
 
     /// The reply of one limiter by itself; `None` for [`Step::Decide`].
@@ -124,9 +139,13 @@ impl Done {
         asks: &[Ask<K>],
         others: &[Ask<K>],
     ) -> InlineList<Decided> {
-        let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
-        let decided = |one| self.of(asks, one).cloned().unwrap_or_else(unlimited);
-        others.iter().map(decided).collect()
+        others
+            .iter()
+            .map(|one| match self.of(asks, one) {
+                Some(decided) => decided.clone(),
+                None => Decided::of(Decision::UNLIMITED, false, false),
+            })
+            .collect()
     }
 }
 

@@ -22,7 +22,8 @@ impl Values {
     #[must_use]
     pub fn of(rule: &Rule) -> Option<Self> {
         let input = rule.script_input(0)?;
-        let (kind, [limit, window, third, fourth]) = (input.script.kind, input.parameters);
+        let kind = input.script.kind;
+        let [limit, window, third, fourth] = input.parameters;
         let others = if matches!(kind, BUCKET | QUEUE) { [0; 2] } else { [third, fourth] };
         Some(Self { kind, limit, window, others })
     }

@@ -74,8 +74,11 @@ impl Ruling {
             return Self::refused(Refusal::of(answer, question.shown));
         }
         let fields = LimitFields::of(answer, question.shown, constant);
-        let took = || Taken::from(answer).without_permits();
-        let took = if question.may_settle { took() } else { Taken::default() };
+        let took = if question.may_settle {
+            Taken::from(answer).without_permits()
+        } else {
+            Taken::default()
+        };
         let held = RequestGuards::of(HeldPermits::of(answer, question, gate));
         Self::Admitted(Admission { fields, took, held })
     }
@@ -189,13 +192,13 @@ impl<C: Timer + 'static> GateDecider<C> {
 
 impl<C: Timer + 'static> Decider for GateDecider<C> {
     fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
-        let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
-        if question.lacks_address_for(looks_at) {
+        if question.lacks_address_for(|name| self.gate.policy().looks_at(question.domain(), name)) {
             return Soon::Now(Ruling::without_address());
         }
-        match self.waits {
-            true => Soon::Later(self.acquire(question.to_owned())),
-            false => self.check(question),
+        if self.waits {
+            Soon::Later(self.acquire(question.to_owned()))
+        } else {
+            self.check(question)
         }
     }
 

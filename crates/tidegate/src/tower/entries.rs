@@ -186,9 +186,8 @@ impl<'a> LayerQuestion<'a> {
                     None => {}
                 }
             }
-            let (end, cost) = (self.entries.len(), &one.cost);
-            let cost = cost.as_ref().map_or(1, |cost| cost(parts));
-            self.descriptors.push(QuestionDescriptor { end, cost });
+            let cost = one.cost.as_ref().map_or(1, |cost| cost(parts));
+            self.descriptors.push(QuestionDescriptor { end: self.entries.len(), cost });
         }
     }
 

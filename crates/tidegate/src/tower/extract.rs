@@ -141,8 +141,10 @@ pub fn path(parts: &Parts) -> Option<String> {
 #[must_use]
 pub fn host(parts: &Parts) -> Option<String> {
     let target = parts.uri.authority().map(http::uri::Authority::as_str);
-    let field = || parts.headers.get(http::header::HOST).map(|value| key_text(value.as_bytes()));
-    let host = target.map(Cow::Borrowed).or_else(field)?;
+    let host = match target {
+        Some(target) => Cow::Borrowed(target),
+        None => key_text(parts.headers.get(http::header::HOST)?.as_bytes()),
+    };
     let bare = host.rsplit_once('@').map_or(&*host, |(_, bare)| bare);
     Some(bare.to_ascii_lowercase())
 }

@@ -34,13 +34,15 @@ struct Empty {
 
 impl Empty {
     fn of(set: FieldSet) -> Self {
-        let names = || NAMES.iter().enumerate();
         let mut fields = HeaderMap::with_capacity(HeaderField::COUNT);
-        for (_, name) in names().filter(|(number, _)| set.bits() >> number & 1 == 1) {
-            fields.insert(name, HeaderValue::from_static(""));
+        for (number, name) in NAMES.iter().enumerate() {
+            if set.bits() >> number & 1 == 1 {
+                fields.insert(name, HeaderValue::from_static(""));
+            }
         }
-        let number = |name| Some(names().find(|(_, other)| *other == name)?.0);
-        let order = fields.keys().filter_map(number).collect();
+        // A map has its own order of the names.
+        let order =
+            fields.keys().filter_map(|name| NAMES.iter().position(|other| other == name)).collect();
         Self { fields, order }
     }
 
@@ -79,11 +81,10 @@ impl Constant {
     fn values(&self, answer: &Answer<'_>) -> &Arc<ConstantValues> {
         self.0.get_or_init(|| {
             let fields = LimitFields::of(answer, Self::FIELDS.into(), None).into_map();
-            let value = |field: HeaderField| {
+            let [limit, policies] = [HeaderField::Limit, HeaderField::Policies].map(|field| {
                 let value = fields.get(&NAMES[field as usize]);
                 value.cloned().unwrap_or(HeaderValue::from_static(""))
-            };
-            let (limit, policies) = (value(HeaderField::Limit), value(HeaderField::Policies));
+            });
             Arc::new(ConstantValues { limit, policies })
         })
     }
@@ -118,11 +119,10 @@ impl LimitFields {
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet, constant: Option<&Constant>) -> Self {
         let Some(numbers) = headers::numbers(answer) else { return Self::None };
         let constant = constant.map(|constant| constant.values(answer));
-        let admission = || Self::of_admission(wanted, numbers, constant);
         // A limit of 0 has no reset.
         let is_plain = answer.is_allowed()
             && numbers.iter().all(|(field, number)| *field != HeaderField::Limit || *number > 0);
-        if let Some(fields) = is_plain.then(admission).flatten() {
+        if is_plain && let Some(fields) = Self::of_admission(wanted, numbers, constant) {
             return fields;
         }
         let written = Self::not_constant(wanted, constant);
@@ -138,8 +138,9 @@ impl LimitFields {
         Self::Map(Box::new(Empty::filled(set, |number| {
             let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
             // A value is digits, names of rules and punctuation.
-            let written = || HeaderValue::from_maybe_shared(text.slice(begin..ends[number])).ok();
-            constant.and_then(|values| values.of(number)).or_else(written)
+            constant
+                .and_then(|values| values.of(number))
+                .or_else(|| HeaderValue::from_maybe_shared(text.slice(begin..ends[number])).ok())
         })))
     }
 

@@ -58,7 +58,8 @@ impl InFlight {
         most_wait: Duration,
     ) -> Self {
         Self(Arc::new(move |parts| {
-            let (key, limit) = (key.extract(parts).unwrap_or_default(), limit.clone());
+            let key = key.extract(parts).unwrap_or_default();
+            let limit = limit.clone();
             Box::pin(async move { limit.acquire(key, 1, most_wait).await })
         }))
     }

@@ -178,8 +178,15 @@ impl<C: Timer + 'static> Keyed<C> {
 
 /// The answer to a request without a caller: it matches no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
-    let (rules, standing, replies) = (Rules::Borrowed(&[]), Standing::Exact, Default::default());
-    Answer { rules, allowed: true, at, standing, repeated: false, replies, unreached: None }
+    Answer {
+        rules: Rules::Borrowed(&[]),
+        allowed: true,
+        at,
+        standing: Standing::Exact,
+        repeated: false,
+        replies: Default::default(),
+        unreached: None,
+    }
 }
 
 impl<C: Timer + 'static> Decider for Keyed<C> {

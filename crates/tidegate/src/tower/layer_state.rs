@@ -233,8 +233,8 @@ impl Passage {
             hold.note(&response, &*plan.decider);
         }
         let Some(charge) = charge.take() else { return Ok((response, None)) };
-        let release = |question: &LayerQuestion<'_>, took: &_| plan.decider.release(question, took);
-        let (response, fields) = charge.close(response, release);
+        let (response, fields) =
+            charge.close(response, |question, took| plan.decider.release(question, took));
         match fields {
             Some(Soon::Later(fields)) => return Ok((response, Some(fields))),
             Some(Soon::Now(fields)) => self.released(fields),

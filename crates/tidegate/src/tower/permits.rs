@@ -42,7 +42,9 @@ impl<C: Clock + 'static> Returns for Arc<KeyedLimiter<C>> {
 #[cfg(feature = "redis")]
 impl<S: Store> Returns for Arc<SharedGate<S>> {
     fn give_back(&self, question: &LayerQuestion<'_>, permits: &Taken) {
-        let (gate, question, permits) = (Self::clone(self), question.to_owned(), permits.clone());
+        let gate = Self::clone(self);
+        let question = question.to_owned();
+        let permits = permits.clone();
         self.host().spawn(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
@@ -69,7 +71,8 @@ impl HeldPermits {
             return None;
         }
         let permits = Taken::from(answer).only_permits();
-        let (gate, question) = (gate.clone(), question.to_owned());
+        let gate = gate.clone();
+        let question = question.to_owned();
         Some(Self(Box::new(Returning { gate, question, permits })))
     }
 }

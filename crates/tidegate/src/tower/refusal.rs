@@ -199,7 +199,8 @@ impl Refusal {
     /// No text in it needs escaping: names of rules are letters, digits, `.`, `_` and `-`.
     fn document(&self) -> String {
         let (name, title) = self.reason.problem();
-        let (status, detail) = (self.status.as_u16(), self.detail());
+        let status = self.status.as_u16();
+        let detail = self.detail();
         let mut text = String::with_capacity(USUAL_BYTES);
         let head = ["{\"type\":\"", name, "\",\"title\":\"", title, "\",\"status\":"];
         text.extend(head);

@@ -80,8 +80,9 @@ impl RequestGuards {
 
     /// Notes that a response has begun.
     pub(super) fn answered<B>(&mut self, response: &Response<B>) {
-        let failed = || response.status().is_server_error() || is_grpc_fault(response.headers());
-        if self.0.is_some() && failed() {
+        if self.0.is_some()
+            && (response.status().is_server_error() || is_grpc_fault(response.headers()))
+        {
             self.fail();
         }
     }

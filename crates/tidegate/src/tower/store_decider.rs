@@ -45,25 +45,29 @@ async fn check<S: Store>(
 
 impl<S: Store> Decider for StoreDecider<S> {
     fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
-        let looks_at = |name: &str| self.gate.policy().looks_at(question.domain(), name);
-        if question.lacks_address_for(looks_at) {
+        if question.lacks_address_for(|name| self.gate.policy().looks_at(question.domain(), name)) {
             return Soon::Now(Ruling::without_address());
         }
-        let (gate, question, waits) = (Arc::clone(&self.gate), question.to_owned(), self.waits);
+        let gate = Arc::clone(&self.gate);
+        let question = question.to_owned();
+        let waits = self.waits;
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
             let request = Request::new(question.domain(), &descriptors);
             let request = if question.may_settle { request.reserving() } else { request };
-            match waits {
-                true => Ruling::of(&gate.acquire(&request).await, &question, None, &gate),
-                false => check(&gate, &request, &question).await,
+            if waits {
+                Ruling::of(&gate.acquire(&request).await, &question, None, &gate)
+            } else {
+                check(&gate, &request, &question).await
             }
         }))
     }
 
     fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
-        let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
+        let gate = Arc::clone(&self.gate);
+        let question = question.to_owned();
+        let took = took.clone();
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);
@@ -72,7 +76,9 @@ impl<S: Store> Decider for StoreDecider<S> {
     }
 
     fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
-        let (gate, question, took) = (Arc::clone(&self.gate), question.to_owned(), took.clone());
+        let gate = Arc::clone(&self.gate);
+        let question = question.to_owned();
+        let took = took.clone();
         Soon::Later(Box::pin(async move {
             let pairs = question.pairs();
             let descriptors = question.descriptors(&pairs);

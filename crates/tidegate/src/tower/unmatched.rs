@@ -9,9 +9,10 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
     let counting = of_domain.filter(|rule| rule.mode() != Mode::Off);
     let sentences = counting.filter_map(|rule| {
         let spec = rule.spec();
-        let needed = || spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
-        let missing = |added: &Vec<&str>| needed().find(|name| !has(added, name));
-        let missing: Option<Vec<_>> = descriptors.iter().map(missing).collect();
+        let needed = spec.key.iter().chain(spec.when.iter().map(|(name, _)| name));
+        let missing = descriptors.iter().map(|added| needed.clone().find(|name| !has(added, name)));
+        // The rule can match unless every descriptor misses an entry.
+        let missing: Option<Vec<_>> = missing.collect();
         let entry = missing?.into_iter().next()?;
         let added: Vec<_> =
             descriptors.iter().map(|added| format!("({})", added.join(", "))).collect();
@@ -28,10 +29,10 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
 
 /// Returns whether these names of entries include `name`, which may have a place.
 fn has(added: &[&str], name: &str) -> bool {
-    let in_place = |(entry, place): (&str, usize)| {
-        added.iter().filter(|added| **added == entry).count() >= place
-    };
-    added.contains(&name) || place_of(name).is_some_and(in_place)
+    added.contains(&name)
+        || place_of(name).is_some_and(|(entry, place)| {
+            added.iter().filter(|added| **added == entry).count() >= place
+        })
 }
 
 #[cfg(test)]

@@ -82,12 +82,15 @@ fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
 /// Compares the queue with a plain sorted list.
 #[test]
 fn a_line_answers_as_a_list_does() {
-    let (mut queue, mut list) = (Queue::default(), Vec::<(Ticket, u64, u64)>::new());
+    let mut queue = Queue::default();
+    let mut list = Vec::<(Ticket, u64, u64)>::new();
     let mut drawn = 1_u64;
     for step in 0..4_000_u64 {
         drawn =
             drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (ticket, cost, deadline) = (drawn >> 54, drawn >> 20 & 7, drawn >> 30 & 0xff_ffff);
+        let ticket = drawn >> 54;
+        let cost = drawn >> 20 & 7;
+        let deadline = drawn >> 30 & 0xff_ffff;
         let place = list.binary_search_by_key(&ticket, |place| place.0);
         match (place, drawn >> 10 & 3) {
             (Ok(place), 0) => {
@@ -114,10 +117,12 @@ fn a_line_answers_as_a_list_does() {
             queue.evict(now);
         }
         let place = list.partition_point(|place| place.0 < ticket);
-        let (before, costs) = (queue.before(ticket), list[..place].iter().map(|place| place.1));
+        let before = queue.before(ticket);
+        let costs = list[..place].iter().map(|place| place.1);
         assert_eq!(before.first.to_vec(), costs.clone().take(64).collect::<Vec<_>>());
         assert_eq!(before.others, costs.clone().skip(64).sum::<u64>());
-        let (least, count) = (costs.clone().min().unwrap_or(u64::MAX), place as u64);
+        let least = costs.clone().min().unwrap_or(u64::MAX);
+        let count = place as u64;
         let sums = Sums { count, costs: costs.sum(), least };
         assert_eq!(queue.sums_before(ticket), sums);
         assert_eq!((queue.len(), queue.has_before(ticket)), (list.len(), place > 0));

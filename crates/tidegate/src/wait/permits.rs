@@ -94,24 +94,27 @@ impl Permits {
 
     /// Returns a permit if enough units are free and no caller waits for them.
     pub(super) fn try_acquire(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
-        let take = || self.counted().take(key, units).then(|| self.permit(key, units));
-        if units == 0 || self.queues.is_idle(&key) {
-            return take();
+        // Locked until the units are taken, so that no request joins the queue in between.
+        let held = (units > 0 && !self.queues.is_idle(&key)).then(|| self.queues.lock());
+        if held.as_ref().is_some_and(|held| held.len(&key) > 0) {
+            return None;
         }
-        let held = self.queues.lock();
-        (held.len(&key) == 0).then(take).flatten()
+        self.counted().take(key, units).then(|| self.permit(key, units))
     }
 
     /// Returns whether enough units are free, and takes them if `takes`, also if others wait. The
     /// time of a refusal is unknown, because it is not known when units come back.
     pub(super) fn decide(&self, key: Fingerprint, units: u64, takes: bool) -> Decision {
         let mut counted = self.counted();
-        let (limit, remaining) = (counted.limit, counted.available(key));
+        let limit = counted.limit;
+        let remaining = counted.available(key);
         let fits = if takes { counted.take(key, units) } else { units <= remaining };
-        let outcome = match fits {
-            true => Outcome::Allow { delay: Micros::ZERO },
-            false if units > limit => Outcome::Never,
-            false => Outcome::Deny { retry_after: Micros::ZERO },
+        let outcome = if fits {
+            Outcome::Allow { delay: Micros::ZERO }
+        } else if units > limit {
+            Outcome::Never
+        } else {
+            Outcome::Deny { retry_after: Micros::ZERO }
         };
         Decision { outcome, limit, remaining, reset_after: Micros::ZERO }
     }

@@ -81,7 +81,8 @@ impl Places {
 
     /// The last place before `ticket`.
     pub(super) fn right_before(&self, ticket: Ticket) -> Option<&QueuePlace> {
-        let (mut at, mut found) = (self.root.as_deref(), None);
+        let mut at = self.root.as_deref();
+        let mut found = None;
         while let Some(node) = at {
             visited();
             at = if node.place.ticket < ticket {
@@ -96,7 +97,8 @@ impl Places {
 
     /// The sums of the places before `ticket`.
     pub(super) fn sums_before(&self, ticket: Ticket) -> Sums {
-        let (mut at, mut sums) = (self.root.as_deref(), Sums::NONE);
+        let mut at = self.root.as_deref();
+        let mut sums = Sums::NONE;
         while let Some(node) = at {
             visited();
             at = if node.place.ticket < ticket {
@@ -113,7 +115,7 @@ impl Places {
     pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &QueuePlace> {
         let mut path = Vec::new();
         let mut down = self.root.as_deref();
-        let next = move || {
+        let in_order = std::iter::from_fn(move || {
             while let Some(node) = down {
                 visited();
                 path.push(node);
@@ -122,14 +124,15 @@ impl Places {
             let node: &TreeNode = path.pop()?;
             down = node.right.as_deref();
             Some(&node.place)
-        };
-        std::iter::from_fn(next).take_while(move |place| place.ticket < ticket)
+        });
+        in_order.take_while(move |place| place.ticket < ticket)
     }
 
     /// Adds a place with a new ticket.
     pub(super) fn insert(&mut self, place: QueuePlace) {
         let (before, behind) = split(self.root.take(), place.ticket);
-        let (sums, earliest) = (Sums::of(place.cost), place.deadline);
+        let sums = Sums::of(place.cost);
+        let earliest = place.deadline;
         let priority = spread(place.ticket);
         let node = TreeNode { place, priority, left: None, right: None, sums, earliest };
         self.root = join(join(before, Some(Box::new(node))), behind);
@@ -148,8 +151,8 @@ impl Places {
         let mut node = self.root.as_deref()?;
         while node.place.deadline != node.earliest {
             visited();
-            let is_left = |left: &&TreeNode| left.earliest == node.earliest;
-            node = node.left.as_deref().filter(is_left).or(node.right.as_deref())?;
+            let left = node.left.as_deref().filter(|left| left.earliest == node.earliest);
+            node = left.or(node.right.as_deref())?;
         }
         self.remove(node.place.ticket)
     }

@@ -86,11 +86,10 @@ impl Queue {
         if self.places.first()?.ticket == ticket {
             self.notified = Some(ticket);
         }
-        let park = |place: &mut QueuePlace| {
+        self.places.change(ticket, |place| {
             place.deadline = deadline;
             place.waker.replace(waker)
-        };
-        self.places.change(ticket, park)?
+        })?
     }
 
     /// When the waiter right before `ticket` may be evicted if it is still there.

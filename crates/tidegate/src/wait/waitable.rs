@@ -130,15 +130,15 @@ pub(crate) fn refuse_behind<D: Waitable>(
     seen: &mut Done,
 ) -> bool {
     let mut is_behind = false;
-    let limits = |stop: &QueuedLimiter<D::Key>| {
-        seen.decisions.get(stop.place).is_none_or(|decided| !decided.decision.is_unlimited())
-    };
-    let queues: Vec<_> =
-        waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0 && limits(stop)).collect();
-    for stop in queues {
-        (is_behind, seen.allowed) = (true, false);
+    for stop in waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0) {
+        let decided = seen.decisions.get_mut(stop.place);
+        if decided.as_ref().is_some_and(|decided| decided.decision.is_unlimited()) {
+            continue;
+        }
+        is_behind = true;
+        seen.allowed = false;
         let forecast = forecast_for(waitable, held, stop, Ticket::MAX);
-        if let Some(decided) = seen.decisions.get_mut(stop.place) {
+        if let Some(decided) = decided {
             let least = decided.decision.retry_after_micros();
             let wait = least.and_then(|least| Some(forecast?.wait.max(least)));
             refuse(&mut decided.decision, wait);

@@ -123,7 +123,8 @@ impl Decide for Concurrency {
     /// Gives back units of the permits that end first.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         state.permits.drop_ended(state.last);
-        let (mut left, (first, _)) = (units, state.permits.ended(at));
+        let mut left = units;
+        let (first, _) = state.permits.ended(at);
         while left > 0 {
             match state.permits.give_back(first, left) {
                 0 => return,

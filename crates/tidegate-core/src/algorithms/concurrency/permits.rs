@@ -14,6 +14,12 @@ pub(super) struct TakenPermit {
     pub(super) units: u64,
 }
 
+impl TakenPermit {
+    fn order(&self) -> (Timestamp, u64) {
+        (self.ends, self.token_us)
+    }
+}
+
 /// Permits in the order of their ends, and of their tokens for equal ends; each has at least one unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TakenPermits {
@@ -65,14 +71,13 @@ impl TakenPermits {
     /// `nth` permits.
     pub(super) fn end_of_unit(&self, nth: u64) -> Option<Timestamp> {
         let mut left = nth;
-        let holds = |permit: &&TakenPermit| match left.checked_sub(permit.units) {
-            Some(rest @ 1..) => {
-                left = rest;
-                false
+        for permit in self.by_end.iter().filter(|_| nth > 0) {
+            if left <= permit.units {
+                return Some(permit.ends);
             }
-            _ => true,
-        };
-        self.by_end.iter().find(holds).filter(|_| nth > 0).map(|permit| permit.ends)
+            left -= permit.units;
+        }
+        None
     }
 
     /// The place of the permit with this token. Only those that were renewed are out of the order of their tokens.
@@ -88,7 +93,8 @@ impl TakenPermits {
 
     /// Allocates memory for another permit, of at most `most`, or frees memory that is far too large.
     pub(super) fn make_place(&mut self, most: u64) {
-        let (held, most) = (self.by_end.len(), usize::try_from(most).unwrap_or(usize::MAX));
+        let held = self.by_end.len();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
         if !self.has_place() {
             let more = held.max(FEWEST).min(most.saturating_sub(held));
             self.by_end.reserve_exact(more.max(1));
@@ -102,9 +108,8 @@ impl TakenPermits {
         if permit.units == 0 {
             return;
         }
-        let order = |permit: &TakenPermit| (permit.ends, permit.token_us);
-        let is_earlier = |one: &TakenPermit| order(one) <= order(&permit);
-        let index = self.by_end.iter().rposition(is_earlier).map_or(0, |index| index + 1);
+        let earlier = self.by_end.iter().rposition(|one| one.order() <= permit.order());
+        let index = earlier.map_or(0, |index| index + 1);
         self.units += permit.units;
         self.by_end.insert(index, permit);
     }

@@ -285,7 +285,8 @@ impl Pack for SlidingCounter {
     /// The number of the window, then its count, then the count of the previous window.
     #[inline]
     fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &State) -> [u64; WORDS] {
-        let (bits, most) = (self.packed_bits(), self.largest_count());
+        let bits = self.packed_bits();
+        let most = self.largest_count();
         let counts = state.current.min(most) << bits | state.previous.min(most);
         resized(match (counts, self.packing()) {
             (0, _) => [0; 2],
@@ -297,12 +298,14 @@ impl Pack for SlidingCounter {
     #[inline]
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
         let words: [u64; 2] = resized(words);
-        let (bits, most) = (self.packed_bits(), self.largest_count());
+        let bits = self.packed_bits();
+        let most = self.largest_count();
         let (window, counts) = match self.packing() {
             Packing::One => (words[0] >> (2 * bits), words[0]),
             _ => (words[0], words[1]),
         };
-        let (current, previous) = (counts >> bits & most, counts & most);
+        let current = counts >> bits & most;
+        let previous = counts & most;
         State { window, current, previous, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }

@@ -132,7 +132,8 @@ fn a_refund_moves_only_what_left_since_the_last_unit() {
     for limit in [10, 1_000_000] {
         for left_since in [0, 1, 4] {
             let mut log = WatchedLog::full(limit);
-            let (every_us, search) = (SECOND_US / limit, limit.ilog2() + 1);
+            let every_us = SECOND_US / limit;
+            let search = limit.ilog2() + 1;
             let last_us = SECOND_US + SECOND_US * 4 / 10;
             assert!(log.ask(last_us, 1));
             let at = Timestamp::from_micros(last_us + left_since * every_us);

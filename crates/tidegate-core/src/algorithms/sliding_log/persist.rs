@@ -12,7 +12,8 @@ impl Persist for SlidingLog {
     /// For each entry, the time between its leaving and the previous entry's, and its units.
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
         numbers.push(last.as_micros());
-        let (mut leaves, mut through) = (Timestamp::EPOCH, 0);
+        let mut leaves = Timestamp::EPOCH;
+        let mut through = 0;
         for entry in state.ring.entries() {
             let next = state.through(entry);
             numbers.extend([entry.leaves.since(leaves).as_micros(), next.saturating_sub(through)]);
@@ -24,7 +25,8 @@ impl Persist for SlidingLog {
         let (last, entries) = numbers.split_first()?;
         let (entries, rest) = entries.as_chunks();
         let mut ring = LogRing::for_entries(self.most_entries);
-        let (mut leaves, mut total) = (Timestamp::EPOCH, 0_u64);
+        let mut leaves = Timestamp::EPOCH;
+        let mut total = 0_u64;
         for [later_us, units] in entries {
             leaves = leaves.plus(Micros::from_micros(*later_us));
             total = total.checked_add(*units).filter(|total| *units > 0 && *total <= MOST_HELD)?;

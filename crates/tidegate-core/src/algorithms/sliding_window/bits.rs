@@ -22,7 +22,8 @@ pub(super) fn put<const WORDS: usize>(words: &mut [u64; WORDS], from: u32, numbe
 /// Returns the words with every number `by` bits higher. Only the lowest `kept` bits of the result are kept.
 #[inline]
 pub(super) fn raised<const WORDS: usize>(words: &[u64; WORDS], by: u32, kept: u32) -> [u64; WORDS] {
-    let (whole, part) = ((by / u64::BITS) as usize, by % u64::BITS);
+    let whole = (by / u64::BITS) as usize;
+    let part = by % u64::BITS;
     let mut raised = [0; WORDS];
     for (index, to) in raised.iter_mut().rev().enumerate() {
         let from = |below: usize| index.checked_sub(below).map_or(0, |index| at(words, index));

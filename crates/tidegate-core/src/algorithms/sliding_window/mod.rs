@@ -188,8 +188,10 @@ impl Decide for SlidingWindow {
     /// Lowers the bucket of `since`, if that counts.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         let age = state.newest.checked_sub(self.bucket(since.at));
-        let counts = |age: &u64| *age < self.gone(state, at).start && state.past.admits(since);
-        let Some(age) = age.filter(counts) else { return 0 };
+        let Some(age) = age.filter(|age| *age < self.gone(state, at).start) else { return 0 };
+        if !state.past.admits(since) {
+            return 0;
+        }
         let slot = &mut state.slots[self.slot(state.newest, age)];
         let given = u32::try_from(units).unwrap_or(u32::MAX).min(*slot);
         *slot -= given;

@@ -99,7 +99,8 @@ impl PackedLayout {
 impl SlidingWindow {
     /// The slots of the buckets from the newest back.
     fn by_age(&self, newest: u64) -> impl Iterator<Item = usize> {
-        let (first, span) = (self.slot(newest, 0), self.span as usize);
+        let first = self.slot(newest, 0);
+        let span = self.span as usize;
         (0..=first).rev().chain((first + 1..span).rev())
     }
 }
@@ -112,11 +113,13 @@ impl Pack for SlidingWindow {
     /// The total stops at the largest count, and so the oldest units of a larger debt are cut off.
     #[inline]
     fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
-        let (layout, mut words) = (&self.layout, [0; WORDS]);
+        let layout = &self.layout;
+        let mut words = [0; WORDS];
         if state.total == 0 {
             return words;
         }
-        let (mut from, mut total) = (0, 0);
+        let mut from = 0;
+        let mut total = 0;
         for slot in self.by_age(state.newest) {
             let units = state.slots.get(slot).copied().map_or(0, u64::from);
             let units = units.min(layout.largest_count() - total);

@@ -81,12 +81,11 @@ fn missing(
     report: &mut ConfigReport<'_>,
 ) -> Option<&'static str> {
     const CHANGES: [&str; 4] = ["limit", "window", "capacity", "rate"];
-    let is_there = |name: &&str| table.get(name).is_some() || failed.contains(name);
-    if !CHANGES.iter().any(is_there) {
+    if !CHANGES.iter().any(|name| table.get(name).is_some() || failed.contains(name)) {
         let expected = "expected `limit`, `window`, `capacity` or `rate`";
         report.add(&table.header, format!("the override changes nothing: {expected}"));
     }
-    if is_there(&"match") {
+    if table.get("match").is_some() || failed.contains(&"match") {
         return None;
     }
     let expected = "expected at least one entry of `key` with its value";

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::gate::Stepped;
 use crate::inline_list::InlineList;
-use crate::step::{Ask, Decided, Done};
+use crate::step::{Ask, Done};
 use crate::store::memory::{Generation, Kept};
 
 /// The limiters that a request had when it came, and the result of its last step.
@@ -18,8 +18,7 @@ pub(super) struct Last {
 impl Last {
     /// Creates it for a waiter that has not asked yet.
     pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Ask>) -> Self {
-        let (first, generation) = (first.clone(), Arc::clone(generation));
-        Self { first, generation, stepped: Mutex::default() }
+        Self { first: first.clone(), generation: Arc::clone(generation), stepped: Mutex::default() }
     }
 
     /// Stores the result of a step.
@@ -35,8 +34,9 @@ impl Last {
             let generation = Kept::from(Arc::clone(generation));
             return Stepped { generation, asks: first.clone(), done };
         };
-        let decided = |(ask, last): (&Ask, Decided)| done.of(first, ask).cloned().unwrap_or(last);
-        let decisions = asks.iter().zip(last.decisions).map(decided).collect();
+        let both = asks.iter().zip(last.decisions);
+        let decisions =
+            both.map(|(ask, last)| done.of(first, ask).cloned().unwrap_or(last)).collect();
         Stepped { generation, asks, done: Done { decisions, ..done } }
     }
 }

@@ -40,8 +40,16 @@ impl<'g, S: Store> ToStore<'g, S> {
     ) -> Self {
         let stops =
             stops_of(&in_force.generation.policy, &asks, max_wait, |ask| gate.queue_of(ask));
-        let (first, replies, standing) = (asks.clone(), InlineList::new(), Standing::Exact);
-        Self { gate, first, stops, in_force, asks, replies, standing, laps: Vec::new() }
+        Self {
+            gate,
+            first: asks.clone(),
+            stops,
+            in_force,
+            asks,
+            replies: InlineList::new(),
+            standing: Standing::Exact,
+            laps: Vec::new(),
+        }
     }
 
     /// Goes on under the policy in force now: it may have changed while the request waited.
@@ -89,8 +97,7 @@ impl<'g, S: Store> ToStore<'g, S> {
 
     fn rule(&self, place: usize) -> Option<&Rule> {
         let newer = self.replies.get(place).and_then(|one| one.decided.values.as_deref());
-        let own = || self.asks.get(place)?.rule_in(&self.in_force.generation.policy);
-        newer.or_else(own)
+        newer.or_else(|| self.asks.get(place)?.rule_in(&self.in_force.generation.policy))
     }
 
     /// Returns the last replies at the time of this process, by the places of the limiters that matched at
@@ -98,10 +105,11 @@ impl<'g, S: Store> ToStore<'g, S> {
     pub(super) fn see(&mut self, reply: StepReply, now: Timestamp) -> Done {
         let StepReply { allowed, repeated, replies, standing, .. } = reply;
         self.standing = standing;
-        let unlimited = || Decided::of(Decision::UNLIMITED, false, false);
-        let replies = replies
-            .into_iter()
-            .map(|one| one.unwrap_or_else(|| LimiterReply::of_layer(unlimited())));
+        let replies = replies.into_iter().map(|one| {
+            one.unwrap_or_else(|| {
+                LimiterReply::of_layer(Decided::of(Decision::UNLIMITED, false, false))
+            })
+        });
         self.replies = replies.collect();
         let decisions = self.replies.iter().map(|one| one.decided.clone()).collect();
         let last = Done { allowed, at: now, repeated, decisions };
@@ -112,11 +120,10 @@ impl<'g, S: Store> ToStore<'g, S> {
     /// Turns the refusal `done`, by the limiters that matched at first, into an answer of the limiters that
     /// match now.
     pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
-        let decided = |(ask, last): (&KeyAsk, LimiterReply)| {
-            done.of(&self.first, ask).cloned().unwrap_or(last.decided)
-        };
-        let last = std::mem::take(&mut self.replies);
-        let decisions = self.asks.iter().zip(last).map(decided).collect();
+        let both = self.asks.iter().zip(std::mem::take(&mut self.replies));
+        let decisions = both
+            .map(|(ask, last)| done.of(&self.first, ask).cloned().unwrap_or(last.decided))
+            .collect();
         let done = Done { allowed: false, at, repeated: false, decisions };
         self.in_force.answer_with(&self.asks, done, self.standing)
     }
@@ -144,7 +151,8 @@ impl<S: Store> Waitable for ToStore<'_, S> {
 
     fn preview(&self, stop: &QueuedLimiter<GateQueue>) -> Option<Box<dyn Preview>> {
         let place = self.place(stop)?;
-        let (rule, last) = (self.rule(place)?, self.replies.get(place).filter(|one| one.by_store)?);
+        let rule = self.rule(place)?;
+        let last = self.replies.get(place).filter(|one| one.by_store)?;
         let looked = self.limit_if_in_part(place).and(self.laps.get(place));
         let least = last.decided.decision.retry_after_micros().unwrap_or_default();
         let Some(laps) = looked else {

@@ -126,11 +126,11 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
 
     /// Wakes the heads of the queues that `are_meant` selects.
     pub(crate) fn wake_those(&mut self, are_meant: impl Fn(&K) -> bool) {
-        let meant = |all: &MutexGuard<'l, All<K>>| -> Vec<K> {
-            all.queues.keys().filter(|key| are_meant(key)).cloned().collect()
-        };
-        let keys = self.all.as_ref().map(meant);
-        keys.unwrap_or_default().iter().for_each(|key| self.wake(key));
+        let all = self.all.iter().flat_map(|all| all.queues.keys());
+        let meant: Vec<K> = all.filter(|key| are_meant(key)).cloned().collect();
+        for key in &meant {
+            self.wake(key);
+        }
     }
 
     fn queue_mut(&mut self, key: &K) -> Option<&mut Queue> {

@@ -120,10 +120,8 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         }
         let ticket = self.place.ticket;
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
-        let holds = |stop: &QueuedLimiter<D::Key>| {
-            self.held.queue(&stop.queue).is_some_and(|queue| queue.holds(ticket))
-        };
-        if stop.is_some_and(|stop| !holds(stop)) {
+        let queue = stop.map(|stop| self.held.queue(&stop.queue));
+        if queue.is_some_and(|queue| !queue.is_some_and(|queue| queue.holds(ticket))) {
             self.place.stands = None;
             self.place.ticket = self.held.ticket();
         }
