@@ -130,6 +130,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         self.advance(now);
         let _ = self.decide();
         let decision = self.report();
+        // A look creates no limiter.
         if begins {
             *self.slot.borrow_mut() = None;
         }
@@ -194,6 +195,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         let algorithm = self.algorithm;
         let at = self.at;
         let behind = self.at.since(self.now);
+        // The delay is that of the units just taken, which are in the state already.
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
             Verdict::Allow if self.cost == 0 || self.is_usage => {
@@ -301,6 +303,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
 /// Returns whether all enforced limiters would admit the request at `now`; changes nothing.
 pub fn look_at_all<V: DerefMut<Target: Verbs>>(held: &mut [V], now: Timestamp) -> bool {
     held.iter_mut().for_each(|one| one.advance(now));
+    // `&` does not stop at the first refusal: every limiter reports a verdict of its own.
     held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
 }
 

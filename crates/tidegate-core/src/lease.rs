@@ -110,6 +110,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let at = self.at();
         let state = self.state()?;
         let end = algorithm.lease_end(state, at)?.min(at.plus(life));
+        // On a copy, because a denied lease changes nothing.
         let mut prepared = state.clone();
         algorithm.prepare(&mut prepared, end);
         if algorithm.decide(&prepared, at, self.cost()) != Verdict::Allow {

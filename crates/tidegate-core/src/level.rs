@@ -126,6 +126,7 @@ impl Rate {
 
     /// The same units at this rate, rounded up: `grains` of `old` as grains of this rate.
     fn convert(self, old: Self, grains: u128) -> u128 {
+        // Whole units by themselves: the product of all grains might not fit.
         let whole = grains / old.w as u128;
         let part = grains % old.w as u128;
         let part = (part * self.w as u128).div_ceil(old.w as u128);
@@ -220,6 +221,7 @@ impl Level {
         if !self.past.is_none() {
             self.note_added(rate, at, units);
         }
+        // A level that ran empty in the past begins to drain now.
         let from = self.empty_at.max(rate.instant(at));
         self.empty_at = from.saturating_add(rate.grains(units));
         self.last = at;
@@ -242,6 +244,7 @@ impl Level {
         let whole = self.whole(rate, at);
         let rest = whole.saturating_sub(rate.grains(units));
         if left > 0 {
+            // Units that make no caller wait leave first: the level falls only when fewer units are left than it has.
             self.empty_at = rate.instant(at) + left.min(rest);
         }
         if whole > 0 {
@@ -287,6 +290,7 @@ impl Level {
             Some(_) if whole > left => given.min(undrained),
             _ => given,
         };
+        // The level that makes callers wait is never above all usage.
         let kept = left.saturating_sub(of_level).min(whole - given);
         self.empty_at -= left - kept;
         self.set_whole(rate, at, whole - given);
@@ -349,6 +353,8 @@ impl Level {
     pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp, rises: bool) {
         let left = self.left(old, at);
         let whole = self.whole(old, at);
+        // The mark is seen in the old grains before it is converted; rounded down, so that no more
+        // comes back than the level held.
         self.past.see(whole);
         self.past.convert(|grains| rate.convert_down(old, grains));
         let left = rate.convert(old, if rises { whole } else { left });

@@ -293,8 +293,10 @@ impl Past {
         match mark {
             Some(mark) => {
                 mark.reservations += 1;
+                // Nothing is left of earlier units, so the mark may begin again with these.
                 if mark.least == 0 {
-                    (mark.began, mark.least) = (at, level);
+                    mark.began = at;
+                    mark.least = level;
                 }
             }
             None => {

@@ -120,6 +120,7 @@ impl ClientAddress {
     ) -> Option<IpAddr> {
         let mut caller = peer.map(|ip| ip.to_canonical());
         let Some((field, _)) = &self.behind else { return caller };
+        // From the nearest hop outward: an entry is believed only if a trusted proxy wrote it.
         let mut hops = field.hops(lines);
         while self.trusts(caller) {
             match hops.next() {
@@ -183,6 +184,7 @@ fn colons(ip: Ipv6Addr, bits: u8) -> String {
         if zeros.contains(&place) {
             continue;
         }
+        // The `::` before this group separates as well.
         if place > 0 && place != zeros.end {
             text.push(':');
         }

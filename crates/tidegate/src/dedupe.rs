@@ -45,6 +45,7 @@ fn of_request<'m>(
     asks: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {
+        // The length keeps the bytes of an id apart from the limiters after it.
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
         hasher.write_u8(reserves.into());

@@ -31,6 +31,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             self.begin_later(at, old, &mut state);
             return None;
         }
+        // Before the state is refitted: afterwards nothing tells a debt from units above a lower limit.
         let owed = old.owed(&state, at);
         if self.algorithm.same_shape(old) {
             self.algorithm.refit(old, &mut state, at);

@@ -149,6 +149,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let in_use = algorithm.reset_after(state, at);
         let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
         past.run_empty();
+        // Units that were in use come to nothing here, so a later settlement must not return them to the fresh state.
         if known && remembers && !in_use.is_zero() {
             past.lose(at, at.plus(algorithm.counts_for(algorithm.limit())));
         }

@@ -55,6 +55,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
         name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
     });
     let value = named.next()?;
+    // Nothing says which of two the proxy wrote.
     if named.next().is_some() {
         return None;
     }

@@ -72,6 +72,7 @@ impl ManualClock {
         let woken = {
             let mut hands = self.hands();
             hands.now = hands.now.max(to);
+            // What stays are the sleepers of later instants; the rest wake, outside of the lock.
             let after = hands.now.plus(Micros::from_micros(1));
             let later = hands.sleepers.split_off(&(after, 0));
             std::mem::replace(&mut hands.sleepers, later)
@@ -152,11 +153,13 @@ impl Future for Sleeper {
         if hands.now >= at {
             return Poll::Ready(());
         }
+        // A second poll replaces the waker and keeps the place.
         let ticket = self.ticket.unwrap_or(hands.slept);
         hands.slept = hands.slept.max(ticket + 1);
         let before = hands.sleepers.insert((at, ticket), waker);
         drop(hands);
         self.ticket = Some(ticket);
+        // Outside of the lock: it may own a task that sleeps by this clock as well.
         drop(before);
         Poll::Pending
     }

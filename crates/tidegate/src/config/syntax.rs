@@ -175,5 +175,6 @@ fn first_of(
         inner.header.start <= at && (!is_inline || at < inner.header.end)
     });
     let deeper = holding.filter_map(|inner| first_of(&inner, name, at, report));
+    // The nearest before it, because tables of a list have the same names.
     deeper.chain(here).max_by_key(|key| key.start)
 }

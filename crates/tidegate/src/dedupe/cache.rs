@@ -93,6 +93,7 @@ impl DedupeCache {
         let takes = done.allowed || asks.iter().any(|ask| ask.report);
         if takes && step == Step::Ask {
             self.keep(&mut shard, once, asks, &done);
+            // No thread locks two shards at a time, so that no two wait for each other.
             drop(shard);
             self.make_space_beside(number, done.at);
         }
@@ -130,6 +131,7 @@ impl DedupeCache {
         for _ in 0..TIDIED {
             self.forget_first(shard, done.at, |end| end <= done.at);
         }
+        // Counted before it is kept: threads that add answers at a time pass the bound only until each has dropped one.
         let is_new = !shard.kept.contains_key(&once.fingerprint);
         if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
             self.forget_first(shard, done.at, |_| true);

@@ -30,6 +30,7 @@ impl<C> Frontend<C> {
                 if !counts(rule) || !rule.matches(descriptor) {
                     return;
                 }
+                // Also for a rule that is left out below: its usage may make the request a report.
                 usage.note(rule, descriptor.units());
                 let variant = rule.variant_for(descriptor);
                 let from_request = rule.own_limit_of(descriptor);
@@ -42,10 +43,12 @@ impl<C> Frontend<C> {
                     .iter_mut()
                     .find(|ask| ask.rule == number && ask.fingerprint == fingerprint)
                 {
+                    // Two descriptors have the same limiter, which decides once, about the sum of their costs.
                     Some(ask) => {
                         ask.cost = ask.cost.saturating_add(descriptor.units());
                         ask.reserves = request.reserves() && ask.cost > 0;
                         ask.by.add(place);
+                        // The first descriptor with values decides which hold.
                         if let Some(values) =
                             from_request.filter(|_| ask.source != ValuesSource::Request)
                         {
@@ -83,11 +86,13 @@ impl<C> Frontend<C> {
                 }
             });
         }
-        let is_reported =
-            |ask: &Ask<K>| usage.any && policy.rules().get(ask.rule).is_some_and(is_reported);
+        // Only after all rules is it known whether the request is a report.
         for ask in all.iter_mut() {
-            (ask.report, ask.asks) = (usage.is_report(), usage.asks(ask.cost, is_reported(ask)));
+            let is_reported = usage.any && policy.rules().get(ask.rule).is_some_and(is_reported);
+            ask.report = usage.is_report();
+            ask.asks = usage.asks(ask.cost, is_reported);
         }
+        // They were found by descriptor.
         all.sort_by_key(|ask| ask.rule);
     }
 }

@@ -119,6 +119,7 @@ impl Taken {
         });
         let unreached = gone.map(|one| {
             let by = one.known_by.1;
+            // The limiter is not known any more, so its part is summed up over the descriptors that it was found by.
             let mut reserved = 0_u64;
             let mut cost = 0_u64;
             for (place, (descriptor, actual)) in
@@ -149,6 +150,7 @@ impl Taken {
         let held = self.limiters.iter().filter(|one| one.token.is_some());
         let own = held.clone().filter(|one| !one.is_elsewhere);
         let both = again(all, |ask| ask, own, |one| one.known_by);
+        // A permit that keys without space share cannot be renewed, so it counts as one that is lost.
         let found = both.iter().filter(|(_, one)| one.is_enforced).count();
         if self.has_permits_of_first || found != held.filter(|one| one.is_enforced).count() {
             return None;
@@ -247,6 +249,7 @@ fn with_actual<K: PartialEq>(
 ) -> Vec<(Ask<K>, u64)> {
     let both = request.descriptors().iter().zip(of_each(actual));
     let costing_actual: Vec<_> = both.map(|(one, actual)| one.cost(actual)).collect();
+    // Resolved a second time with the actual costs: several descriptors may share a limiter, which sums them up.
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
     resolve(request)
         .into_iter()

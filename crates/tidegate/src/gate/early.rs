@@ -60,6 +60,7 @@ fn banned_for<C: Clock>(
     left: Vec<Option<Micros>>,
     now: Timestamp,
 ) -> Result<Done, Moved> {
+    // The other limiters are reported as they are; only limiters with a ban deny.
     let mut done = gate.memory.step(generation, asks, &now, Step::Peek)?;
     for (decided, left) in done.decisions.iter_mut().zip(left) {
         left.into_iter().for_each(|left| deny(&mut decided.decision, left));

@@ -115,6 +115,7 @@ impl<C: Clock> Gate<C> {
             return Err(SnapshotError::InUse);
         }
         let mut blocks = ReadBlocks::begin(from)?;
+        // Bans and plans know their rules by these lineages; the loaded rules have others.
         let before = self.memory.lineages();
         let at = self.clock.now();
         let (kind, payload) = blocks.next()?;
@@ -125,6 +126,7 @@ impl<C: Clock> Gate<C> {
             return Err(SnapshotError::Malformed { at: blocks.at() });
         };
         let mut loaded = SnapshotLoaded { written_at: head.at, ..SnapshotLoaded::default() };
+        // Limiters belong to the rule or the ban whose block came last.
         let mut target = Target::default();
         loop {
             let (kind, payload) = blocks.next()?;
@@ -147,6 +149,7 @@ impl<C: Clock> Gate<C> {
         };
         self.front.bans.relabel(other);
         self.front.plans.relabel(other);
+        // The fingerprints that were loaded are hashes with this seed.
         self.seed = head.seed;
         Ok((self, loaded))
     }

@@ -80,6 +80,7 @@ fn last_word(tail: &[u8]) -> u64 {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
         }
         _ if tail.is_empty() => 0,
+        // At most three bytes: the first, the middle and the last are all of them.
         _ => at(0) | at(tail.len() / 2) | at(tail.len() - 1),
     }
 }

@@ -215,6 +215,7 @@ impl<C: Clock> Observer for Recorder<C> {
         let hidden =
             hidden.and_then(|policy| policy.attached(self.owner, || HiddenEntries::of(policy)));
         let Some(hidden) = hidden else { return };
+        // Known without writing the line, which may be long.
         if least_bytes(request) > self.most_of_one() {
             self.too_long.fetch_add(1, Relaxed);
             return;
@@ -224,6 +225,7 @@ impl<C: Clock> Observer for Recorder<C> {
             if self.write(request, answer, hidden, line).is_ok() {
                 self.keep(&without_what_terminals_obey(line));
             }
+            // One long request must not leave a large buffer with the thread.
             line.shrink_to(BLOCK_BYTES);
         });
     }

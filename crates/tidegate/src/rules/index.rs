@@ -74,6 +74,7 @@ impl Index {
             let (name, value) = *entry;
             let earlier = &entries[..number];
             let Some(named) = self.by_name.get(name) else { continue };
+            // An entry may be given several times, but each number is visited once.
             if !earlier.iter().any(|(earlier, _)| *earlier == name) {
                 named.with_any_value.iter().copied().for_each(&mut visit);
             }

@@ -112,6 +112,7 @@ impl StoreUrl {
     }
 
     fn remote(kind: UrlKind, tls: bool, rest: &str) -> Result<Self, StoreUrlError> {
+        // First, because an error about `?` alone would not say that it stands in a password.
         if kind.has_raw_password(rest) {
             return Err(wrong(RAW_PASSWORD));
         }
@@ -120,6 +121,7 @@ impl StoreUrl {
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        // A password may contain colons, a user name none.
         let (username, password) = user.split_once(':').unwrap_or((user, ""));
         let port = if kind == UrlKind::Sentinel { SENTINEL_PORT } else { REDIS_PORT };
         let hosts =
@@ -249,6 +251,8 @@ tidegate_core::debug_as_display!(StoreUrlError);
 impl std::error::Error for StoreUrlError {}
 
 fn address(text: &str, default: u16) -> Result<(String, u16), StoreUrlError> {
+    // No text of a port stands for the default port, and no port at all for an invalid one. The colons of an IPv6
+    // address stand in brackets.
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or_else(|| wrong("a `[` is not closed"))?;

@@ -212,6 +212,7 @@ impl<T> ShapingQueue<T> {
             if departure.slot <= at {
                 break;
             }
+            // From the end: the slot of an item comes when all units but its own and later ones have left.
             behind = behind.saturating_add(*cost);
             let slot = at.plus(self.pace.wait_before(at, behind));
             departure.slot = slot.min(Timestamp::MAX);
@@ -272,6 +273,7 @@ impl<T> ShapingQueue<T> {
                 let wait_us = wait_us.saturating_add(behind.as_micros());
                 Err(Refusal::Full { retry_after: Duration::from_micros(wait_us) })
             }
+            // The pace counts only items before their slots; due items that no receiver takes pile up beyond it.
             Verdict::Allow if weight(cost) > self.pace.most_held().saturating_sub(self.held) => {
                 Err(Refusal::Behind)
             }

@@ -46,6 +46,7 @@ impl<T, C: Timer> Receiver<T, C> {
 
     /// Keeps the current sleep if it ends at the slot.
     fn sleep_until(&mut self, slot: Timestamp, context: &mut Context<'_>) -> Poll<()> {
+        // A sleep that was begun goes on, unless the first item has another slot by now.
         let begun = self.alarm.take().filter(|(at, _)| *at == slot);
         let clock = self.shaper.shared.clock();
         let (_, mut sleep) = begun.unwrap_or_else(|| (slot, clock.sleep_until(slot)));

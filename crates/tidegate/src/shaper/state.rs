@@ -57,6 +57,7 @@ impl<T, C: Clock> ShaperState<T, C> {
 
     /// Takes the first item if it is due; else registers `waker` for the next change.
     pub(super) fn take_or_wait(&self, ticket: TakerTicket, waker: &Waker) -> Next<T> {
+        // Foreign code, so it runs outside of the lock, and so does the drop of the waker that was there before.
         let waker = waker.clone();
         let (next, _dropped_unheld) = self.step(|guarded, now| {
             let next = guarded.queue.poll(now);
@@ -76,6 +77,7 @@ impl<T, C: Clock> ShaperState<T, C> {
         let answer = verb(&mut guarded, self.clock.now());
         let news = Outlook::of(&guarded.queue).is_news_after(before);
         let woken = if news { guarded.takers.all() } else { Vec::new() };
+        // A waker may run its task at once, and the task may lock this state.
         drop(guarded);
         woken.into_iter().for_each(Waker::wake);
         answer

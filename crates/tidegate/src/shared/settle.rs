@@ -27,6 +27,7 @@ impl<S: Store> InForce<S> {
             let has_cap = rules.get(ask.rule).is_some_and(|rule| rule.spec().max_keys.is_some());
             let decision = reply.as_ref().map(|one| one.decided.decision);
             if has_cap && decision.is_some_and(|decision| decision.reset_after.is_zero()) {
+                // A limiter that the store does not have reads as idle, and so does one without space.
                 idle.push(place);
                 looked.push(ask.costing(0));
             }

@@ -93,6 +93,8 @@ impl<S: Store> SharedGate<S> {
         if delay.is_zero() || !answer.is_repeated() {
             return delay;
         }
+        // A repeated answer keeps the instant of the first decision, by the clock that decided then: the clock of this
+        // process, or the store's, which only a look tells.
         let now = if answer.is_degraded() {
             Some(self.now())
         } else {
@@ -101,6 +103,7 @@ impl<S: Store> SharedGate<S> {
             let seen = in_force.tower.step(&self.asks(&in_force, request), look).await.ok();
             seen.filter(|seen| seen.standing == Standing::Exact).map(|seen| seen.now)
         };
+        // A clock that stepped back holds no request for longer than its delay.
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
     }
 
@@ -254,6 +257,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
     async fn until_decided(mut self) -> Answer<'g> {
         let gate = self.turn.waitable().gate;
         loop {
+            // This also starts an attempt: `hear` asks again if units came back after it.
             let is_behind = self.turn.is_behind(gate.now());
             let origin = self.request.origin();
             self.turn.waitable_mut().follow_changes(&self.request);
@@ -313,6 +317,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
         let stood = self.turn.stands();
         let at = seen.now;
         let now = gate.now();
+        // Only a look is for another cost than the request's own.
         if !looked {
             self.turn.waitable_mut().laps.clear();
         }

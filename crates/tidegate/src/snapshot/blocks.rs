@@ -99,6 +99,7 @@ impl<R: Read> ReadBlocks<R> {
         if self.payload.len() as u64 != length {
             return Err(SnapshotError::Truncated { at: self.at });
         }
+        // Before the stored sum is read, which is part of the sums of later blocks.
         let sum = self.sum.clone().finalize();
         if u32::from_le_bytes(self.array()?) != sum {
             return Err(SnapshotError::Checksum { at: begun_at });

@@ -117,6 +117,7 @@ pub(crate) fn put_values(to: &mut Vec<u8>, rule: &Rule) {
 fn put_parameters(to: &mut Vec<u8>, algorithm: &impl Algorithm) {
     to.push(algorithm.script().kind);
     algorithm.parameters().into_iter().for_each(|parameter| put_number(to, parameter));
+    // One more than the bound, because 0 stands for none.
     put_number(to, algorithm.max_debt().map_or(0, |units| units.saturating_add(1)));
 }
 

@@ -68,6 +68,7 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
     fn drop(&mut self) {
         let stats = self.stats.borrow();
         let now = stats.clock.now();
+        // The entry is dropped while its request unwinds, so a panic counts without being reported.
         if self.failed || thread::panicking() {
             stats.exception_at(1, now);
         } else {

@@ -43,6 +43,7 @@ impl Least {
     /// Lowers the shortest time to `us`, unless this is not half second `number` any more.
     pub(super) fn lower(&self, number: u64, us: u64) {
         let lowered = tag(number) | us.min(LONGEST_US);
+        // Only while the tags are the same: a slot that was begun again belongs to a later half second.
         let mut word = self.0.load(Acquire);
         while (word ^ lowered) >> TIME_BITS == 0 && lowered < word {
             match self.0.compare_exchange_weak(word, lowered, AcqRel, Acquire) {

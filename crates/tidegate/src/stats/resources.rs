@@ -62,6 +62,7 @@ impl<C: Clock + Clone> Resources<C> {
         if let Some(stats) = self.get(name) {
             return Ok(stats);
         }
+        // Looked for again under the lock: another thread may have added it since.
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         if !named.contains_key(name) && named.len() >= self.most {
             return Err(TooManyResources { name: name.into(), most: self.most });

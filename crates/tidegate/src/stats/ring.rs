@@ -98,6 +98,7 @@ impl Ring {
     pub(super) fn complete(&self, now: Timestamp, took_us: u64) {
         let took_us = took_us.min(LONGEST_US);
         self.add(Count::RtSumUs, took_us, now);
+        // The sum comes first: a reader that sees the success also sees its time.
         let before = self.totals.add_in_order(Count::Success, 1);
         if let Some(number) = self.half_of_success(before) {
             self.slot(number).least.lower(number, took_us);
@@ -107,14 +108,16 @@ impl Ring {
     /// The half second of a success, by the total before it: usually the current one, or an earlier
     /// one if others have begun since; `None` if that has left the ring.
     fn half_of_success(&self, before: u64) -> Option<u64> {
-        let holds = |number: &u64| {
-            let began_with = self.slot(*number).began_with[Count::Success as usize].load(Acquire);
-            before.wrapping_sub(began_with).cast_signed() >= 0
-        };
         loop {
             let word = self.settled();
             let newest = word >> 1;
-            let found = (oldest_kept(newest)..=newest).rev().find(holds);
+            let found = (oldest_kept(newest)..=newest).rev().find(|number| {
+                let began_with =
+                    self.slot(*number).began_with[Count::Success as usize].load(Acquire);
+                // Totals wrap, so only their difference says which is earlier.
+                before.wrapping_sub(began_with).cast_signed() >= 0
+            });
+            // If others began during the search, a slot may already belong to a newer half second.
             if self.is_at(word) {
                 return found;
             }
@@ -129,6 +132,7 @@ impl Ring {
             if word & BEGINNING == 0 {
                 return word;
             }
+            // The thread that makes them begin holds the lock until they have.
             drop(self.lock());
         }
     }
@@ -162,6 +166,7 @@ impl Ring {
     #[cold]
     pub(super) fn hold(&self, number: u64) -> Still<'_> {
         let mut borrowed = self.lock();
+        // Read again under the lock: another thread may have been first.
         let current = self.word.0.load(Acquire) >> 1;
         if current < number {
             self.begin(&mut borrowed, current, number);
@@ -172,8 +177,11 @@ impl Ring {
     /// Makes the half seconds after `current` begin, up to `number`. Counts made during the call belong
     /// to the last of them.
     fn begin(&self, borrowed: &mut Borrowed, current: u64, number: u64) {
+        // From here on a reader finds the word changed and repeats, so that it uses no slot half written.
         self.word.0.store(current << 1 | BEGINNING, Release);
         let before = self.totals.mark();
+        // After a long pause most half seconds in between have left the ring already: they get no slot, but units that
+        // were borrowed from them have passed all the same.
         let first_kept = oldest_kept(number).max(current + 1);
         let mut totals = before;
         for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {

@@ -145,6 +145,7 @@ pub fn host(parts: &Parts) -> Option<String> {
         Some(target) => Cow::Borrowed(target),
         None => key_text(parts.headers.get(http::header::HOST)?.as_bytes()),
     };
+    // A target may name a user before the host.
     let bare = host.rsplit_once('@').map_or(&*host, |(_, bare)| bare);
     Some(bare.to_ascii_lowercase())
 }

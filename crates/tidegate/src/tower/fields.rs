@@ -81,7 +81,7 @@ impl Constant {
     fn values(&self, answer: &Answer<'_>) -> &Arc<ConstantValues> {
         self.0.get_or_init(|| {
             let fields = LimitFields::of(answer, Self::FIELDS.into(), None).into_map();
-            let [limit, policies] = [HeaderField::Limit, HeaderField::Policies].map(|field| {
+            let [limit, policies] = Self::FIELDS.map(|field| {
                 let value = fields.get(&NAMES[field as usize]);
                 value.cloned().unwrap_or(HeaderValue::from_static(""))
             });

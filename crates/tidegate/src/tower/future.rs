@@ -75,6 +75,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let StageProjected::Asking { behind, ruling, after } = this.stage.as_mut().project() {
+            // Nothing is asked twice: `behind` is gone once there was a ruling.
             let Some(asking) = behind else { return Poll::Pending };
             let ruled = match ruling {
                 Some(later) => later.as_mut().poll(cx),
@@ -90,17 +91,20 @@ where
                     return Poll::Ready(Ok(plan.refuse(*refusal, &parts).map(ResponseBody::text)));
                 }
                 Ruling::Admitted(admission) => {
+                    // Before the call, so that the recorder's time includes it.
                     *this.passage = Some(Passage::admitted(&plan, after, admission));
                     let answer = service.call(Request::from_parts(parts, body));
                     this.stage.set(Stage::Answering { answer });
                 }
             }
         }
+        // The stages below follow one another in one poll where nothing has to be waited for.
         let Some(passage) = this.passage else { return Poll::Pending };
         let mut response = None;
         if let StageProjected::Answering { answer } = this.stage.as_mut().project() {
             match passage.answered(ready!(answer.poll(cx))) {
                 Err(error) => {
+                    // An error has no body that could hold the permits any longer.
                     *this.passage = None;
                     return Poll::Ready(Err(error));
                 }

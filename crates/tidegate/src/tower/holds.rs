@@ -35,6 +35,7 @@ impl Holds {
             *known = until.max(*known);
             return;
         }
+        // Holds that are over are dropped only when their places are needed.
         if book.until.len() >= self.most_keys {
             book.until.retain(|_, until| *until > now);
         }

@@ -145,6 +145,7 @@ impl Hold {
             if left > *patience {
                 return Err(Refusal::for_now(Reason::Held, left));
             }
+            // Counted before the pause: a hold that grows during it uses up the same patience.
             *patience = Micros::from_micros(patience.as_micros() - left.as_micros());
             decider.clone().pause(left).await;
         }

@@ -110,6 +110,7 @@ impl Refusal {
             denying.map(|matched| matched.rule().name().to_owned()).collect();
         rules.dedup();
         Self {
+            // The first that holds: without a rule or the store, the decisions say nothing about limits.
             reason: match (answer.is_unavailable(), answer.is_never()) {
                 _ if answer.is_no_rule() => Reason::NoRule,
                 (true, _) => Reason::Unavailable,

@@ -27,6 +27,7 @@ fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(text.parse().map_or(Micros::MAX, Micros::from_secs));
     }
+    // The two dates are of the same clock, so its error does not matter if the response has both.
     let until = date(headers, &RETRY_AFTER)?;
     Some(until.since(date(headers, &DATE).unwrap_or(now)))
 }

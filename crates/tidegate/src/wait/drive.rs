@@ -39,6 +39,7 @@ impl Alarm {
 
     /// Sets the alarm unless it is already set for `at`; returns whether the time has come.
     fn rings(&mut self, timer: &impl Timer, at: Timestamp, context: &mut Context<'_>) -> bool {
+        // The sleep goes on if the waiter asks again at the same instant, as after a wake that brought it nothing.
         self.0.take_if(|(set, _)| *set != at);
         let (_, sleep) = self.0.get_or_insert_with(|| (at, timer.sleep_until(at)));
         let rings = Pin::new(sleep).poll(context).is_ready();

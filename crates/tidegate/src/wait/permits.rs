@@ -126,6 +126,7 @@ impl Permits {
 
     fn give_back(&self, key: Fingerprint, units: u64) {
         if units > 0 {
+            // First given back, then woken: an attempt in between finds the units by itself.
             self.counted().give_back(key, units);
             self.queues.wake(&key);
         }

@@ -174,7 +174,8 @@ impl TreeNode {
 
     /// Recomputes the sums of this subtree from its children.
     fn sum_up(&mut self) {
-        (self.sums, self.earliest) = (Sums::of(self.place.cost), self.place.deadline);
+        self.sums = Sums::of(self.place.cost);
+        self.earliest = self.place.deadline;
         for part in [&self.left, &self.right].into_iter().flatten() {
             self.sums = self.sums.and(part.sums);
             self.earliest = self.earliest.min(part.earliest);
@@ -241,6 +242,7 @@ fn changed<T>(
 ) -> Option<T> {
     let node = tree.as_mut()?;
     visited();
+    // The deadline may have changed, so the sums on the path to it are made again.
     let changed = match ticket.cmp(&node.place.ticket) {
         Less => changed(&mut node.left, ticket, change),
         Greater => changed(&mut node.right, ticket, change),

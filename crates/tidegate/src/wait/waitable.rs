@@ -107,11 +107,14 @@ pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
     if waitable.stops().iter().all(|stop| waitable.queues().is_idle(&stop.queue)) {
         return waitable.step(step);
     }
+    // A count also includes callers that are about to find out whether they wait; only the queues say who does. While
+    // they are locked, no request joins, so this one overtakes none.
     let held = waitable.queues().lock();
     if waitable.stops().iter().all(|stop| held.len(&stop.queue) == 0) {
         return waitable.step(step);
     }
     let mut seen = waitable.step(Step::Peek);
+    // A remembered answer takes nothing from the requests that wait.
     if seen.repeated {
         return seen;
     }

@@ -141,6 +141,7 @@ impl Decide for SlidingCounter {
         let Some(free) = (self.limit - cost).checked_sub(view.current) else {
             return Verdict::Deny;
         };
+        // Compared as products, because the quotient would be rounded.
         let weighted = u128::from(view.previous) * u128::from(view.overlap_us);
         if weighted <= u128::from(free) * u128::from(self.window.as_micros()) {
             Verdict::Allow
@@ -153,8 +154,10 @@ impl Decide for SlidingCounter {
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let at = self.not_before(state, at);
         let View { current, previous, .. } = self.whole(state, at);
-        (state.window, state.last) = (self.number(at), at);
-        (state.current, state.previous) = (current.saturating_add(cost), previous);
+        state.window = self.number(at);
+        state.last = at;
+        state.current = current.saturating_add(cost);
+        state.previous = previous;
         state.past.counted(at);
     }
 
@@ -236,6 +239,7 @@ impl Decide for SlidingCounter {
         let free = self.limit.saturating_sub(cost);
         let wait = match free.checked_sub(view.current) {
             Some(free) => view.overlap_us.saturating_sub(self.overlap_for(view.previous, free)),
+            // This window alone is too full: it has to end, and then to slide out in part.
             None => {
                 let slid_out = self.window.as_micros() - self.overlap_for(view.current, free);
                 view.overlap_us + slid_out

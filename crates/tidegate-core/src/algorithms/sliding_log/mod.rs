@@ -115,6 +115,7 @@ impl SlidingLog {
         match found {
             Some((index, entry)) if entry.leaves <= at => state.forget(over, index),
             None if over == 0 => {}
+            // A debt: units that had to leave still count.
             _ => {
                 let (left, entries) = state.left(at);
                 state.forget(left, entries);
@@ -226,6 +227,7 @@ impl Decide for SlidingLog {
         }
         let kept = state.ring.first(usize::MAX, |entry| state.through(entry) > left + units);
         let emptied = kept.map_or(state.ring.len(), |(index, _)| index) - entries_left;
+        // From the newest back, so that no entry is overwritten before it has moved.
         for index in (0..entries_left).rev() {
             state.ring.put_over(index, index + emptied, |entry| LogEntry {
                 total: entry.total.wrapping_add(units),

@@ -63,11 +63,8 @@ impl LogRing {
 
     /// Bytes of all chunks; those between the first and the last are full.
     pub(super) fn heap_bytes(&self) -> u64 {
-        let of = |chunk: Option<&Vec<LogEntry>>| chunk.map_or(0, Vec::capacity);
-        let entries = match self.chunks.len() {
-            0 | 1 => of(self.chunks.front()),
-            chunks => of(self.chunks.front()) + (chunks - 1) * self.chunk_len(),
-        };
+        let first = self.chunks.front().map_or(0, Vec::capacity);
+        let entries = first + self.chunks.len().saturating_sub(1) * self.chunk_len();
         entries as u64 * Self::BYTES_PER_ENTRY
     }
 
@@ -95,7 +92,9 @@ impl LogRing {
         among: usize,
         holds: impl Fn(&LogEntry) -> bool,
     ) -> Option<(usize, &LogEntry)> {
-        let (mut low, mut high, mut found) = (0, among.min(self.len()), None);
+        let mut low = 0;
+        let mut high = among.min(self.len());
+        let mut found = None;
         while low < high {
             let middle = low + (high - low) / 2;
             match self.get(middle) {
@@ -112,9 +111,10 @@ impl LogRing {
     /// Adds an entry, or replaces the newest one if both are of the same tick or the newest would
     /// be left without units.
     pub(super) fn record(&mut self, entry: LogEntry) {
-        let replaces =
-            |newest: &LogEntry| newest.leaves == entry.leaves || newest.total == entry.total;
-        if self.back().is_some_and(replaces) {
+        if self
+            .back()
+            .is_some_and(|newest| newest.leaves == entry.leaves || newest.total == entry.total)
+        {
             if let Some(newest) = self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
                 *newest = entry;
             }
@@ -123,6 +123,7 @@ impl LogRing {
         let full = self.chunk_len();
         match self.chunks.back_mut() {
             Some(chunk) if chunk.len() < full => chunk.push(entry),
+            // The first chunk grows as it is filled: most logs have few entries.
             None => self.chunks.push_back(Vec::from([entry])),
             Some(_) => {
                 let mut chunk = Vec::with_capacity(full);

@@ -176,6 +176,7 @@ impl Decide for SlidingWindow {
 
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         let mut owed = units;
+        // The oldest bucket that counts first: its units leave first.
         for age in (0..self.gone(state, at).start).rev() {
             let slot = &mut state.slots[self.slot(state.newest, age)];
             let given = u32::try_from(owed).unwrap_or(u32::MAX).min(*slot);

@@ -161,6 +161,7 @@ impl Pack for SlidingWindow {
         let newest = self.layout.newest(words);
         let bucket = self.bucket(now).saturating_sub(self.bucket(base));
         let mut total = self.layout.total(words);
+        // A denial after this leaves words without a meaning, which the caller drops.
         if bucket > newest {
             total -= self.layout.age(words, bucket - newest);
         }

@@ -66,6 +66,7 @@ impl RecordedReservation {
         let life = Micros::from_micros(from.number()?).as_duration();
         let domain = from.text()?;
         let mut descriptors = Vec::new();
+        // A count may be a lie: lists grow with the bytes that are there, and reserve nothing for it.
         for _ in 0..from.number()? {
             let cost = from.number()?;
             let mut entries = Vec::new();

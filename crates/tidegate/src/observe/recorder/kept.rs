@@ -49,6 +49,7 @@ impl KeptLines {
 
     /// Adds a line of at most an eighth of the bytes.
     pub(super) fn add(&mut self, line: &[u8], now: Timestamp) {
+        // A block ends when it is full, and after a part of the time, because only whole blocks are dropped.
         let longest = self.keep.as_micros() / BLOCKS_IN_TIME;
         if let Some(block) = &mut self.last
             && block.lines.len() + line.len() <= block.lines.capacity()
@@ -62,6 +63,7 @@ impl KeptLines {
         if let Some(LineBlock { began, records, lines }) = self.last.take() {
             self.whole.push_back(LineBlock { began, records, lines: Arc::new(lines) });
         }
+        // Space is made before the block is allocated, so that the bound holds at any moment.
         let capacity = (self.most_bytes / BLOCKS).min(BLOCK_BYTES).max(line.len());
         while self.bytes + capacity > self.most_bytes
             && let Some(oldest) = self.whole.pop_front()

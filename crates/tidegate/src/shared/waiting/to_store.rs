@@ -78,9 +78,8 @@ impl<'g, S: Store> ToStore<'g, S> {
         for stop in &self.stops {
             let Some(place) = self.place(stop) else { continue };
             let limit = self.limit_if_in_part(place).filter(|limit| stop.cost <= *limit);
-            let parts = (costs.get_mut(place), self.laps.get_mut(place), limit);
-            if let (Some(cost), Some(laps), Some(limit)) = parts {
-                (*laps, *cost) = laps_behind(before(stop), stop.cost, limit);
+            if let Some(limit) = limit {
+                (self.laps[place], costs[place]) = laps_behind(before(stop), stop.cost, limit);
             }
         }
         costs
@@ -162,6 +161,7 @@ impl<S: Store> Waitable for ToStore<'_, S> {
             };
             return preview_of_reply(rule, state);
         };
+        // The look was for the units of the last window; the windows before it pass in addition.
         let window = Micros::from(rule.spec().window.unwrap_or_default()).as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
         Some(Box::new(Known(Forecast { wait, delay: Micros::ZERO })))
@@ -181,6 +181,7 @@ impl<S: Store> Waitable for ToStore<'_, S> {
 /// comes by itself. In the second, each request has the smallest cost, and a window holds only whole requests. If all
 /// costs are equal, the result is exact.
 fn laps_behind(before: Sums, cost: u64, limit: u64) -> (u64, u64) {
+    // The last unit of the request, counted from 0.
     let units = before.costs.saturating_add(cost) - 1;
     let by_unit = (units / limit, units % limit + 1);
     let requests = (before.count + u64::from(cost >= before.least)).saturating_sub(1);

@@ -149,8 +149,10 @@ impl<K: QueueKey> Drop for HeldQueues<'_, K> {
                 all.queues.remove(&key);
             }
         }
+        // Last under the lock: an attempt counts as waiting until it has joined or left every queue.
         self.announced.iter().for_each(|key| self.queues.remove(key, 1));
         self.all = None;
+        // A waker may run its task at once, and the task may lock the queues.
         self.woken.drain(..).for_each(Waker::wake);
     }
 }

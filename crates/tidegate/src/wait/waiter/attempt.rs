@@ -50,6 +50,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
     /// Asks the limiters unless an earlier waiter is in the way; returns the obstacles, if there
     /// are any.
     fn ask(&mut self) -> Result<AttemptResult<Done>, Box<(Done, Vec<Obstacle>)>> {
+        // Before the limiters are read: either a refund sees this attempt, or the attempt sees the refund.
         for stop in self.waitable.stops() {
             self.held.announce(&stop.queue);
         }
@@ -64,6 +65,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
         if !obstacles.is_empty() || !seen.allowed {
             return Err(Box::new((seen, obstacles)));
         }
+        // Found out by a look, so that no unit is taken for work that would run too late.
         if self.is_held_too_long(&seen) {
             return Ok(self.refused_for_delay(seen));
         }
@@ -162,6 +164,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         waker: Waker,
     ) -> AttemptResult<Done> {
         self.set_deadline(obstacles);
+        // It waits for one limiter at a time. Then it asks all again, and the others may be free by then.
         let Some(worst) = obstacles.iter().max_by_key(|obstacle| obstacle.wait()) else {
             return self.done(seen);
         };
@@ -172,6 +175,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
             return self.refused(seen, obstacles);
         };
         self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
+        // Only a head asks again when its forecast says. Each other waiter is woken when it becomes the head.
         AttemptResult::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
             self.tries_again_at(stop)
         } else {
