@@ -1,11 +1,11 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 
 mod amend;
-mod answers;
 mod bans;
 mod build;
 mod counts;
 mod error;
+mod in_force;
 mod nodes;
 mod record;
 mod replay;
@@ -22,38 +22,21 @@ use crate::clock::SystemClock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
-use crate::layers::{AcrossSlots, Leases, Local, Share, Tower, UntilDropped};
+use crate::layers::{Local, Share, UntilDropped};
 use crate::request::{Descriptor, Origin, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::settings::StoreSettings;
 use crate::step::keep_limited;
-use crate::store::memory::{Generation, Newest};
+use crate::store::memory::Newest;
 use crate::store::redis::{Client, RedisStore, key_of};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb};
 use build::Begin;
 use counts::Undecided;
 pub use error::SharedGateError;
+use in_force::InForce;
 use nodes::Warned;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
-
-/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
-/// is put in force before it ends.
-#[derive(Debug)]
-struct InForce<S> {
-    generation: Arc<Generation>,
-    tower: Tower<S>,
-}
-
-impl<S> InForce<S> {
-    const fn leases(&self) -> &Leases<AcrossSlots<S>> {
-        &self.tower.inner.inner
-    }
-
-    const fn innermost(&self) -> &S {
-        &self.leases().inner.inner
-    }
-}
 
 /// A policy, and its limiters in a store that other nodes use as well.
 ///

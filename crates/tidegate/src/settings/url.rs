@@ -1,21 +1,20 @@
 //! The address of a store as a URL: one server, a socket, Sentinel or a cluster.
 
+mod parts;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use parts::{RAW_PASSWORD, address, database, decoded, user_part};
 
 /// The valid forms of a URL.
 const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] (rediss:// with TLS), \
                         unix:///path, redis+sentinel://host:port,…/name[/database] or \
                         redis+cluster://host:port,…";
 
-/// The mistakes in a user or a password as it comes out of a generator.
-const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?` or `#`: write %25, %2F, %3F or %23, or \
-                            name the password by `password_env` or `password_file`";
-
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-const MOST_DATABASE: i64 = 1_000_000;
 
 /// The address of a store.
 ///
@@ -249,65 +248,6 @@ impl fmt::Display for StoreUrlError {
 tidegate_core::debug_as_display!(StoreUrlError);
 
 impl std::error::Error for StoreUrlError {}
-
-fn address(text: &str, default: u16) -> Result<(String, u16), StoreUrlError> {
-    // No text of a port stands for the default port, and no port at all for an invalid one. The colons of an IPv6
-    // address stand in brackets.
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or_else(|| wrong("a `[` is not closed"))?;
-            (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some("")))
-        }
-        None => match text.split_once(':') {
-            Some((host, port)) => (host, Some(port).filter(|port| !port.is_empty())),
-            None => (text, Some("")),
-        },
-    };
-    let port = match port {
-        Some("") => Ok(default),
-        Some(port) => port.parse().map_err(|_| ()),
-        None => Err(()),
-    };
-    let port = port.ok().filter(|port| *port > 0);
-    match (host.is_empty(), port) {
-        (true, _) => Err(wrong("a host is missing")),
-        (_, None) => Err(wrong("a port is not a number from 1 to 65535")),
-        (false, Some(port)) => Ok((host.to_owned(), port)),
-    }
-}
-
-fn database(text: &str) -> Result<i64, StoreUrlError> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let number = text.parse().ok().filter(|number| (0..=MOST_DATABASE).contains(number));
-    number.ok_or_else(|| wrong("the database is not a number from 0"))
-}
-
-/// The user or the password.
-fn user_part(text: &str) -> Result<Option<String>, StoreUrlError> {
-    given(text).map_err(|_| wrong(RAW_PASSWORD))
-}
-
-fn given(text: &str) -> Result<Option<String>, StoreUrlError> {
-    if text.is_empty() { Ok(None) } else { decoded(text).map(Some) }
-}
-
-/// The text with each `%XX` replaced by its byte.
-fn decoded(text: &str) -> Result<String, StoreUrlError> {
-    let not_text = || wrong("a `%` is not followed by two hexadecimal digits of UTF-8");
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).ok_or_else(not_text)?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(not_text());
-        }
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| not_text())?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).map_err(|_| not_text())
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,32 @@
-//! Answers of a store under one policy. Each answer keeps that policy.
+//! A policy in force, the store under it, and the answers of both. Each answer keeps that policy.
 
 use std::sync::Arc;
 
-use super::InForce;
 use crate::answer::{Answer, Rules};
 use crate::frontend;
 use crate::inline_list::InlineList;
+use crate::layers::{AcrossSlots, Leases, Tower};
 use crate::step::{Decided, Done, Standing};
-use crate::store::memory::Kept;
+use crate::store::memory::{Generation, Kept};
 use crate::store::{KeyAsk, Layer, StepReply, Store};
+
+/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
+/// is put in force before it ends.
+#[derive(Debug)]
+pub(super) struct InForce<S> {
+    pub(super) generation: Arc<Generation>,
+    pub(super) tower: Tower<S>,
+}
+
+impl<S> InForce<S> {
+    pub(super) const fn leases(&self) -> &Leases<AcrossSlots<S>> {
+        &self.tower.inner.inner
+    }
+
+    pub(super) const fn innermost(&self) -> &S {
+        &self.leases().inner.inner
+    }
+}
 
 impl<S: Store> InForce<S> {
     /// Makes the answer from the reply to a step.
