@@ -7,35 +7,39 @@ use std::time::SystemTime;
 use redis::Value;
 use std::time::Duration;
 use tidegate::script::{
-    Call, CallBatch, CallResult, DecidedStep, Each, RedisReply, ScriptLimiter, ScriptStep, Surplus,
+    Call, CallBatch, CallResult, DecidedStep, RedisReply, ScriptLimiter, ScriptStep, Surplus,
 };
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
-use crate::walk_batch::{Answered, is_of_others, run_batch, run_each};
+use crate::walk_batch::{Answered, is_of_others, run_batch};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
+pub(crate) fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
     Rule::new(Spec::new(algorithm, limit, HOUR)).unwrap()
 }
 
-fn sorted_set(limit: u64) -> Rule {
+pub(crate) fn sorted_set(limit: u64) -> Rule {
     let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, HOUR);
     spec.layout = Some(Layout::SortedSet);
     Rule::new(spec).unwrap()
 }
 
-fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> ScriptLimiter<'a> {
+pub(crate) fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> ScriptLimiter<'a> {
     ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap()
 }
 
-fn ask(limiters: &[ScriptLimiter<'_>]) -> Call {
+pub(crate) fn ask(limiters: &[ScriptLimiter<'_>]) -> Call {
     Call::new(limiters, ScriptStep::Ask, None)
 }
 
 /// The reply of a batch, as an answer to its call.
-fn decided(call: &Call, limiters: &[ScriptLimiter<'_>], reply: &Answered) -> DecidedStep {
+pub(crate) fn decided(
+    call: &Call,
+    limiters: &[ScriptLimiter<'_>],
+    reply: &Answered,
+) -> DecidedStep {
     match call.answer(limiters, reply.as_ref().unwrap()).unwrap() {
         CallResult::Decided(decided) => decided,
         other => panic!("no rule was changed: {other:?}"),
@@ -332,74 +336,5 @@ fn a_reply_that_does_not_answer_each_request_as_often_as_it_was_asked_is_no_answ
         [RedisReply::Nil, RedisReply::Array(vec![]), RedisReply::Array(vec![RedisReply::Nil])]
     {
         assert!(batch.replies(wrong).is_err());
-    }
-}
-
-#[test]
-fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils_no_other() {
-    let server = Server::start();
-    let client = server.client();
-    client.run(&[b"RPUSH", b"each:list", b"of nobody"]).unwrap();
-    let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
-    let rules: Vec<_> =
-        rules.chain([sorted_set(97), rule(AlgorithmKind::TokenBucket, 5)]).collect();
-    let last = rules.len() - 1;
-    let key = |number: usize| match number {
-        number if number == last => "each:list".to_owned(),
-        number => format!("each:{number}"),
-    };
-    let keys: Vec<_> = (0..rules.len()).map(key).collect();
-    let limiters: Vec<_> = rules.iter().zip(&keys).map(|(rule, key)| [one(key, rule, 1)]).collect();
-    let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
-    assert!(calls.iter().all(Call::can_go_with_others));
-    for _ in 0..3 {
-        let reply = run_each(&client, &calls);
-        assert!(reply[last][0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
-        for (number, key) in keys.iter().enumerate().take(last) {
-            let reply = decided(&calls[number], &limiters[number], &reply[number][0]);
-            assert!(reply.allowed);
-            let idle_at = reply.at.plus(reply.decisions[0].reset_after()).as_micros();
-            let expires_ms = client.int(&["PEXPIRETIME", key]);
-            assert_eq!(expires_ms, idle_at.div_ceil(1_000).cast_signed(), "{:?}", rules[number]);
-        }
-    }
-}
-
-#[test]
-fn distinct_keys_of_a_store_without_memory_fail_each_and_take_nothing() {
-    let server = Server::start();
-    let client = server.client();
-    let bucket = rule(AlgorithmKind::TokenBucket, 5);
-    let names: Vec<_> = (0..Each::MOST).map(|number| format!("new:{number}")).collect();
-    let calls: Vec<_> = names.iter().map(|name| ask(&[one(name, &bucket, 1)])).collect();
-    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
-    let reply = run_each(&client, &calls);
-    assert!(reply.iter().all(|one| one[0].as_ref().unwrap_err().starts_with("OOM")), "{reply:?}");
-    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
-    let stored = names.iter().map(|name| client.int(&["EXISTS", name])).sum::<i64>();
-    assert_eq!(stored, 0, "nothing was taken");
-}
-
-#[test]
-fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answer() {
-    let bucket = rule(AlgorithmKind::TokenBucket, 5);
-    let limiters = [one("bucket", &bucket, 1), one("other", &bucket, 1)];
-    let call = ask(&limiters[..1]);
-    assert!(call.can_go_with_others());
-    for other in [
-        ask(&limiters),
-        ask(&[one("bucket", &bucket, 0).looking()]),
-        Call::new(&limiters[..1], ScriptStep::Peek, None),
-        call.clone().amending(),
-        call.clone().without_memory(),
-        call.clone().remembering(b"reply".to_vec(), HOUR.into()),
-    ] {
-        assert!(!other.can_go_with_others(), "{other:?}");
-    }
-    let each = Each::of(&[&call, &call]);
-    assert!(each.replies(RedisReply::Nil).is_err());
-    for (length, is_answer) in [(1, false), (2, true), (3, false)] {
-        let replies = each.replies(RedisReply::Array(vec![RedisReply::Nil; length]));
-        assert_eq!(replies.is_ok(), is_answer, "{length}");
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod batch;
+mod each;
 mod from_request;
 mod given_back;
 mod giving_back;

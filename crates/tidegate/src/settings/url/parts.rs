@@ -3,8 +3,7 @@
 use super::{StoreUrlError, wrong};
 
 /// The mistakes in a user or a password as it comes out of a generator.
-pub(super) const RAW_PASSWORD: &str =
-    "a user or a password in it has a raw `%`, `/`, `?` or `#`: write %25, %2F, %3F or %23, or \
+pub(super) const RAW_PASSWORD: &str = "a user or a password in it has a raw `%`, `/`, `?` or `#`: write %25, %2F, %3F or %23, or \
      name the password by `password_env` or `password_file`";
 const MOST_DATABASE: i64 = 1_000_000;
 
