@@ -1,4 +1,5 @@
-//! The rule of events: the page of errors has every event that the server logs, and nothing that the code does not say.
+//! The rule of events: the page of errors has every event that the server logs and every problem over HTTP, and nothing
+//! that the code does not say.
 
 use std::path::Path;
 
@@ -7,6 +8,9 @@ use super::{Findings, House, markdown};
 use crate::tree::SourceFile;
 
 const PAGE: &str = "docs/errors.md";
+const CHINESE_PAGE: &str = "docs/zh/errors.md";
+/// The file with the types of problems over HTTP, each of which has a part of the page.
+const PROBLEMS: &str = "crates/tidegate-server/src/http/problem.rs";
 /// The heads of the columns of texts.
 const HEADS: [&str; 2] = ["text", "level, text"];
 /// Levels of events that everybody's log has.
@@ -53,7 +57,7 @@ fn judge(files: &[SourceFile]) -> Vec<String> {
     let sources = || files.iter().filter(|file| is_shipped(&file.path));
     let (rows, texts) = (rows(&page.text), sources().map(said).collect::<Vec<_>>());
     let events = sources().filter(|file| file.text.contains("tracing::")).flat_map(logged);
-    let mut complaints = Vec::new();
+    let mut complaints = problems(files);
     for Event { place, level, message } in events {
         let is_row = |row: &Row<'_>| row.level == Some(&*level) && row.fits(&message);
         if !rows.iter().any(is_row) {
@@ -65,6 +69,34 @@ fn judge(files: &[SourceFile]) -> Vec<String> {
         complaints.push(format!("{PAGE}:{line}: no message in the code says `{text}`"));
     }
     complaints
+}
+
+/// Types of problems without a heading on a page, and headings of no type.
+fn problems(files: &[SourceFile]) -> Vec<String> {
+    let Some(source) = files.iter().find(|file| file.path == Path::new(PROBLEMS)) else {
+        return Vec::new();
+    };
+    let names = names_after(&source.text, "(\"", '"');
+    let mut complaints = Vec::new();
+    for page in [PAGE, CHINESE_PAGE] {
+        let Some(file) = files.iter().find(|file| file.path == Path::new(page)) else { continue };
+        let headings = names_after(&file.text, "\n### `", '`');
+        for name in names.iter().filter(|name| !headings.contains(name)) {
+            complaints.push(format!("{page}: the problem `{name}` has no heading: add its part"));
+        }
+        for name in headings.iter().filter(|name| !names.contains(name)) {
+            complaints.push(format!("{page}: no problem has the type `{name}`"));
+        }
+    }
+    complaints
+}
+
+/// The words between two marks that can be the type of a problem.
+fn names_after<'a>(text: &'a str, start: &str, end: char) -> Vec<&'a str> {
+    let words = text.split(start).skip(1).filter_map(|rest| rest.split(end).next());
+    words
+        .filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'))
+        .collect()
 }
 
 fn is_shipped(path: &Path) -> bool {
@@ -147,6 +179,17 @@ mod tests {
     fn found(page: &str, source: &str) -> Vec<String> {
         let page = format!("| level, text | meaning |\n| --- | --- |\n{page}");
         judge(&[file(PAGE, &page), file(SOURCE, source)])
+    }
+
+    #[test]
+    fn a_problem_without_a_heading_and_a_heading_without_a_problem_are_found() {
+        let source = file(PROBLEMS, "Self::Stale => (\"stale\", \"Old\"), format!(\"{a}:{b}\")");
+        let page = file(PAGE, "# Errors\n\n### `stale`\n\n## TOML\n\n### The file\n");
+        let other = file(CHINESE_PAGE, "# 错误\n\n### `gone`\n");
+        let found = problems(&[source, page, other]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("`stale` has no heading"), "{found:?}");
+        assert!(found[1].contains("type `gone`"), "{found:?}");
     }
 
     #[test]
