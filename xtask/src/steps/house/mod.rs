@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "numbers",
-        what: "the numbers of the READMEs are the numbers of the results",
+        what: "numbers of the READMEs and of docs/PERFORMANCE.md are the numbers of the results",
         check: numbers::check,
     },
 ];
