@@ -1,6 +1,5 @@
 //! `GET /v1/decisions`: decisions as they are taken, as a stream of events.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{RuleOutcome, canonical_text};
@@ -29,25 +28,18 @@ pub(super) fn decisions(
     query: Option<&str>,
 ) -> Result<HttpResponse, HttpProblem> {
     let (filter, per_second) = asked(query)?;
-    let limiters = Arc::clone(&app.limiters);
-    let mut watch = limiters
+    let mut watch = app
+        .limiters
         .tail()
         .watch(filter, per_second)
         .map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
-    app.streams.open(role, async move |sink| {
-        let writes = async {
-            let mut lines = Vec::new();
-            while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await
-            {
-                if sink.send(lines.drain(..)).await.is_err() {
-                    return;
-                }
-                sleep(GATHERED).await;
+    app.streams.open(role, &app.limiters, async move |sink| {
+        let mut lines = Vec::new();
+        while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await {
+            if sink.send(lines.drain(..)).await.is_err() {
+                return;
             }
-        };
-        tokio::select! {
-            () = writes => {}
-            () = limiters.draining() => {}
+            sleep(GATHERED).await;
         }
     })
 }

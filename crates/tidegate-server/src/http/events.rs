@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::message::{Content, EventBody, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
+use crate::limiters::Limiters;
 use crate::listener::Role;
 
 /// The largest number of streams of events that are open at a time.
@@ -108,13 +109,14 @@ impl Streams {
         }
     }
 
-    /// An answer whose events `write` sends, as a task of its own.
+    /// An answer whose events `write` sends, as a task of its own, until the server stops.
     ///
     /// # Errors
     /// Returns a problem if too many streams are open.
     pub(super) fn open<Writing>(
         &self,
         role: Role,
+        limiters: &Arc<Limiters>,
         write: impl FnOnce(Sink) -> Writing,
     ) -> Result<HttpResponse, HttpProblem>
     where
@@ -132,7 +134,14 @@ impl Streams {
         }
         let open = OpenStream(self.clone());
         let (events, unsent) = mpsc::channel(UNSENT);
-        tokio::spawn(write(Sink { events, _open: open }));
+        let writing = write(Sink { events, _open: open });
+        let limiters = Arc::clone(limiters);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = writing => {}
+                () = limiters.draining() => {}
+            }
+        });
         let mut response = HttpResponse::new(Content::Events(EventBody::new(unsent)));
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -42,21 +42,13 @@ pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Http
     };
     let blocks = recorder.lines();
     let length: usize = blocks.iter().map(|block| block.len()).sum();
-    let limiters = Arc::clone(&app.limiters);
-    let mut response = app.streams.open(role, async move |sink| {
+    let mut response = app.streams.open(role, &app.limiters, async move |sink| {
         let _permit = permit;
-        let writes = async {
-            for block in blocks {
-                let sent =
-                    timeout(PATIENCE, sink.send_bytes(Bytes::from_owner(LinesOfBlock(block))));
-                if !matches!(sent.await, Ok(Ok(()))) {
-                    return;
-                }
+        for block in blocks {
+            let sent = timeout(PATIENCE, sink.send_bytes(Bytes::from_owner(LinesOfBlock(block))));
+            if !matches!(sent.await, Ok(Ok(()))) {
+                return;
             }
-        };
-        tokio::select! {
-            () = writes => {}
-            () = limiters.draining() => {}
         }
     })?;
     let fields = response.headers_mut();

@@ -165,26 +165,21 @@ pub(super) fn events(
 ) -> Result<HttpResponse, HttpProblem> {
     let filter = Arc::new(StatsFilter::parse(query)?);
     let limiters = Arc::clone(&app.limiters);
+    // All streams without a filter share the statistics that one of them made.
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
-    app.streams.open(role, async move |sink| {
+    app.streams.open(role, &app.limiters, async move |sink| {
         let mut ticks = interval(EACH);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let writes = async {
-            while sink.alive(ticks.tick()).await.is_some() {
-                let made = made(Arc::clone(&limiters), Arc::clone(&filter));
-                let json = match &latest {
-                    Some(latest) => latest.get(SystemClock::new().now(), made).await,
-                    None => made.await,
-                };
-                let Some(json) = json else { return };
-                if sink.send([json]).await.is_err() {
-                    return;
-                }
+        while sink.alive(ticks.tick()).await.is_some() {
+            let made = made(Arc::clone(&limiters), Arc::clone(&filter));
+            let json = match &latest {
+                Some(latest) => latest.get(SystemClock::new().now(), made).await,
+                None => made.await,
+            };
+            let Some(json) = json else { return };
+            if sink.send([json]).await.is_err() {
+                return;
             }
-        };
-        tokio::select! {
-            () = writes => {}
-            () = limiters.draining() => {}
         }
     })
 }
