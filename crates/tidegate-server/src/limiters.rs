@@ -263,6 +263,7 @@ impl Limiters {
         if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
             return self.check_with_waiting(&request.max_wait(Duration::ZERO)).await;
         }
+        // Biased, because an answer that has come took its units, and another would take them again.
         tokio::select! {
             biased;
             answer = self.check_with_waiting(request) => answer,

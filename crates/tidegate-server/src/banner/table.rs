@@ -62,7 +62,8 @@ fn lists(policy: &Policy, width: usize) -> Table {
 
 fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     let spec = rule.spec();
-    let when = spec.when.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let when = spec.when.iter().map(|(name, value)| format!("{name}={value}"));
+    let when: Vec<_> = when.collect();
     [
         printable::line(&spec.domain).into_owned(),
         spec.name.clone(),
@@ -75,7 +76,7 @@ fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     ]
 }
 
-fn list(items: &Vec<String>, separator: &str) -> String {
+fn list(items: &[String], separator: &str) -> String {
     if items.is_empty() {
         return "-".to_owned();
     }

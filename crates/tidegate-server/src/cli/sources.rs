@@ -103,6 +103,7 @@ pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) 
     for word in given {
         let word = word.to_string_lossy();
         let is_long = word.split('=').next() == Some(&long);
+        // A word of the command goes before the variable, which is not at fault then.
         if is_long || short.as_ref().is_some_and(|short| word.starts_with(short)) {
             return None;
         }

@@ -55,6 +55,7 @@ impl Routes {
         if !call::is_grpc(request.method(), request.headers()) {
             return reply::not_grpc();
         }
+        // A wrong token refuses the call only after health, which needs none.
         let of_token = self.token(request.headers());
         if of_token.is_ok() {
             let_in();

@@ -59,6 +59,7 @@ struct ReportedJson {
 /// Counts one report or a batch, all or nothing.
 pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
     let body = body::read(request, app.bounds).await?;
+    // An untagged type would not say what is wrong in either form.
     let written: Result<Vec<WrittenReport>, _> = match body.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice(&body),
         _ => serde_json::from_slice(&body).map(|one| vec![one]),

@@ -113,6 +113,7 @@ impl Admin {
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
         }
+        // Before anything is said about paths and methods, so that a stranger learns none.
         let who = authorize::admit(&self.access, request)?;
         browser::check_origin(self.access.needs_token(), request)?;
         browser::check_host(self.access.needs_token(), request)?;

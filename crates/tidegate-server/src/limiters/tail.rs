@@ -105,6 +105,7 @@ impl Tail {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut readers = self.readers.load().to_vec();
         change(&mut readers);
+        // All share one rate, so each reader that comes or goes changes the pace of the others.
         let share = (MOST_OF_ALL / readers.len().max(1) as u64).max(1);
         for reader in &readers {
             let spec = Spec::per_second(reader.per_second.min(share));
@@ -166,6 +167,7 @@ impl Reader {
         matched: &Matched<'_>,
         (outcome, degraded): (RuleOutcome, bool),
     ) {
+        // A place in the queue comes first, because a line costs more than a decision.
         let place = if self.pace.admits(1) { self.lines.try_reserve().ok() } else { None };
         let Some(place) = place else {
             self.skipped.fetch_add(1, Relaxed);

@@ -94,6 +94,7 @@ impl TopKeys {
                 all.push((count, error, counter));
             }
         }
+        // First by what is certain: a count may be too high by its error.
         all.sort_by_key(|(count, error, _)| (Reverse(count - error), Reverse(*count)));
         all.truncate(n);
         // Only these labels are copied, which are texts.
@@ -172,6 +173,7 @@ impl Periods {
         if passed < PERIOD_US {
             return;
         }
+        // Swapped and cleared, so that the memory of the labels is used again.
         std::mem::swap(&mut self.current, &mut self.before);
         self.current.clear();
         self.before_began = self.began;

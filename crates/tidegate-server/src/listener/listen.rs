@@ -129,6 +129,7 @@ async fn next(
     outages: &mut Outages,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
+        // The permit comes first: until there is one, clients stay in the queue of the system.
         let permit = permit(listener, permits, &mut outages.full).await;
         match listener.accept().await {
             Ok((stream, _)) => return (stream, permit),

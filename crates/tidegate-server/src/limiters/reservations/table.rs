@@ -230,6 +230,7 @@ impl ReservationTable {
             _ => return SettleWaits::Closed,
         };
         if let Some(pending) = self.pending(id) {
+            // The caller of the first settle was promised these costs, so no later one changes them.
             if pending != costs {
                 return SettleWaits::Otherwise;
             }
