@@ -111,7 +111,7 @@ impl Comparison {
         thread::scope(|scope| {
             let mut parts = self.runs.chunks_mut(runs_each);
             let own = parts.next().unwrap_or_default();
-            // Collected, so that every other thread has begun before this one takes its own part.
+            // Collected, so that every other thread has begun before this thread takes its own part.
             let others: Vec<_> =
                 parts.map(|part| scope.spawn(|| record_all(part, batch))).collect();
             let mut recorded = record_all(own, batch);

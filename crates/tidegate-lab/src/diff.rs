@@ -108,7 +108,7 @@ impl PolicyDiff {
         let mut found = Self { settings: fields::of_policies(old, new), ..Self::default() };
         let mut space = MOST_BYTES;
         changed.chain(removed).for_each(|rule| found.add(rule, &mut space));
-        // Added and removed rules move no other one, so only the rules of both are compared in order.
+        // Added and removed rules move no other rule, so only the rules of both are compared in order.
         let kept = old.rules().iter().map(identity).filter(|name| after.contains_key(name));
         let common = new.rules().iter().map(identity).filter(|name| before.contains_key(name));
         found.reordered = kept.ne(common);

@@ -66,7 +66,7 @@ impl PictureFile {
     fn replace(&self, svg: &str) -> io::Result<()> {
         let mut file = fresh(&self.dir)?;
         file.write_all(svg.as_bytes())?;
-        // The new file takes the old one's place, and would take away permissions given to it.
+        // The new file replaces the old file, whose permissions may have been chosen by a person.
         if let Ok(there) = fs::symlink_metadata(&self.path)
             && there.is_file()
         {

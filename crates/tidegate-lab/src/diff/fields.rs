@@ -20,9 +20,9 @@ const MOST_CHARS: usize = 200;
 type FieldText = (&'static str, Option<String>);
 
 /// A field of `T` and its value, unless it is left out.
-type Field<T> = (&'static str, fn(&T) -> Option<String>);
+type NamedValue<T> = (&'static str, fn(&T) -> Option<String>);
 
-const POLICY_FIELDS: [Field<Policy>; 3] = [
+const POLICY_FIELDS: [NamedValue<Policy>; 3] = [
     ("revision", |policy| text(policy.revision())),
     ("reset", |policy| match policy.reset_field() {
         ResetField::Unix => Some("unix".to_owned()),
@@ -31,7 +31,7 @@ const POLICY_FIELDS: [Field<Policy>; 3] = [
     ("[memory] max_keys", |policy| text(policy.max_keys())),
 ];
 
-const STORE_FIELDS: [Field<StoreSettings>; 13] = [
+const STORE_FIELDS: [NamedValue<StoreSettings>; 13] = [
     ("url", |store| Some(store.url.to_string())),
     ("username", |store| store.username.clone()),
     ("password", |store| text(store.password.as_ref())),
@@ -88,7 +88,7 @@ fn of_overrides(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
             continue;
         }
         let spec = with_override(new, is);
-        // Under another key the limiters start fresh, so nobody waits because of earlier usage.
+        // Under another key the limiters start fresh, so no caller waits because of earlier usage.
         let waits = old.key == new.key && is_tighter(&with_override(old, was), &spec);
         let longest_wait_us = waits.then(|| longest_wait_us(&spec)).flatten();
         found
@@ -206,7 +206,7 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
 fn waits(field: &str, old: &RuleSpec, new: &RuleSpec) -> bool {
     let before = units(old.spec.limit);
     let after = units(new.spec.limit);
-    // Fresh limiters carry no usage over; without a limit nobody waits, and at 0 no wait helps.
+    // Fresh limiters carry no usage over; without a limit no caller waits, and at 0 no wait helps.
     if old.key != new.key || before.is_none() || after.is_none() || after == Some(0) {
         return false;
     }

@@ -131,7 +131,7 @@ impl RecentByKey {
         let Some(entry) = self.entries.get(index as usize) else { return };
         let next = entry.next;
         let chain = self.chain(entry.key);
-        // A chain goes one way only, so the entry before this one is found from its beginning.
+        // A chain goes one way only, so the entry before it is found from its beginning.
         let mut before = self.chains[chain];
         if before == index {
             self.chains[chain] = next;

@@ -114,7 +114,7 @@ impl Watched {
         may_go: impl Fn(&RecentAdmissions) -> bool,
     ) -> bool {
         let mut least: Option<(u64, u32)> = None;
-        // The search goes on where the last one ended, so that every key is looked at in turn.
+        // The search goes on where the last search ended, so that every key is looked at in turn.
         for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
             self.cursor = (self.cursor + 1) % self.keys.capacity();
             let index = self.cursor as u32;

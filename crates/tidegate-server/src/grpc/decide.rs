@@ -149,7 +149,7 @@ impl GrpcDecider {
         refunded: Option<&Answer<'_>>,
     ) -> Bytes {
         let charges = question.charges();
-        // Without charges the one answer is that of the refund.
+        // Without charges the only answer is the answer of the refund.
         let refunded = if charges.is_empty() { Some(answer) } else { refunded };
         // There are as many refunds at most.
         let count = question.descriptors.len();

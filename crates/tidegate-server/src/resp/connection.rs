@@ -168,7 +168,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Answers one command; `None` if no command is complete.
     fn answer_one(&mut self, later: &mut Vec<PendingReply>) -> Option<CommandOutcome> {
         let Self { wire, parser, session, commands, used, .. } = self;
-        // The command before may have authenticated the client, and its bounds are other ones then.
+        // The command before may have authenticated the client, which then has other bounds.
         let bounds = session.bounds();
         parser.bounds = bounds;
         wire.input.bounds = bounds;

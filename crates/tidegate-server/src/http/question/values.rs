@@ -11,20 +11,20 @@ use crate::limiters::LONGEST_LIFE;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-pub(super) const UNITS: WholeNumber = WholeNumber { what: "a cost", most: MAX_COST };
-const WAIT_MS: WholeNumber = WholeNumber { what: "a wait in milliseconds", most: DAY_MS };
-const LIFE_MS: WholeNumber =
-    WholeNumber { what: "a life in milliseconds", most: LONGEST_LIFE.as_millis() as u64 };
+pub(super) const UNITS: BoundedNumber = BoundedNumber { what: "a cost", most: MAX_COST };
+const WAIT_MS: BoundedNumber = BoundedNumber { what: "a wait in milliseconds", most: DAY_MS };
+const LIFE_MS: BoundedNumber =
+    BoundedNumber { what: "a life in milliseconds", most: LONGEST_LIFE.as_millis() as u64 };
 
 /// Reads a number from 0 to the bound, in whatever type the reader chose for it.
 #[derive(Clone, Copy)]
-pub(super) struct WholeNumber {
+pub(super) struct BoundedNumber {
     /// The noun for the number, with its article.
     what: &'static str,
     most: u64,
 }
 
-impl WholeNumber {
+impl BoundedNumber {
     fn read<E: Error>(self, number: Unexpected<'_>) -> Result<u64, E> {
         match number {
             Unexpected::Unsigned(number) if number <= self.most => Ok(number),
@@ -33,7 +33,7 @@ impl WholeNumber {
     }
 }
 
-impl Visitor<'_> for WholeNumber {
+impl Visitor<'_> for BoundedNumber {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +53,7 @@ impl Visitor<'_> for WholeNumber {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for WholeNumber {
+impl<'de> DeserializeSeed<'de> for BoundedNumber {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<u64, D::Error> {
