@@ -31,6 +31,7 @@ mod id;
 mod known;
 mod limiter;
 mod newer_values;
+mod read_result;
 mod record;
 mod reply;
 mod revision;

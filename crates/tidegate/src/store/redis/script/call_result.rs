@@ -1,19 +1,13 @@
-//! The answer to a call, read from the reply.
+//! The result of a call: the step that was decided, or the reason for which nothing was done.
 
 use std::sync::Arc;
 
-use tidegate_core::{
-    Decision, Micros, Outcome, Rule, Script, ScriptReply, Timestamp, Token, Verdict,
-};
+use tidegate_core::{Decision, Micros, Rule, ScriptReply, Timestamp, Token, Verdict};
 
-use super::call::Call;
-use super::id::CallForm;
 use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
-use super::reply::{NotAnAnswer, RedisReply};
 use super::revision::Written;
-use super::settled::{SettledUnits, state_of};
-use super::step::ScriptStep;
+use super::settled::SettledUnits;
 use crate::lease::GivenBack;
 
 /// The result of a call.
@@ -26,7 +20,7 @@ pub enum CallResult {
     /// A limiter was written under values that are not older, and nothing was done: ask again under
     /// those values.
     Superseded(NewerValues),
-    /// There is no room for a new limiter, and nothing was done. Holds the resource that each limiter lacks, in order.
+    /// There is no space for a new limiter, and nothing was done. Holds the resource that each limiter lacks, in order.
     NoSpace(Vec<Option<Lacks>>),
 }
 
@@ -40,7 +34,7 @@ pub enum Lacks {
 }
 
 impl Lacks {
-    fn read(code: &[u8]) -> Option<Self> {
+    pub(super) fn read(code: &[u8]) -> Option<Self> {
         match code {
             b"F" => Some(Self::Space),
             b"O" => Some(Self::Memory),
@@ -73,17 +67,14 @@ impl SeenLimiter {
         self.newer.as_ref().map(|newer| &newer.rule)
     }
 
-    /// The reply of this limiter with its decision. A key without room has no limiter of its own.
+    /// The reply of this limiter with its decision. A key without space has no limiter of its own.
     pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
-        let (values, overflow) = (self.decided_by().cloned(), self.overflow);
-        let (token, since) = (self.token, Some(self.reply.at));
-        let settled = self.settled.of_core();
         crate::step::Decided {
-            values,
-            token,
-            since,
-            settled,
-            ..crate::step::Decided::of(decision, overflow, overflow)
+            values: self.decided_by().cloned(),
+            token: self.token,
+            since: Some(self.reply.at),
+            settled: self.settled.of_core(),
+            ..crate::step::Decided::of(decision, self.overflow, self.overflow)
         }
     }
 }
@@ -96,7 +87,7 @@ pub(crate) struct SeenLimiter {
     pub(crate) tried: bool,
     /// The values that decided, if they were not the limiter's own.
     pub(crate) newer: Option<Written>,
-    /// True if there was no room for it: then it is the overflow limiter, or none.
+    /// True if there was no space for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
     /// The token of the permit that was taken.
     pub(crate) token: Option<Token>,
@@ -151,260 +142,5 @@ impl DecidedStep {
             decisions: Vec::new(),
             seen: Vec::new(),
         }
-    }
-}
-
-/// The wait until a cost would be admitted, and the wait until nothing is used.
-type WaitTimes = (Micros, Micros);
-
-/// The reply for one limiter, before its state is decoded.
-struct Heard<'a> {
-    verdict: Verdict,
-    now: Timestamp,
-    at: Timestamp,
-    state: &'a [u8],
-    /// Of a limiter under values that came with the request and are not in force; no waits if it
-    /// would admit.
-    waits: Option<WaitTimes>,
-    settled: SettledUnits,
-}
-
-impl Call {
-    /// The meaning of a reply to this call; `limiters` are those that it was made of.
-    ///
-    /// # Errors
-    /// The reply, when it is not a decision. In reply to a call that amends, a number is the
-    /// version of the stored state, which is left unchanged.
-    pub fn answer(
-        &self,
-        limiters: &[ScriptLimiter<'_>],
-        reply: &RedisReply,
-    ) -> Result<CallResult, NotAnAnswer> {
-        if *reply == RedisReply::Nil && self.form != CallForm::Amending {
-            return Ok(CallResult::Changed);
-        }
-        if let Some(begins) = written_under_others(limiters, reply) {
-            let lacks = || begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
-            if lacks().any(|lacks| lacks.is_some()) {
-                return Ok(CallResult::NoSpace(lacks().collect()));
-            }
-            let newer = NewerValues::newer(limiters, &begins);
-            return match (newer, self.form) {
-                (Some(newer), _) => Ok(CallResult::Superseded(newer)),
-                // It would have been amended, were it known to this version.
-                (None, CallForm::Amending) => Err(NotAnAnswer::of(RedisReply::Nil)),
-                (None, _) => Ok(CallResult::Changed),
-            };
-        }
-        let read = match (self.form, self.step, limiters) {
-            (CallForm::One, ScriptStep::Decide, [one]) => verdict_alone(one, reply),
-            (CallForm::One, _, [one]) => self.alone(one, reply),
-            (CallForm::One, _, _) | (CallForm::GivingBack | CallForm::Resetting, ..) => None,
-            (CallForm::Several | CallForm::Amending, _, all) => self.among_others(all, reply),
-        };
-        read.map(CallResult::Decided).ok_or_else(|| self.not_an_answer(reply))
-    }
-
-    fn not_an_answer(&self, reply: &RedisReply) -> NotAnAnswer {
-        NotAnAnswer::of_version(reply.clone(), self.other_version(reply))
-    }
-
-    fn other_version(&self, reply: &RedisReply) -> Option<u8> {
-        match *reply {
-            RedisReply::Int(version)
-                if matches!(self.form, CallForm::Amending | CallForm::GivingBack) =>
-            {
-                u8::try_from(version).ok()
-            }
-            _ => None,
-        }
-    }
-
-    /// The reply is a state if units were taken and the clock had not gone back; else the verdict comes before it.
-    fn alone(&self, one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
-        let heard = match reply {
-            RedisReply::Bytes(state) => {
-                let at = last(one, state)?;
-                Heard {
-                    verdict: Verdict::Allow,
-                    now: at,
-                    at,
-                    state,
-                    waits: None,
-                    settled: SettledUnits::default(),
-                }
-            }
-            RedisReply::Array(parts) => match parts.as_slice() {
-                [
-                    RedisReply::Int(verdict),
-                    RedisReply::Int(now),
-                    RedisReply::Int(at),
-                    RedisReply::Bytes(state),
-                ] => Heard {
-                    verdict: verdict_of(*verdict)?,
-                    now: time(*now)?,
-                    at: time(*at)?,
-                    state,
-                    waits: None,
-                    settled: SettledUnits::default(),
-                },
-                _ => return None,
-            },
-            RedisReply::Nil | RedisReply::Int(_) => return None,
-        };
-        let (decision, seen) =
-            self.decision(one, &heard, matches!(self.step, ScriptStep::Ask | ScriptStep::Lease))?;
-        let allowed = decision.is_allowed() || !one.enforced;
-        let (decisions, seen) = (vec![decision], vec![seen]);
-        let Heard { now, at, .. } = heard;
-        Some(DecidedStep { allowed, now, at, repeated: false, decisions, seen })
-    }
-
-    fn among_others(&self, all: &[ScriptLimiter<'_>], reply: &RedisReply) -> Option<DecidedStep> {
-        let RedisReply::Array(parts) = reply else { return None };
-        let [RedisReply::Int(goes_on), RedisReply::Int(now), replies @ ..] = parts.as_slice()
-        else {
-            return None;
-        };
-        if replies.len() != 3 * all.len() {
-            return None;
-        }
-        let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
-        // An answer is remembered if units were taken, and a look reports it too.
-        let took = goes_on && (repeated || self.step == ScriptStep::Ask);
-        // The reply to a report holds the units taken, but does not say if one unit more fits.
-        let is_report = self.step.is_report();
-        let mut decided = DecidedStep { allowed: goes_on, repeated, ..DecidedStep::nothing(now) };
-        for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
-            let [RedisReply::Int(verdict), RedisReply::Int(at), state] = reply else { return None };
-            let (state, numbers) = state_of(state)?;
-            let settles = self.step.needs_bounds();
-            let (waits, settled) = match numbers {
-                Some([returned, cut]) if settles => {
-                    let late = one.surplus(self.step).saturating_sub(returned);
-                    (None, SettledUnits { returned, late, cut })
-                }
-                Some(waits) => {
-                    let [wait, reset] = waits.map(Micros::from_micros);
-                    (Some((wait, reset)), SettledUnits::default())
-                }
-                None => (None, SettledUnits::default()),
-            };
-            let (verdict, at) = (verdict_of(*verdict)?, time(*at)?);
-            let heard = Heard { verdict, now, at, state, waits, settled };
-            decided.at = decided.at.max(heard.at);
-            if self.step != ScriptStep::Decide {
-                let (decision, seen) = self.decision(one, &heard, took)?;
-                decided.allowed &= decision.is_allowed() || !one.enforced || !is_report;
-                decided.decisions.push(decision);
-                decided.seen.push(seen);
-            }
-        }
-        Some(decided)
-    }
-
-    fn decision(
-        &self,
-        one: &ScriptLimiter<'_>,
-        heard: &Heard<'_>,
-        took: bool,
-    ) -> Option<(Decision, SeenLimiter)> {
-        let &Heard { verdict, now, at, state, waits, settled } = heard;
-        let taken = took && verdict.is_allowed() && one.cost > 0;
-        let state = integers(&one.rule.script()?, state)?;
-        let reply = ScriptReply { now, at, verdict, taken, state };
-        let decision = match self.step {
-            ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
-                one.rule.standing(&reply)?
-            }
-            _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
-        };
-        let decision = match waits {
-            Some((retry_after, reset_after)) if !verdict.is_allowed() => {
-                Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }
-            }
-            _ => decision,
-        };
-        let token = one.rule.token(&reply);
-        Some((
-            decision,
-            SeenLimiter {
-                reply,
-                tried: waits.is_some(),
-                newer: None,
-                overflow: false,
-                token,
-                settled,
-            },
-        ))
-    }
-
-    /// The number of states in a reply to [`Call::giving_back`].
-    ///
-    /// # Errors
-    /// Returns the reply if it does not report the returned units.
-    pub fn given_back(&self, reply: &RedisReply) -> Result<(), NotAnAnswer> {
-        match reply {
-            RedisReply::Array(_) => Ok(()),
-            reply => Err(self.not_an_answer(reply)),
-        }
-    }
-}
-
-/// Returns the first bytes of states that were written under other values, empty for the other
-/// limiters. Such a reply is of texts, one for each limiter and one at the end.
-fn written_under_others<'r>(
-    limiters: &[ScriptLimiter<'_>],
-    reply: &'r RedisReply,
-) -> Option<Vec<&'r [u8]>> {
-    let RedisReply::Array(parts) = reply else { return None };
-    let begins = parts.iter().map(|part| match part {
-        RedisReply::Bytes(begins) => Some(begins.as_slice()),
-        _ => None,
-    });
-    let begins = begins.collect::<Option<Vec<_>>>()?;
-    (begins.len() == limiters.len() + 1).then_some(begins)
-}
-
-/// The instant that counts and the verdict: a refusal has the instant as a number below zero.
-fn verdict_alone(one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
-    let RedisReply::Int(instant) = *reply else { return None };
-    let at = time(if instant < 0 { -1 - instant } else { instant })?;
-    Some(DecidedStep { allowed: instant >= 0 || !one.enforced, ..DecidedStep::nothing(at) })
-}
-
-/// When the last unit was taken: the last integer of every state.
-fn last(one: &ScriptLimiter<'_>, state: &[u8]) -> Option<Timestamp> {
-    let before = one.rule.script()?.state_integers.checked_sub(1)?;
-    let last = state.get(8 * before..)?.first_chunk()?;
-    number(*last).map(Timestamp::from_micros)
-}
-
-/// The integers of a state, then its counters.
-fn integers(script: &Script, state: &[u8]) -> Option<Vec<u64>> {
-    let (numbers, counters) = state.split_at_checked(8 * script.state_integers)?;
-    let numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| number(*bytes));
-    let (counters, []) = counters.as_chunks::<4>() else { return None };
-    let counters = counters.iter().map(|bytes| Some(u64::from(u32::from_le_bytes(*bytes))));
-    numbers.chain(counters).collect()
-}
-
-/// A whole number in a double, as scripts return it; `None` for any other double.
-fn number(bytes: [u8; 8]) -> Option<u64> {
-    let number = f64::from_le_bytes(bytes);
-    let is_whole = number >= 0.0 && number <= (1_u64 << 53) as f64 && number.fract() == 0.0;
-    is_whole.then_some(number as u64)
-}
-
-fn time(us: i64) -> Option<Timestamp> {
-    u64::try_from(us).ok().map(Timestamp::from_micros)
-}
-
-const fn verdict_of(code: i64) -> Option<Verdict> {
-    match code {
-        0 => Some(Verdict::Allow),
-        1 => Some(Verdict::Deny),
-        2 => Some(Verdict::Never),
-        _ => None,
     }
 }
