@@ -315,7 +315,7 @@ pub struct LeaseReply {
 pub enum LeaseResult {
     /// The state of the limiter, and, if the lease was granted, the times when it was taken and ends.
     Decided(LimiterReport, Option<[Timestamp; 2]>),
-    /// It was not granted, because the limiter has other values or no room.
+    /// It was not granted, because the limiter has other values or no space.
     Undecided,
     /// The question was not sent.
     NotSent,

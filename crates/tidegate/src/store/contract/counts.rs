@@ -39,7 +39,7 @@ pub struct StoreCounts {
     pub leased_unanswered: u64,
     /// Leases that were granted in time.
     pub leases_granted: u64,
-    /// Leases that the store refused: too few units were left, it had no room, or the limiter has other values.
+    /// Leases that the store refused: too few units were left, it had no space, or the limiter has other values.
     pub leases_refused: u64,
     /// Leases that were granted too late to be spent, or after their limiter was reset or its rule changed.
     pub leases_late: u64,
@@ -81,7 +81,7 @@ impl StoreCounts {
         self.unavailable + self.local + self.shed
     }
 
-    /// Returns the units that the store counts but that no caller was told of, with the names of their causes:
+    /// Returns the units that the store counts but that no caller knows of, with the names of their causes:
     ///
     /// - `late_reply`: a late reply took them, and they could not be given back;
     /// - `unanswered`: no reply came, so this is the maximum that may be lost;

@@ -49,8 +49,16 @@ impl LimiterStep {
     /// A step of so many units.
     #[must_use]
     pub const fn new(verb: Verb, cost: u64) -> Self {
-        let (is_report, reserves, token, since) = (false, false, None, None);
-        Self { verb, cost, asks: cost, actual: 0, is_report, reserves, token, since }
+        Self {
+            verb,
+            cost,
+            asks: cost,
+            actual: 0,
+            is_report: false,
+            reserves: false,
+            token: None,
+            since: None,
+        }
     }
 
     /// The part of the limiter at this place in a step over `asks`.
@@ -71,8 +79,8 @@ impl LimiterStep {
     /// The step that gives back the units of this limiter in [`StepReply::to_undo`](super::StepReply::to_undo).
     #[must_use]
     pub fn undoing(ask: &KeyAsk) -> Self {
-        let (reserves, token, since) = (ask.reserves, ask.token, ask.since);
-        Self { reserves, token, since, ..Self::new(Verb::Settle, ask.cost) }
+        let &KeyAsk { cost, reserves, token, since, .. } = ask;
+        Self { reserves, token, since, ..Self::new(Verb::Settle, cost) }
     }
 
     /// The same step, which takes nothing.

@@ -97,8 +97,10 @@ pub(super) struct ReportedFindings(Vec<Finding>);
 impl ReportedFindings {
     /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
-        let is_new = |finding: &Finding| !self.0.iter().any(|known| known.is_like(finding));
-        let new: Vec<_> = findings.into_iter().filter(is_new).collect();
+        let new: Vec<_> = findings
+            .into_iter()
+            .filter(|finding| !self.0.iter().any(|known| known.is_like(finding)))
+            .collect();
         self.0.extend(new.iter().cloned());
         new
     }
@@ -107,7 +109,8 @@ impl ReportedFindings {
 /// Every finding about the servers at the end of these connections. A question that a server does
 /// not answer gives no finding, unless the user may not ask it.
 pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Finding> {
-    let (mut found, mut clocks) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut clocks = Vec::new();
     for connection in &mut connections {
         match send(connection, &info("memory")).await {
             Ok(reply) => found.extend(evicts(&text(reply))),
@@ -116,6 +119,7 @@ pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Findi
         let server = send(connection, &info("server")).await.unwrap_or(Value::Nil);
         found.extend(old_version(&text(server)));
     }
+    // In a loop of their own, so that no slower question comes between the readings of two clocks.
     for connection in &mut connections {
         clocks.extend(send(connection, &redis::cmd("TIME")).await.ok());
     }

@@ -63,17 +63,9 @@ impl Client {
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         });
         let shared = Arc::new(StoreState::new(settings, observer));
-        let no_thread = |error| StoreError::Unreachable(format!("no thread for it: {error}"));
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let handle = runtime.handle().clone();
-        let (on_thread, ended) = (Arc::clone(&shared), Ended(Arc::clone(&shared)));
-        let thread = thread::Builder::new().name("tidegate-store".to_owned());
-        let runs = move || {
-            let _ended = ended;
-            LocalSet::new().block_on(&runtime, run(on_thread));
-        };
-        thread.spawn(runs).map_err(no_thread)?;
-        Ok(Self(Arc::new(Ends { shared, runtime: handle })))
+        let runtime = start_thread(&shared)
+            .map_err(|error| StoreError::Unreachable(format!("no thread for it: {error}")))?;
+        Ok(Self(Arc::new(Ends { shared, runtime })))
     }
 
     pub(crate) fn settings(&self) -> &StoreSettings {
@@ -116,14 +108,12 @@ impl Client {
 
     /// Resolves when the store is fit.
     pub(crate) async fn fit(&self) {
-        let fit = |found: &CheckResult| matches!(found, Some(Ok(()))).then_some(());
-        self.until(fit).await;
+        self.until(|found| matches!(found, Some(Ok(()))).then_some(())).await;
     }
 
     /// Resolves when the store is unavailable: immediately, while it is.
     pub(crate) async fn lost(&self) {
-        let lost = |found: &CheckResult| matches!(found, Some(Err(_))).then_some(());
-        self.until(lost).await;
+        self.until(|found| matches!(found, Some(Err(_))).then_some(())).await;
     }
 
     async fn until<T>(&self, find: impl Fn(&CheckResult) -> Option<T>) -> T {
@@ -173,8 +163,12 @@ impl Client {
         args: &[Vec<u8>],
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let (script, keys, args) = (Arc::new(script.clone()), keys.to_vec(), args.to_vec());
-        let replied = self.push(StoreCall::Script { script, keys, args }, 0, deadline).await;
+        let asked = StoreCall::Script {
+            script: Arc::new(script.clone()),
+            keys: keys.to_vec(),
+            args: args.to_vec(),
+        };
+        let replied = self.push(asked, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 
@@ -190,6 +184,19 @@ impl Client {
 /// The result of a question; an error if it was dropped because the store's thread has ended.
 pub(crate) fn heard(replied: Result<Replied, oneshot::error::RecvError>) -> Replied {
     replied.unwrap_or(Err(NoReply { error: StoreError::Away, late: None }))
+}
+
+/// Starts the store's thread, and returns its runtime.
+fn start_thread(shared: &Arc<StoreState>) -> std::io::Result<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let on_thread = Arc::clone(shared);
+    let ended = Ended(Arc::clone(shared));
+    thread::Builder::new().name("tidegate-store".to_owned()).spawn(move || {
+        let _ended = ended;
+        LocalSet::new().block_on(&runtime, run(on_thread));
+    })?;
+    Ok(handle)
 }
 
 impl fmt::Debug for Client {

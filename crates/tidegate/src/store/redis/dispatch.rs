@@ -116,25 +116,23 @@ impl Dispatcher {
         let mut taken = Vec::new();
         let mut last_tick = Instant::now();
         loop {
-            let ends = match self.is_idle() {
-                true => {
-                    let take = self.shared.inbox.take(&mut taken);
+            let take = self.shared.inbox.take(&mut taken);
+            let is_open = if self.is_idle() {
+                let is_open = if self.has_retiring() {
                     // Otherwise the time would not be read again before the next request.
-                    let open = match self.has_retiring() {
-                        true => timeout(REST, take).await.unwrap_or(true),
-                        false => take.await,
-                    };
-                    self.drop_retired();
-                    self.clock.rested();
-                    last_tick = Instant::now();
-                    !open
-                }
-                false => {
-                    let left = (last_tick + TICK).saturating_duration_since(Instant::now());
-                    timeout(left, self.shared.inbox.take(&mut taken)).await == Ok(false)
-                }
+                    timeout(REST, take).await.unwrap_or(true)
+                } else {
+                    take.await
+                };
+                self.drop_retired();
+                self.clock.rested();
+                last_tick = Instant::now();
+                is_open
+            } else {
+                let left = (last_tick + TICK).saturating_duration_since(Instant::now());
+                timeout(left, take).await.unwrap_or(true)
             };
-            if ends {
+            if !is_open {
                 return;
             }
             // A stall of this thread is not charged to requests that were handed over during it: the store did not have
@@ -248,7 +246,8 @@ impl Dispatcher {
             return replied
                 .map_err(|error| NoReplies { error: StoreError::of(&error), was_sent: false });
         }
-        let (mut left, latest) = (LATEST, self.clock.now() + LATEST);
+        let latest = self.clock.now() + LATEST;
+        let mut left = LATEST;
         loop {
             if let Ok(replied) = timeout(left, replies.as_mut()).await {
                 return replied
@@ -339,8 +338,8 @@ impl Dispatcher {
                 None => observer(StoreEvent::Back),
             };
         }
-        let lost = |shard: &Rc<StoreShard>| matches!(shard.health(), ShardHealth::Lost(_));
-        let all_lost = self.cluster.shards(&self.shards.borrow()).iter().all(lost);
+        let shards = self.cluster.shards(&self.shards.borrow());
+        let all_lost = shards.iter().all(|shard| matches!(shard.health(), ShardHealth::Lost(_)));
         match error {
             Some(error) if all_lost => {
                 if !self.is_lost.replace(true) {
@@ -350,8 +349,9 @@ impl Dispatcher {
             Some(error) => self.report_parts(&shard.ranges(), error),
             None if self.is_lost.replace(false) => {
                 observer(StoreEvent::Back);
+                // The store as a whole was lost, so its parts were not reported since. Those still lost are reported now.
                 self.cluster.all_back();
-                for other in self.cluster.shards(&self.shards.borrow()) {
+                for other in shards {
                     if let ShardHealth::Lost(error) = other.health() {
                         self.report_parts(&other.ranges(), &error);
                     }

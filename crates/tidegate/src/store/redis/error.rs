@@ -62,24 +62,24 @@ impl StoreError {
     }
 
     pub(super) fn of(error: &RedisError) -> Self {
-        let text = || error.to_string();
+        let text = error.to_string();
         match error.kind() {
-            ErrorKind::Server(kind) => Self::of_known(kind, text()),
+            ErrorKind::Server(kind) => Self::of_known(kind, text),
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
-                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text()),
-                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", text())),
-                Some("WRONGPASS") => Self::Denied(text()),
-                _ => Self::Refused(hinted(text())),
+                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text),
+                Some("NOAUTH") => Self::Denied(format!("{text} (expected a password)")),
+                Some("WRONGPASS") => Self::Denied(text),
+                _ => Self::Refused(hinted(text)),
             },
-            ErrorKind::AuthenticationFailed => Self::Denied(text()),
+            ErrorKind::AuthenticationFailed => Self::Denied(text),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
-            | ErrorKind::Parse => Self::Unreachable(hinted(text())),
-            _ => Self::Refused(hinted(text())),
+            | ErrorKind::Parse => Self::Unreachable(hinted(text)),
+            _ => Self::Refused(hinted(text)),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::store::redis::script::ScriptLimiter;
 
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
-/// The room for the parts of a key, so that most keys are written without growing.
+/// The space for the parts of a key, so that most keys are written without growing.
 const USUAL: usize = 48;
 
 /// The key of the limiter of a descriptor that `rule` matches.
@@ -108,19 +108,21 @@ pub(crate) fn record_key(prefix: &str, name: &[u8]) -> Vec<u8> {
 /// The digest of the identity of a request: its id and verb, and each limiter's key, cost and values.
 fn request_digest(id: RequestIdentity<'_>, limiters: &[ScriptLimiter<'_>]) -> u128 {
     let mut digest = Sha256::new();
-    let mut add = |part: &[u8]| {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    };
-    add(id.id.as_bytes());
-    add(&[id.reserves.into()]);
+    add_part(&mut digest, id.id.as_bytes());
+    add_part(&mut digest, &[id.reserves.into()]);
     for (key, cost, head) in limiters.iter().map(ScriptLimiter::identity) {
-        add(key);
-        add(&cost.to_le_bytes());
-        add(&head.unwrap_or_default());
+        add_part(&mut digest, key);
+        add_part(&mut digest, &cost.to_le_bytes());
+        add_part(&mut digest, &head.unwrap_or_default());
     }
     let digest = digest.finalize();
     digest.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
+}
+
+/// Adds a part with its length, so that the bytes of one part never pass for bytes of the next.
+fn add_part(digest: &mut Sha256, part: &[u8]) {
+    digest.update((part.len() as u64).to_le_bytes());
+    digest.update(part);
 }
 
 /// The slot of a cluster that a key belongs to, chosen by the text between its first braces, if
@@ -147,19 +149,21 @@ fn shorten(text: &mut String, begins: usize, mark: &str) {
 
 /// Writes `%XX` for each byte that has a meaning here or is not visible.
 fn escape(text: &str, to: &mut String) {
-    let is_special = |byte| matches!(byte, b':' | b'{' | b'}' | b'%' | b'#' | b'?');
-    if text.bytes().all(|byte| byte.is_ascii_graphic() && !is_special(byte)) {
+    if text.bytes().all(|byte| byte.is_ascii_graphic() && !is_special(byte.into())) {
         return to.push_str(text);
     }
     for c in text.chars() {
-        let is_special = u8::try_from(c).is_ok_and(is_special);
-        if c.is_control() || c == ' ' || is_special {
+        if c.is_control() || c == ' ' || is_special(c) {
             let mut bytes = [0; 4];
             c.encode_utf8(&mut bytes).bytes().for_each(|byte| escape_byte(byte, to));
         } else {
             to.push(c);
         }
     }
+}
+
+const fn is_special(c: char) -> bool {
+    matches!(c, ':' | '{' | '}' | '%' | '#' | '?')
 }
 
 fn escape_byte(byte: u8, to: &mut String) {

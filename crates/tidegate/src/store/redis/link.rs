@@ -40,12 +40,8 @@ impl Credentials {
     /// [`StoreError::Unreadable`], if a secret cannot be read.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
-        let read = |secret: &Secret| secret.read().map_err(StoreError::Unreadable);
-        let password = match &settings.password {
-            Some(secret) => Some(read(secret)?),
-            None => url.password.clone(),
-        };
-        let sentinel_password = settings.sentinel_password.as_ref().map(read).transpose()?;
+        let password = read(settings.password.as_ref())?.or_else(|| url.password.clone());
+        let sentinel_password = read(settings.sentinel_password.as_ref())?;
         let username = settings.username.clone().or_else(|| url.username.clone());
         let sentinel = (settings.sentinel_username.clone(), sentinel_password);
         Ok(Self { username, password, sentinel, certificates: certificates(settings)? })
@@ -65,19 +61,27 @@ impl Credentials {
     }
 }
 
+fn read(secret: Option<&Secret>) -> Result<Option<String>, StoreError> {
+    secret.map(Secret::read).transpose().map_err(StoreError::Unreadable)
+}
+
 /// Reads the certificates to trust and to show, if any are set.
 fn certificates(settings: &StoreSettings) -> Result<Option<TlsCertificates>, StoreError> {
     let StoreSettings { tls_roots, tls_cert, tls_key, .. } = settings;
-    let certificate = |pem: &[u8]| CertificateDer::pem_slice_iter(pem).any(|found| found.is_ok());
-    let key = |pem: &[u8]| PrivateKeyDer::from_pem_slice(pem).is_ok();
-    let root_cert = pem("tls_roots", tls_roots.as_deref(), "certificate", certificate)?;
-    let client_cert = pem("tls_cert", tls_cert.as_deref(), "certificate", certificate)?;
-    let client_key = pem("tls_key", tls_key.as_deref(), "private key without a password", key)?;
+    let root_cert = pem("tls_roots", tls_roots.as_deref(), "certificate", is_certificate)?;
+    let client_cert = pem("tls_cert", tls_cert.as_deref(), "certificate", is_certificate)?;
+    let client_key = pem("tls_key", tls_key.as_deref(), "private key without a password", |pem| {
+        PrivateKeyDer::from_pem_slice(pem).is_ok()
+    })?;
     let client_tls = client_cert
         .zip(client_key)
         .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
     let is_set = root_cert.is_some() || client_tls.is_some();
     Ok(is_set.then_some(TlsCertificates { client_tls, root_cert }))
+}
+
+fn is_certificate(pem: &[u8]) -> bool {
+    CertificateDer::pem_slice_iter(pem).any(|found| found.is_ok())
 }
 
 /// Reads the PEM file of a setting, in which there must be `what`.
@@ -88,15 +92,13 @@ fn pem(
     holds: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(path) = path else { return Ok(None) };
-    let wrong = |why: String| {
-        StoreError::Unreadable(format!("the file `{}` of `{setting}` {why}", path.display()))
+    let why = match read_secret_file(path) {
+        Ok(pem) if holds(&pem) => return Ok(Some(pem)),
+        Ok(_) => format!("holds no {what}: expected PEM"),
+        Err(error) => format!("can not be read: {error}"),
     };
-    let read = read_secret_file(path);
-    let pem = read.map_err(|error| wrong(format!("can not be read: {error}")))?;
-    match holds(&pem) {
-        true => Ok(Some(pem)),
-        false => Err(wrong(format!("holds no {what}: expected PEM"))),
-    }
+    let path = path.display();
+    Err(StoreError::Unreadable(format!("the file `{path}` of `{setting}` {why}")))
 }
 
 /// Connects to the server that the URL names, or to the primary that a Sentinel names.
@@ -109,8 +111,9 @@ pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConne
     if let StoreForm::Sentinel { service } = &settings.url.form {
         return sentinel(settings, &access, service).await;
     }
-    let missing = || StoreError::Unreachable("the URL names no host".to_owned());
-    let address = addresses(settings).pop().ok_or_else(missing)?;
+    let Some(address) = addresses(settings).pop() else {
+        return Err(StoreError::Unreachable("the URL names no host".to_owned()));
+    };
     to_server(settings, &access, address).await
 }
 
@@ -185,10 +188,10 @@ fn addresses(settings: &StoreSettings) -> Vec<ConnectionAddr> {
 }
 
 const fn address(settings: &StoreSettings, host: String, port: u16) -> ConnectionAddr {
-    match settings.url.tls {
-        false => ConnectionAddr::Tcp(host, port),
-        true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+    if settings.url.tls {
+        return ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
     }
+    ConnectionAddr::Tcp(host, port)
 }
 
 /// A connection to one server.

@@ -73,8 +73,9 @@ impl Listed {
     ) -> Arc<Self> {
         // Differs from the key of every limiter.
         let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
-        let hashed = |number: u8| RandomState::new().hash_one(number);
-        let node = format!("{:016x}{:016x}", hashed(0), hashed(1)).into_bytes();
+        let high = RandomState::new().hash_one(0_u8);
+        let low = RandomState::new().hash_one(1_u8);
+        let node = format!("{high:016x}{low:016x}").into_bytes();
         let listed = Arc::new(Self { key, node, left: Mutex::new(false) });
         let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(notify));
         client.runtime().spawn(beats);
@@ -86,6 +87,7 @@ impl Listed {
     /// # Errors
     /// The store did not reply: the node expires there.
     pub(crate) async fn leave(&self, client: &Client) -> Result<(), StoreError> {
+        // The lock waits for a beat under way: the store would list the node again if the beat came after this.
         let mut left = self.left.lock().await;
         if !*left {
             *left = true;
@@ -127,6 +129,7 @@ where
             None => return,
             Some(Ok((seen, added))) => {
                 let now = next(last, seen, added);
+                // Most beats change nothing, and a change is reported once.
                 if last != Some(now) {
                     last = Some(now);
                     let notify = Arc::clone(&notify);
@@ -143,6 +146,7 @@ where
                 PAUSES.1
             }
         };
+        // A client that is held while this sleeps would keep the store's thread alive after its last user.
         drop(client);
         sleep(pause).await;
     }
@@ -156,18 +160,13 @@ fn next(last: Option<BeatResult>, seen: BeatResult, added: bool) -> BeatResult {
 }
 
 fn seen(reply: &RedisReply) -> Result<(BeatResult, bool), StoreError> {
-    let number = |reply: &RedisReply| match reply {
-        RedisReply::Int(number) => u64::try_from(*number).ok(),
-        _ => None,
-    };
-    let seen = match reply {
-        RedisReply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
-        _ => None,
-    };
-    match seen.as_deref() {
-        Some([nodes, rank, added]) => Ok((BeatResult { nodes: *nodes, rank: *rank }, *added > 0)),
-        _ => Err(StoreError::Answer(format!("{reply:?}"))),
+    if let RedisReply::Array(parts) = reply
+        && let [RedisReply::Int(nodes), RedisReply::Int(rank), RedisReply::Int(added)] = parts[..]
+        && let (Ok(nodes), Ok(rank)) = (u64::try_from(nodes), u64::try_from(rank))
+    {
+        return Ok((BeatResult { nodes, rank }, added > 0));
     }
+    Err(StoreError::Answer(format!("{reply:?}")))
 }
 
 #[cfg(test)]

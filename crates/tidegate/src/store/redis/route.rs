@@ -1,4 +1,4 @@
-//! The connection that brought a reply. Units that the reply took are given back over it, or nowhere.
+//! The connection that a reply came over. Units that the reply took are given back over it, or nowhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Route {
     }
 }
 
-/// A reply, and the connection that brought it.
+/// A reply, and the connection that it came over.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     pub(crate) reply: RedisReply,

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::nodes::{BeatResult, Listed};
+use super::nodes::Listed;
 use super::script::NewerValues;
 use super::{Client, slot_of};
 use crate::clock::Clock;
@@ -64,10 +64,16 @@ struct PendingStep<'a> {
 
 impl RedisStore {
     pub(crate) fn new(generation: Arc<Generation>, client: Client, host: Host) -> Self {
-        let (loaded, counted) = (Arc::new(Loaded::now(&host)), Arc::default());
-        let (hooks, listed) = (Arc::default(), Arc::default());
-        let first = Arc::clone(&generation);
-        Self { generation, client, host, loaded, counted, hooks, listed }.under(&first)
+        let store = Self {
+            generation: Arc::clone(&generation),
+            client,
+            loaded: Arc::new(Loaded::now(&host)),
+            host,
+            counted: Arc::default(),
+            hooks: Arc::default(),
+            listed: Arc::default(),
+        };
+        store.under(&generation)
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -154,8 +160,9 @@ impl Store for RedisStore {
     fn attach(&self, hooks: Hooks) {
         if self.client.settings().nodes.is_none() {
             let nodes = Arc::clone(&hooks.nodes);
-            let notify = move |seen: BeatResult| nodes(seen.nodes, seen.rank);
-            self.listed.get_or_init(|| Listed::begin(&self.client, notify));
+            self.listed.get_or_init(|| {
+                Listed::begin(&self.client, move |seen| nodes(seen.nodes, seen.rank))
+            });
         }
         self.hooks.get_or_init(|| hooks);
     }

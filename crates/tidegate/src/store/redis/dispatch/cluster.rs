@@ -54,6 +54,16 @@ impl Cluster {
         self.map.borrow().iter().flatten().any(|known| Rc::ptr_eq(known, shard))
     }
 
+    /// Returns whether any slot had another shard in an earlier map.
+    fn differs_from(&self, before: &[Option<Rc<StoreShard>>]) -> bool {
+        let map = self.map.borrow();
+        before.len() != map.len()
+            || before
+                .iter()
+                .zip(map.iter())
+                .any(|(one, other)| one.as_ref().map(Rc::as_ptr) != other.as_ref().map(Rc::as_ptr))
+    }
+
     /// Returns whether some slot has no known shard.
     fn has_hole(&self) -> bool {
         self.map.borrow().iter().any(Option::is_none)
@@ -67,8 +77,11 @@ impl Cluster {
     /// The ranges that are not yet reported as lost.
     pub(super) fn lost(&self, ranges: &[(u16, u16)]) -> Vec<(u16, u16)> {
         let mut lost = self.lost.borrow_mut();
-        let is_new = |range: &&(u16, u16)| !lost.iter().any(|known| overlap(*known, **range));
-        let new: Vec<_> = ranges.iter().filter(is_new).copied().collect();
+        let new: Vec<_> = ranges
+            .iter()
+            .filter(|range| !lost.iter().any(|known| overlap(*known, **range)))
+            .copied()
+            .collect();
         lost.extend(&new);
         new
     }
@@ -76,8 +89,8 @@ impl Cluster {
     /// Removes and returns the ranges that were reported as lost and whose slots these ranges serve
     /// again.
     pub(super) fn back(&self, ranges: &[(u16, u16)]) -> Vec<(u16, u16)> {
-        let is_back = |lost: &mut (u16, u16)| ranges.iter().any(|range| overlap(*lost, *range));
-        self.lost.borrow_mut().extract_if(.., is_back).collect()
+        let mut lost = self.lost.borrow_mut();
+        lost.extract_if(.., |lost| ranges.iter().any(|range| overlap(*lost, *range))).collect()
     }
 
     /// Notes that all ranges are reported as back.
@@ -93,8 +106,10 @@ const fn overlap(a: (u16, u16), b: (u16, u16)) -> bool {
 impl Dispatcher {
     /// The shard of a node; added if it is not yet known.
     pub(super) fn shard_at(self: &Rc<Self>, node: &NodeAddress) -> Rc<StoreShard> {
-        let is_there = |shard: &&Rc<StoreShard>| shard.node.as_ref() == Some(node);
-        let known = self.shards.borrow().iter().find(is_there).cloned();
+        let shards = self.shards.borrow();
+        let known = shards.iter().find(|shard| shard.node.as_ref() == Some(node)).cloned();
+        // Adding a shard borrows the list mutably.
+        drop(shards);
         known.unwrap_or_else(|| self.add(Some(node.clone())))
     }
 
@@ -141,7 +156,8 @@ impl Dispatcher {
     /// Asks the nodes that are fit, or all known nodes if none of them answers. The first answer
     /// counts, so a node that hangs delays nothing.
     async fn ask_nodes(&self) -> Result<Vec<Range>, StoreError> {
-        let (mut fit, mut others) = (JoinSet::new(), JoinSet::new());
+        let mut fit = JoinSet::new();
+        let mut others = JoinSet::new();
         let mut nodes = nodes_of_url(&self.shared.settings);
         for shard in self.shards.borrow().iter() {
             let Some(node) = shard.node.clone() else { continue };
@@ -179,12 +195,9 @@ impl Dispatcher {
                 None => of_shards.push((shard, vec![(range.first, range.last)])),
             }
         }
-        let is_known = |(one, other): (&Option<Rc<StoreShard>>, &Option<Rc<StoreShard>>)| {
-            one.as_ref().map(Rc::as_ptr) == other.as_ref().map(Rc::as_ptr)
-        };
-        let before = self.cluster.map.borrow().clone();
-        let is_new = before.len() != map.len() || !before.iter().zip(&map).all(is_known);
-        self.cluster.map.replace(map);
+        // The map changes before requests move, because moving a request looks its slot up there.
+        let before = self.cluster.map.replace(map);
+        let is_new = self.cluster.differs_from(&before);
         let shards = self.shards.borrow().clone();
         for shard in shards {
             let held = of_shards.iter().find(|(known, _)| Rc::ptr_eq(known, &shard));
@@ -210,9 +223,10 @@ impl Dispatcher {
 
     /// Reports that every shard was checked for the first time, and whether any of them is fit.
     pub(super) fn looked(&self) {
-        let shards = match self.is_cluster() {
-            true => self.cluster.shards(&self.shards.borrow()),
-            false => self.shards.borrow().clone(),
+        let shards = if self.is_cluster() {
+            self.cluster.shards(&self.shards.borrow())
+        } else {
+            self.shards.borrow().clone()
         };
         let mut lost = None;
         let mut is_fit = false;
@@ -286,10 +300,10 @@ async fn slots_of(
     let mut command = redis::cmd("CLUSTER");
     command.arg("SLOTS");
     let ranges = ranges_of(&send(&mut connection, &command).await?, &node);
-    match ranges.is_empty() {
-        true => Err(StoreError::ClusterDown("no node holds a slot".to_owned())),
-        false => Ok(ranges),
+    if ranges.is_empty() {
+        return Err(StoreError::ClusterDown("no node holds a slot".to_owned()));
     }
+    Ok(ranges)
 }
 
 #[cfg(test)]

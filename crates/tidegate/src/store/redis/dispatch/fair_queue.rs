@@ -128,10 +128,12 @@ impl<T> FairQueue<T> {
     /// Adds a request of `source` that names these keys; source 0 is none in particular.
     pub(super) fn push(&mut self, keys: KeyHashes, source: u64, item: T) {
         let busiest = self.name(&keys);
-        let (mut source_time, mut is_seldom) = (self.source_time, false);
+        let mut source_time = self.source_time;
+        let mut is_seldom = false;
         if source != 0 {
             let time = self.sources.entry(source).or_default();
             is_seldom = *time < self.source_time;
+            // A source that was away begins one turn before the present: it has saved up no others.
             source_time = self.source_time.saturating_sub(1).max(*time);
             *time = source_time + 1;
         }
@@ -165,9 +167,12 @@ impl<T> FairQueue<T> {
         let Some(key) = self.keys.get_mut(&hash) else { return };
         let (most, many) = CALLS_OF_A_BUSY_KEY;
         let most = if key.waiting.len() >= many { most } else { CALLS_OF_A_KEY };
-        if let (None, Some(first)) = (key.turn, key.waiting.front())
+        if key.turn.is_none()
             && key.calls < most
+            && let Some(first) = key.waiting.front()
         {
+            // Only while the key itself was not served in this round: else one busy key could come first again and again
+            // by requests of new sources.
             let is_first = first.is_seldom && key.time <= self.key_time;
             let time = if is_first { 0 } else { key.time.max(self.key_time) };
             let turn = (time, first.source_time, first.number, hash);
@@ -191,7 +196,8 @@ impl<T> FairQueue<T> {
         if key.waiting.len() > most {
             key.waiting.make_contiguous().sort_by_key(|one| one.source_time);
         }
-        let (mut items, mut named) = (Vec::new(), Vec::new());
+        let mut items = Vec::new();
+        let mut named = Vec::new();
         let mut earliest = u64::MAX;
         while let Some(one) = key.waiting.pop_front() {
             if items.len() >= most || !fits(&one.item, &one.keys) {
@@ -207,7 +213,8 @@ impl<T> FairQueue<T> {
         key.time = self.key_time + 1;
         self.round = self.round.saturating_sub(1);
         if self.round == 0 {
-            (self.key_time, self.round) = (self.key_time + 1, self.ready.len());
+            self.key_time += 1;
+            self.round = self.ready.len();
         }
         if earliest < u64::MAX {
             self.source_time = self.source_time.max(earliest);
@@ -224,6 +231,7 @@ impl<T> FairQueue<T> {
 
     /// Notes that the call of a turn was answered, or no longer needs an answer.
     pub(super) fn answered(&mut self, taken: &TakenTurn) {
+        // The queue was cleared since, and with it the counts that have this call.
         if taken.epoch != self.epoch {
             return;
         }
@@ -254,9 +262,9 @@ impl<T> FairQueue<T> {
     }
 
     fn forget_idle(&mut self) {
-        let (key_time, source_time) = (self.key_time, self.source_time);
-        self.keys.retain(|_, key| !key.is_idle() || key.time > key_time);
-        self.sources.retain(|_, time| *time > source_time);
+        // A time that has passed earns no better turn than a new key or a new source gets.
+        self.keys.retain(|_, key| !key.is_idle() || key.time > self.key_time);
+        self.sources.retain(|_, time| *time > self.source_time);
     }
 
     /// Notes that one request no longer needs an answer. Requests for which `is_dropped` is true
@@ -286,7 +294,8 @@ impl<T> FairQueue<T> {
     }
 
     fn remove(&mut self, is_removed: impl Fn(&T) -> bool) {
-        let (mut named, mut keys) = (Vec::new(), Vec::new());
+        let mut named = Vec::new();
+        let mut keys = Vec::new();
         for (hash, key) in &mut self.keys {
             let before = key.waiting.len();
             for _ in 0..before {
@@ -299,6 +308,7 @@ impl<T> FairQueue<T> {
                     None => {}
                 }
             }
+            // The turn names the first request, which may be gone: the key gets a new turn below.
             if key.waiting.len() < before {
                 if let Some(turn) = key.turn.take() {
                     self.ready.remove(&turn);

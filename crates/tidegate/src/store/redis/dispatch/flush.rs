@@ -63,13 +63,15 @@ impl CallKeys {
 /// Makes calls of requests that wait for the same key: one call of each row that can be merged, and one call of each
 /// other request.
 fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
-    let (mut calls, mut row) = (Vec::new(), Vec::new());
+    let mut calls = Vec::new();
+    let mut row = Vec::new();
     for request in requests {
         match &request.asked {
             StoreCall::Step(call) if call.can_merge() && !request.alone.get() => {
                 let call = Arc::clone(call);
                 row.push((request, call));
             }
+            // It ends the row, because requests for one key are decided in the order of arrival.
             _ => {
                 calls.extend(merged(std::mem::take(&mut row)));
                 calls.push(Sent::One(request));
@@ -99,6 +101,11 @@ fn can_be_joined(request: &Pending) -> bool {
     is_simple && !request.alone.get() && !request.asking.get()
 }
 
+fn is_same_slot(one: &Pending, other: &Pending) -> bool {
+    let [one, other] = [one, other].map(|request| request.asked.keys().first());
+    one.map(|key| slot_of(key)) == other.map(|key| slot_of(key))
+}
+
 /// One call of all these requests, or one for each if they are too few.
 fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
     if row.len() < LEAST_OF_EACH {
@@ -116,8 +123,11 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
 /// an earlier request that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
     let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
+    // The last group that names each key.
     let mut last: KeyMap<usize> = KeyMap::default();
     for (request, call) in requests {
+        // A repeat may join an earlier group only if that group is the last for every key of it. Otherwise it would be
+        // decided before a request that came between and names one of its keys.
         let mut latest = request.keys.iter().map(|key| last.get(key).copied());
         let first = latest.next().flatten();
         let group = first.filter(|first| latest.all(|other| other == Some(*first)));
@@ -238,27 +248,22 @@ impl Flush {
         if self.calls.len() < LEAST_OF_EACH {
             return;
         }
-        let slot = |request: &Pending| match is_cluster {
-            true => request.asked.keys().first().map(|key| slot_of(key)),
-            false => None,
-        };
-        let (mut calls, mut row) = (Vec::with_capacity(self.calls.len()), Vec::new());
+        let mut calls = Vec::with_capacity(self.calls.len());
+        let mut row: Vec<Rc<Pending>> = Vec::new();
         for call in std::mem::take(&mut self.calls) {
-            let fits = match &call {
-                Sent::One(request) => {
-                    let first: Option<&Rc<Pending>> = row.first();
-                    can_be_joined(request)
-                        && row.len() < Each::MOST
-                        && first.is_none_or(|first| slot(first) == slot(request))
-                }
-                Sent::Merged(..) | Sent::Each(..) => false,
-            };
-            if !fits {
-                calls.extend(joined(std::mem::take(&mut row)));
-            }
             match call {
-                Sent::One(request) if can_be_joined(&request) => row.push(request),
-                other => calls.push(other),
+                Sent::One(request) if can_be_joined(&request) => {
+                    let has_other_slot = is_cluster
+                        && row.first().is_some_and(|first| !is_same_slot(first, &request));
+                    if row.len() >= Each::MOST || has_other_slot {
+                        calls.extend(joined(std::mem::take(&mut row)));
+                    }
+                    row.push(request);
+                }
+                other => {
+                    calls.extend(joined(std::mem::take(&mut row)));
+                    calls.push(other);
+                }
             }
         }
         calls.extend(joined(row));

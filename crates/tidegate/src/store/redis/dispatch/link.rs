@@ -21,7 +21,7 @@ pub(super) struct Link {
     pub(super) sent_at: VecDeque<Instant>,
     /// True if a write waits for the end of a quiet connection to be noticed: no other write may overtake it.
     pub(super) holds_writes: bool,
-    /// When it last brought a reply, by the real clock.
+    /// When its last reply came, by the real clock.
     pub(super) heard_at: Instant,
     /// Limiters that they decide.
     pub(super) limiters: usize,
@@ -32,10 +32,15 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
-        let route = Route::new(connection);
-        let (sent_at, known) = (VecDeque::new(), HashSet::new());
-        let (holds_writes, heard_at) = (false, Instant::now());
-        Self { route, number, sent_at, holds_writes, heard_at, limiters: 0, known }
+        Self {
+            route: Route::new(connection),
+            number,
+            sent_at: VecDeque::new(),
+            holds_writes: false,
+            heard_at: Instant::now(),
+            limiters: 0,
+            known: HashSet::new(),
+        }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

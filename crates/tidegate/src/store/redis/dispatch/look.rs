@@ -66,7 +66,8 @@ pub(super) async fn look_after(
     shard: Rc<StoreShard>,
     lost: Option<StoreError>,
 ) {
-    let (mut pause, mut outage) = (PAUSES.0, Outage { reported: lost.clone(), found: None });
+    let mut pause = PAUSES.0;
+    let mut outage = Outage { reported: lost.clone(), found: None };
     let mut waits = lost.is_some();
     let by_sentinel = matches!(shard.shared.settings.url.form, StoreForm::Sentinel { .. });
     let connection = loop {
@@ -202,7 +203,8 @@ fn keys_of(shard: &StoreShard) -> Vec<Vec<u8>> {
     }
     let ranges = shard.ranges();
     let most = slots_in(&ranges).min(MOST_SLOTS);
-    let (mut slots, mut keys) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    let mut slots = Vec::with_capacity(most);
+    let mut keys = Vec::with_capacity(most);
     for (slot, tag) in tags_in(&ranges) {
         if !slots.contains(&slot) {
             slots.push(slot);

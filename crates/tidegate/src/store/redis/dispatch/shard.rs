@@ -159,7 +159,8 @@ impl StoreShard {
 
     pub(super) fn set_ranges(&self, ranges: Vec<(u16, u16)>) {
         let mut state = self.state.borrow_mut();
-        (state.part, state.ranges) = (part_of(&ranges).into(), ranges);
+        state.part = part_of(&ranges).into();
+        state.ranges = ranges;
     }
 
     /// A connection to it, if there is one.
@@ -186,9 +187,10 @@ impl StoreShard {
             ShardHealth::Fit | ShardHealth::New => {}
         }
         let (now, real) = self.clock.both();
-        let looked_at = match state.is_hurried(&request, now) {
-            true => request.send_by.min(now + TICK),
-            false => request.send_by,
+        let looked_at = if state.is_hurried(&request, now) {
+            request.send_by.min(now + TICK)
+        } else {
+            request.send_by
         };
         request.home.set(self.number);
         self.asked_at.set(real);
@@ -220,6 +222,7 @@ impl StoreShard {
                 .into_iter()
                 .partition(|request| !self.is_wanted(&state.queue, request, now, real));
             state.queue.took_dropped(done.len());
+            // Otherwise the turn would count as a call under way for good.
             if requests.is_empty() {
                 state.queue.answered(&taken);
                 continue;
@@ -232,8 +235,8 @@ impl StoreShard {
         }
         flush.join(self.node.is_some());
         let was_full = state.queue.is_ready();
-        let (pipeline, route) =
-            (flush.pipeline(link, &state.part), link.route.of_part(&state.part));
+        let pipeline = flush.pipeline(link, &state.part);
+        let route = link.route.of_part(&state.part);
         let merged = flush.calls.iter().filter(|call| !matches!(call, Sent::One(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         RequestCounts::add(&self.shared.counts.merged, merged);
@@ -281,6 +284,8 @@ impl StoreShard {
         let limiters = flush.limiters;
         self.shared.counts.under_way.fetch_sub(flush.calls.len() as u64, Relaxed);
         flush.taken.iter().for_each(|taken| state.queue.answered(taken));
+        // The shard may have a new connection since the write. Replies over an old one say nothing about its health, and
+        // the new connection does not count their limiters.
         let latest = state.link.as_mut().filter(|latest| latest.number == link);
         let is_latest = latest.is_some();
         if let Some(link) = latest {
@@ -357,7 +362,8 @@ impl StoreShard {
             state.links += 1;
             state.link = Some(Link::new(connection, state.links));
         }
-        (state.health, state.heard_at) = (ShardHealth::Fit, self.clock.now());
+        state.health = ShardHealth::Fit;
+        state.heard_at = self.clock.now();
         state.window.found_fit();
     }
 

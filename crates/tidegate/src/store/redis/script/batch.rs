@@ -62,8 +62,10 @@ impl CallBatch {
     /// be merged](Call::can_merge). Either all have the same time as an argument, or none has a time.
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
-        let (mut keys, mut values) = (Distinct::default(), Distinct::default());
-        let (mut plan, mut counts) = (Vec::new(), Vec::<CountedKey>::new());
+        let mut keys = Distinct::default();
+        let mut values = Distinct::default();
+        let mut plan = Vec::new();
+        let mut counts = Vec::<CountedKey>::new();
         for (call, times) in calls {
             let limiters = call.enforced.len();
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
@@ -73,6 +75,7 @@ impl CallBatch {
                 plan.extend([keys.of(key), values.of(arg)].into_iter().flat_map(number));
                 plan.push(*flag);
             }
+            // A count names its key by the place in its own call, and the batch has other places.
             for count in &call.counts {
                 let key = call.keys.get(count.key).map_or(0, |key| keys.of(key) - 1);
                 if counts.iter().all(|known| known.key != key) {
@@ -115,7 +118,8 @@ impl CallBatch {
 /// The replies to a request that was asked `times` times.
 fn replies_of(reply: RedisReply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
     let RedisReply::Array(parts) = reply else { return Err(NotAnAnswer::of(reply)) };
-    let (mut all, mut given) = (Vec::with_capacity(parts.len() / 2), 0_usize);
+    let mut all = Vec::with_capacity(parts.len() / 2);
+    let mut given = 0_usize;
     let mut parts = parts.into_iter();
     while let (Some(count), Some(reply)) = (parts.next(), parts.next()) {
         let times = match count {
@@ -125,10 +129,11 @@ fn replies_of(reply: RedisReply, times: usize) -> Result<Vec<Replies>, NotAnAnsw
         given = given.saturating_add(times);
         all.push(Replies { reply: without_error(reply), times });
     }
-    match given == times && all.iter().all(|one| one.times > 0) {
-        true => Ok(all),
-        false => Err(NotAnAnswer::of(RedisReply::Int(i64::try_from(given).unwrap_or(i64::MAX)))),
+    // Each repeat takes one reply, so a count that is wrong would hand replies to the wrong callers.
+    if given != times || all.iter().any(|one| one.times == 0) {
+        return Err(NotAnAnswer::of(RedisReply::Int(i64::try_from(given).unwrap_or(i64::MAX))));
     }
+    Ok(all)
 }
 
 /// An error stands alone in an array.

@@ -119,12 +119,12 @@ impl Call {
 
     fn made(limiters: &[ScriptLimiter<'_>], step: ScriptStep, at: Option<Timestamp>) -> Self {
         let mut kinds = 0;
-        let argument = |one: &ScriptLimiter<'_>| {
+        let mut arguments = Vec::with_capacity(limiters.len());
+        for one in limiters {
             let input = one.script_input(step);
             kinds |= input.as_ref().map_or(0, |input| 1 << input.script.kind);
-            input.map(|input| one.argument(step, &input)).unwrap_or_default()
-        };
-        let arguments = limiters.iter().map(argument).collect();
+            arguments.push(input.map(|input| one.argument(step, &input)).unwrap_or_default());
+        }
         let flags: Flags = limiters.iter().map(|one| one.flag(step)).collect();
         let enforced = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);

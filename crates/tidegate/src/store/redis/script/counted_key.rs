@@ -13,7 +13,7 @@ pub(super) struct CountedKey {
 }
 
 impl CountedKey {
-    /// The counted keys of a step; a step that gives back or settles always has room.
+    /// The counted keys of a step; a step that gives back or settles always has space.
     pub(super) fn of(limiters: &[ScriptLimiter<'_>], step: ScriptStep) -> Vec<Self> {
         let settles = step.settles() || step == ScriptStep::Renew;
         let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));

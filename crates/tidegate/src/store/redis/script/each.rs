@@ -40,7 +40,8 @@ impl Each {
     /// an argument, or none has a time.
     #[must_use]
     pub fn of(calls: &[&Call]) -> Self {
-        let (mut values, mut numbers) = (Vec::<&Vec<u8>>::new(), Vec::with_capacity(calls.len()));
+        let mut values = Vec::<&Vec<u8>>::new();
+        let mut numbers = Vec::with_capacity(calls.len());
         for arg in calls.iter().flat_map(|call| call.arguments()) {
             let known = values.iter().position(|known| *known == arg);
             numbers.push(known.unwrap_or(values.len()) as u8 + 1);

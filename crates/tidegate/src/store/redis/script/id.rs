@@ -9,7 +9,7 @@ pub(super) struct ScriptId {
     pub(super) amends: bool,
     /// True if units are settled or undone.
     pub(super) settles: bool,
-    /// True if new keys may have no room.
+    /// True if there may be no space for new keys.
     pub(super) has_bounds: bool,
     /// The last file.
     pub(super) runner: Runner,

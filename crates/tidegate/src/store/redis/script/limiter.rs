@@ -14,7 +14,7 @@ pub struct Among<'a> {
     pub name: (&'a str, &'a str),
     /// The bound.
     pub most: usize,
-    /// The key of the overflow limiter, for keys without room; `None` if they are refused.
+    /// The key of the overflow limiter, for keys without space; `None` if they are refused.
     pub shared: Option<&'a [u8]>,
 }
 
@@ -67,22 +67,20 @@ impl<'a> ScriptLimiter<'a> {
     /// has to be asked.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let (enforced, looks, revision, source) = (true, false, Revision::NONE, ValuesOrigin::Own);
-        let (actual, token, since, purpose, among) = (0, None, None, Purpose::Use, None);
         let limited = Self {
             key,
             rule,
             cost,
-            actual,
-            token,
-            since,
-            purpose,
+            actual: 0,
+            token: None,
+            since: None,
+            purpose: Purpose::Use,
             taken_under: None,
-            enforced,
-            looks,
-            revision,
-            source,
-            among,
+            enforced: true,
+            looks: false,
+            revision: Revision::NONE,
+            source: ValuesOrigin::Own,
+            among: None,
         };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
@@ -131,7 +129,7 @@ impl<'a> ScriptLimiter<'a> {
         self
     }
 
-    /// Bounds the number of keys: a new key without room is answered
+    /// Bounds the number of keys: a new key without space is answered
     /// [`CallResult::NoSpace`](super::CallResult::NoSpace). The count expires with the keys.
     #[must_use]
     pub const fn among(mut self, among: Among<'a>) -> Self {
@@ -139,7 +137,7 @@ impl<'a> ScriptLimiter<'a> {
         self
     }
 
-    /// The overflow limiter, which keys without room share; `None` if they are refused.
+    /// The overflow limiter, which keys without space share; `None` if they are refused.
     pub(crate) fn shared(&self) -> Option<Self> {
         let key = self.among?.shared?;
         Some(Self { key, among: None, ..self.clone() })
@@ -238,19 +236,19 @@ impl<'a> ScriptLimiter<'a> {
 
     /// Units to take; below zero, units to give back.
     fn units(&self, step: ScriptStep) -> i64 {
-        let limited = |units: u64| units.min(Timestamp::MAX.as_micros()).cast_signed();
+        let cost = in_script(self.cost);
         match step {
-            ScriptStep::Settle if self.holds_permits() => -limited(self.cost),
+            ScriptStep::Settle if self.holds_permits() => -cost,
             ScriptStep::Renew => 0,
-            ScriptStep::Settle => limited(self.actual) - limited(self.cost),
-            ScriptStep::Undo => -limited(self.cost),
+            ScriptStep::Settle => in_script(self.actual) - cost,
+            ScriptStep::Undo => -cost,
             _ if self.looks => 1,
             ScriptStep::Decide
             | ScriptStep::Ask
             | ScriptStep::Peek
             | ScriptStep::Report
             | ScriptStep::ReportWithin
-            | ScriptStep::Lease => limited(self.cost),
+            | ScriptStep::Lease => cost,
         }
     }
 
@@ -324,7 +322,8 @@ impl<'a> ScriptLimiter<'a> {
 
     /// Its argument to a script, of `input`: the head of its state, the revision, then integers.
     pub(super) fn argument(&self, step: ScriptStep, input: &ScriptInput) -> Vec<u8> {
-        let (head, stamp) = (head(input), self.revision.stamp());
+        let head = head(input);
+        let stamp = self.revision.stamp();
         let numbers = [self.units(step), input.parameters[1].cast_signed()];
         let length = head.len() + stamp.len() + 8 * (numbers.len() + input.args.len());
         let mut arg = Vec::with_capacity(length + usize::from(self.looks));
@@ -348,6 +347,11 @@ impl<'a> ScriptLimiter<'a> {
 }
 
 const LAST_TOKEN: u64 = (1 << 53) - 1;
+
+/// Units as a script can count them: a double holds no larger whole number exactly.
+fn in_script(units: u64) -> i64 {
+    units.min(Timestamp::MAX.as_micros()).cast_signed()
+}
 
 /// The flag of a limiter that is asked for a unit which it does not take.
 pub(super) const LOOKS: u8 = 8;

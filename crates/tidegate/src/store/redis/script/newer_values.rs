@@ -41,12 +41,13 @@ impl NewerValues {
 
     /// Returns whether under these values units count as under the limiters' own.
     pub(crate) fn count_as(&self, limiters: &[ScriptLimiter<'_>]) -> bool {
-        let counts_as = |newer: &Written, one: &ScriptLimiter<'_>| {
-            let values = Values::of(&newer.rule).zip(Values::of(one.rule));
-            values.is_some_and(|(newer, own)| newer.counts_as(&own))
-        };
-        let mut all = self.0.iter().zip(limiters);
-        all.all(|(newer, one)| newer.as_ref().is_none_or(|newer| counts_as(newer, one)))
+        let mut both = self.0.iter().zip(limiters);
+        both.all(|(newer, one)| {
+            newer.as_ref().is_none_or(|newer| {
+                let values = Values::of(&newer.rule).zip(Values::of(one.rule));
+                values.is_some_and(|(newer, own)| newer.counts_as(&own))
+            })
+        })
     }
 
     /// Returns the values of the limiters at these indices.

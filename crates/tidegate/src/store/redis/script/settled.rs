@@ -38,7 +38,7 @@ pub struct SettledUnits {
     pub returned: u64,
     /// Units that were to come back and did not, where it is known when they were taken: they count no more.
     pub late: u64,
-    /// Units that were to be taken, and for which there was no room.
+    /// Units that were to be taken, and did not fit.
     pub cut: u64,
 }
 

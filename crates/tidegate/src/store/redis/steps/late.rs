@@ -1,5 +1,5 @@
 //! Late replies, for which no caller waits any more: the units they took are given back as of the time of the
-//! reply, over the connection that brought it, or not at all.
+//! reply, over the connection that it came over, or not at all.
 
 use std::pin::Pin;
 use std::slice::from_ref;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::reply::{OfStep, reply_of};
 use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, SettledUnits, Values,
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, Values,
 };
 use crate::store::redis::{
     Client, Delivered, LateReply, NoReply, Replied, RequestCounts, Route, heard,
@@ -44,7 +44,7 @@ pub(super) struct Took {
     since: Vec<Timestamp>,
     /// The time in a replay.
     at: Option<Timestamp>,
-    /// The connection that brought the reply; `None` if any server may be asked to take the units back.
+    /// The connection that the reply came over; `None` if any server may be asked to take the units back.
     route: Option<Route>,
 }
 
@@ -104,7 +104,9 @@ impl<'a> SentCall<'a> {
             return Late::default();
         }
         let (keep, kept) = oneshot::channel();
-        let (store, asked) = (self.store.clone(), self.asked());
+        let store = self.store.clone();
+        let asked = self.asked();
+        // The reply may come before the request is decided without the store. Its units come back only when that is known.
         self.store.client.runtime().spawn(async move {
             let replied = late.await.unwrap_or(Err(StoreError::Away));
             let is_kept = kept.await.is_ok();
@@ -165,7 +167,8 @@ impl Future for SentCall<'_> {
 impl Drop for SentCall<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
-        let (store, asked) = (self.store.clone(), self.asked());
+        let store = self.store.clone();
+        let asked = self.asked();
         self.store.client.runtime().spawn(async move {
             let replied = match heard(replied.await) {
                 Err(NoReply { late: Some(late), .. }) => {
@@ -250,10 +253,12 @@ impl RedisStore {
     /// Gives back the units of a step. If the values of one of several limiters have another meaning since, that
     /// limiter keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> StepReply {
-        let of = |(place, token): (&usize, &Option<Token>)| {
-            Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
-        };
-        let here: Vec<_> = took.places.iter().zip(&took.tokens).filter_map(of).collect();
+        let places = took.places.iter().zip(&took.tokens);
+        let here: Vec<_> = places
+            .filter_map(|(place, token)| {
+                Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
+            })
+            .collect();
         let given_back = self.give_back_here(&here, took).await;
         self.units_back(&here);
         if took.route.is_some() {
@@ -270,15 +275,15 @@ impl RedisStore {
     /// Counts the units of a step that were given back, and the units that were not. Only the last slot of a queue
     /// comes back.
     fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBackReply]) {
-        let is_queue = |ask: &KeyAsk| {
-            ask.rule_in(self.policy()).is_some_and(|rule| rule.spec().algorithm.is_queue())
-        };
-        let of = |(place, settled): (&usize, SettledUnits)| {
-            let one = asks.get(*place)?;
-            Some(if is_queue(one) { settled.returned.min(one.cost) } else { one.cost })
-        };
-        let each = given_back.iter().flat_map(|(places, done)| places.iter().zip(done.settled()));
-        let back: u64 = each.filter_map(of).sum();
+        let mut back = 0;
+        for (place, settled) in
+            given_back.iter().flat_map(|(places, done)| places.iter().zip(done.settled()))
+        {
+            let Some(one) = asks.get(*place) else { continue };
+            let rule = one.rule_in(self.policy());
+            let is_queue = rule.is_some_and(|rule| rule.spec().algorithm.is_queue());
+            back += if is_queue { settled.returned.min(one.cost) } else { one.cost };
+        }
         let counts = self.client.counts();
         counts.undone_units.fetch_add(back, Relaxed);
         counts.not_undone_units.fetch_add(took.units(asks).saturating_sub(back), Relaxed);
@@ -287,6 +292,7 @@ impl RedisStore {
     async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBackReply> {
         let own = self.limiters(here, &[], &[], &took.leased);
         let mut limiters = took.newer.limiters(&own);
+        // Noted before newer values replace the rules: what comes back depends on both.
         limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
         match self.undone(&limiters, &took.since, took).await {
             Some(CallResult::Decided(done)) => return vec![(took.places.clone(), done)],

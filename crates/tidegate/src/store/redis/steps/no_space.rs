@@ -1,4 +1,4 @@
-//! New limiters for which the store has no room: their rule keeps a bounded number of keys, or the store has no
+//! New limiters for which the store has no space: their rule keeps a bounded number of keys, or the store has no
 //! memory left.
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
@@ -13,7 +13,7 @@ use crate::store::redis::script::{
 };
 use crate::store::{GaveUp, KeyAsk, StoreError};
 
-/// Decides with the limiters for which there is room. Each other limiter is replaced by its overflow
+/// Decides with the limiters for which there is space. Each other limiter is replaced by its overflow
 /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
 /// memory for it.
 pub(super) async fn decide_without_space(
@@ -29,10 +29,10 @@ pub(super) async fn decide_without_space(
     let mut opened = Vec::new();
     for (one, lacks) in limiters.iter().zip(lacks) {
         let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
-        let is_there = |shared: &ScriptLimiter<'_>| {
-            limiters.iter().chain(&rest).any(|one| one.key == shared.key)
-        };
-        match (lacks, shared.filter(|shared| !is_there(shared))) {
+        // A step names a key once. If the overflow limiter is in it already, another key without space is refused.
+        let shared =
+            shared.filter(|shared| !limiters.iter().chain(&rest).any(|one| one.key == shared.key));
+        match (lacks, shared) {
             (None, _) => rest.push(one.clone()),
             (Some(_), Some(shared)) => rest.push(shared),
             (Some(Lacks::Memory), None) if is_open(store, one, call_args.step, pending.asks) => {
@@ -48,27 +48,30 @@ pub(super) async fn decide_without_space(
     }
     let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
     let denies = denies && !call_args.step.is_report();
+    // The other limiters are still asked, so that the answer has all of them, but a refused request takes nothing.
     let step = match call_args.step {
         ScriptStep::Ask | ScriptStep::Decide if denies => ScriptStep::Peek,
         step => step,
     };
     let call_args = CallArgs { step, ..*call_args };
-    let (mut done, route) = match rest.is_empty() {
-        true => (DecidedStep::nothing(store.host.now()), None),
-        false => {
-            Box::pin(store.decide(&rest, &call_args, PendingStep { undoes: false, ..pending }))
-                .await?
-        }
+    let (mut done, route) = if rest.is_empty() {
+        (DecidedStep::nothing(store.host.now()), None)
+    } else {
+        // A late reply is not undone: the units would come back to the limiters of the request, and an overflow limiter
+        // is none of them.
+        Box::pin(store.decide(&rest, &call_args, PendingStep { undoes: false, ..pending })).await?
     };
+    // In the order of the limiters, because each insertion counts on the places before it.
     for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
         if lacks.is_none() {
             continue;
         }
-        let is_in = |all: &[&ScriptLimiter<'_>]| all.iter().any(|other| other.key == one.key);
-        let decision = match (is_in(&opened), is_in(&refused)) {
-            (true, _) => Some(Decision::UNLIMITED),
-            (false, true) => Some(refusal(one, call_args.step)),
-            (false, false) => None,
+        let decision = if opened.iter().any(|opened| opened.key == one.key) {
+            Some(Decision::UNLIMITED)
+        } else if refused.iter().any(|refused| refused.key == one.key) {
+            Some(refusal(one, call_args.step))
+        } else {
+            None
         };
         if let Some(decision) = decision {
             let seen = without_limiter(&decision, &done);
@@ -92,7 +95,7 @@ fn is_open(store: &RedisStore, one: &ScriptLimiter<'_>, step: ScriptStep, asks: 
         && ask.is_some_and(|ask| ask.on_store_error(store.policy()) == OnStoreError::Open)
 }
 
-/// Returns the refusal for a key without room. It may come back a window later, because every limiter that was not
+/// Returns the refusal for a key without space. It may come back a window later, because every limiter that was not
 /// asked for a window is idle.
 fn refusal(one: &ScriptLimiter<'_>, step: ScriptStep) -> Decision {
     let (limit, window) = one.rule.visit(LimitAndWindow).unwrap_or_default();

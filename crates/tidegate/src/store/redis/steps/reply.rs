@@ -6,13 +6,13 @@ use crate::store::redis::Route;
 use crate::store::redis::script::{DecidedStep, NewerValues, SeenLimiter};
 use crate::store::{LimiterReply, Receipt, StepReply};
 
-/// The result of a step, and the connection that brought it if the store was asked.
+/// The result of a step, and the connection that the reply came over if the store was asked.
 pub(super) type RoutedReply = (DecidedStep, Option<Route>);
 
 /// The data for undoing a step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfStep {
-    /// The connection that brought the reply, over which its units can be given back.
+    /// The connection that the reply came over, by which its units can be given back.
     pub(super) route: Option<Route>,
     /// The values that decided in place of the node's own, for each limiter.
     pub(super) newer: NewerValues,
@@ -31,9 +31,14 @@ pub(super) fn reply_of((done, route): RoutedReply) -> StepReply {
             Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
         })
         .collect();
-    let DecidedStep { allowed, now, repeated, .. } = done;
-    let (standing, receipt) = (Standing::Exact, Some(Receipt::new(OfStep { route, newer })));
-    let mut reply = StepReply { allowed, now, repeated, standing, replies, receipt };
+    let mut reply = StepReply {
+        allowed: done.allowed,
+        now: done.now,
+        repeated: done.repeated,
+        standing: Standing::Exact,
+        replies,
+        receipt: Some(Receipt::new(OfStep { route, newer })),
+    };
     reply.standing = reply.standing_by_replies();
     reply
 }

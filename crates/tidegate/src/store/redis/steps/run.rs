@@ -73,15 +73,17 @@ async fn either<T, E>(
     mut one: impl Future<Output = Result<T, E>> + Unpin,
     mut other: impl Future<Output = Result<T, E>> + Unpin,
 ) -> Result<T, E> {
-    let (mut one_failed, mut other_failed) = (None, None);
+    let mut one_failed = None;
+    let mut other_failed = None;
     poll_fn(|context| {
         let first = poll_once(&mut one, &mut one_failed, context);
         if let Some(reply) = first.or_else(|| poll_once(&mut other, &mut other_failed, context)) {
             return Poll::Ready(Ok(reply));
         }
-        match (&one_failed, &other_failed) {
-            (Some(_), Some(_)) => one_failed.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e))),
-            _ => Poll::Pending,
+        // The first call was sent, and the second perhaps never was, so its error says less.
+        match one_failed.take_if(|_| other_failed.is_some()) {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
         }
     })
     .await

@@ -108,8 +108,8 @@ impl RedisStore {
         let pending = PendingStep { asks: &[], args, newer: None, undoes: true };
         let done = self.decide(&[limiter], &call_args, pending).await;
         let (done, _) = done.map_err(|gave_up| gave_up.error)?;
-        let none = || StoreError::Answer("no values".to_owned());
-        done.decisions.into_iter().next().ok_or_else(none)
+        let decision = done.decisions.into_iter().next();
+        decision.ok_or_else(|| StoreError::Answer("no values".to_owned()))
     }
 
     /// Runs a call until it is decided, and notes an error.
@@ -132,7 +132,7 @@ impl RedisStore {
     }
 
     /// Asks again after a reply that did nothing: a limiter has to change to its new rule first, newer values
-    /// decide it, or it has no room. Values may change between the questions, any number of times before the deadline.
+    /// decide it, or there is no space for it. Values may change between the questions, any number of times before the deadline.
     async fn ask_again(
         &self,
         limiters: &[ScriptLimiter<'_>],
@@ -143,7 +143,8 @@ impl RedisStore {
         let mut newer = NewerValues::default();
         let mut route = None;
         loop {
-            let (mut amends, mut lacks) = (false, None);
+            let mut amends = false;
+            let mut lacks = None;
             match answer {
                 CallResult::Decided(done) => return Ok((done.decided_by(newer), route)),
                 CallResult::Changed => amends = true,
@@ -178,11 +179,12 @@ impl RedisStore {
     ) -> Result<(CallResult, Option<Route>), GaveUp> {
         let mut replied = run::run(self, &call, pending).await;
         if replied.as_ref().is_err_and(|gave_up| gave_up.error == StoreError::OutOfMemory) {
-            // Nothing was done.
+            // Nothing was done, so it is safe to send the step again, in a form that writes no new key.
             call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
             replied = run::run(self, &call, pending).await;
         }
         let (reply, route) = match replied {
+            // The script did nothing, because a key has another type. The limiter has to change first, as after nil.
             Err(gave_up) if gave_up.error.is_of_other_layout() => (RedisReply::Nil, None),
             replied => {
                 let Delivered { reply, route } = replied?;
@@ -239,6 +241,7 @@ impl RedisStore {
             // Leases rely on the level: nothing comes back that might have drained by the time they end.
             let earlier = leased.get(place).copied().flatten();
             let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
+            // Nor if it is not known when they were taken.
             let is_kept = earlier.is_some() && since.is_none();
             let actual = if is_kept { actual.max(cost) } else { actual };
             let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?

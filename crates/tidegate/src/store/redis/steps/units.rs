@@ -38,7 +38,8 @@ impl RedisStore {
             .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
             .collect();
         let limited = at_places(asks, &places);
-        let (actual, under) = (at_places(args.actual, &places), at_places(args.under, &places));
+        let actual = at_places(args.actual, &places);
+        let under = at_places(args.under, &places);
         let leased = at_places(args.leased, &places);
         let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
         let mut reply = StepReply::nothing(asks.len(), self.host.now());

@@ -45,7 +45,8 @@ impl StoreShard {
         let (now, real) = self.clock.both();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let (silent, is_busy) = (state.silent(now), state.is_busy(now));
+        let silent = state.silent(now);
+        let is_busy = state.is_busy(now);
         let patience = if is_busy { PATIENCE.1 } else { PATIENCE.0 };
         if state.health == ShardHealth::Fit && silent >= self.shared.deadline * patience {
             return Some(StoreError::Timeout);
@@ -58,6 +59,7 @@ impl StoreShard {
             if !self.is_awaited(&request) {
                 continue;
             }
+            // Read before the request is given up, because that ends it.
             let was_queued = request.is_queued();
             match self.due(state, &request, look) {
                 Due::Again(at) => {
@@ -132,9 +134,9 @@ impl ShardState {
 
     /// The next request that is due, if any.
     fn pop_due(&mut self, look: Look) -> Option<Rc<Pending>> {
-        let is_due = |(at, request): &mut (Instant, Rc<Pending>)| {
-            *at <= look.now || request.latest <= look.real
-        };
-        self.due.pop_front_if(is_due).map(|(_, request)| request)
+        let (_, request) = self
+            .due
+            .pop_front_if(|(at, request)| *at <= look.now || request.latest <= look.real)?;
+        Some(request)
     }
 }
