@@ -11,7 +11,6 @@ use tidegate_core::{Micros, Timestamp};
 use super::limiter::LeasedLimiter;
 use super::reply::{Grant, LimiterReport};
 use super::terms::Terms;
-use super::units::GrantedLease;
 
 /// The shortest time between two searches for idle limiters, during which other requests wait.
 const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
@@ -172,6 +171,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// limiters that have enough.
     pub(crate) fn decide(&mut self, now: Micros, asks: &[BookAsk<'_, K>]) -> Choice {
         let mut all = !asks.is_empty();
+        // All of them, also after one that has too few: each notes the demand.
         for ask in asks {
             all &= self.is_demanded(now, ask);
         }
@@ -184,13 +184,9 @@ impl<K: Clone + Eq + Hash> Book<K> {
                 continue;
             }
             let Some(limiter) = self.limiters.get_mut(ask.key) else { continue };
-            let note = |lease: &GrantedLease, units| {
+            limiter.take(now, ask.cost, !all, |lease, units| {
                 leased.push(Leased { place, ticket: lease.ticket, since: lease.since, units });
-            };
-            match all {
-                true => limiter.spend(now, ask.cost, note),
-                false => limiter.hold(now, ask.cost, note),
-            }
+            });
         }
         if !all {
             return Choice::Store(leased);
@@ -226,8 +222,13 @@ impl<K: Clone + Eq + Hash> Book<K> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let oldest = limiter.ask(now, ticket, units, nodes);
-        let (life, earlier) = (limiter.terms.life(), limiter.terms.counts_earlier());
-        Some(Wanted { ticket, oldest, units, life, earlier })
+        Some(Wanted {
+            ticket,
+            oldest,
+            units,
+            life: limiter.terms.life(),
+            earlier: limiter.terms.counts_earlier(),
+        })
     }
 
     /// Takes the reply to a question: the store granted the lease.
@@ -250,7 +251,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         }
     }
 
-    /// Returns the limiter of a key, which is new if there is room for it. Under newer terms it starts again; a request
+    /// Returns the limiter of a key, which is new if there is space for it. Under newer terms it starts again; a request
     /// under older ones has none.
     fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut LeasedLimiter> {
         match self.limiters.get(key).map(|limiter| limiter.terms) {

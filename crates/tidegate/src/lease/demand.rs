@@ -31,8 +31,9 @@ impl Demand {
     /// Returns the units that the life of a lease needs; `None` if too few ask.
     pub(super) fn of_one_life(&mut self, now: Micros, life: Micros) -> Option<u64> {
         self.advance(now, life);
-        let (current, before) = (self.current, self.before);
+        let Self { current, before, .. } = *self;
         let asks = current.requests + before.requests >= WORTH;
+        // The larger of the two, because the current life may have only begun.
         asks.then_some(current.units.max(before.units))
     }
 

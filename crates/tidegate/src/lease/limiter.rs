@@ -79,7 +79,8 @@ impl LeasedLimiter {
     pub(super) fn renew(&mut self, terms: Terms) {
         let mut before = std::mem::replace(self, Self::new(terms));
         before.leases.iter_mut().for_each(|lease| lease.is_closed = true);
-        (self.leases, self.open) = (before.leases, before.open);
+        self.leases = before.leases;
+        self.open = before.open;
     }
 
     pub(super) const fn is_closed(&self) -> bool {
@@ -104,7 +105,8 @@ impl LeasedLimiter {
 
     /// Notes the report about this limiter in a reply of the store.
     pub(super) const fn reported(&mut self, now: Micros, report: LimiterReport) {
-        (self.report, self.heard) = (report, now);
+        self.report = report;
+        self.heard = now;
     }
 
     /// Returns the units of a lease to ask for; `None` if a lease is on its way, more than half of the last lease is
@@ -182,7 +184,9 @@ impl LeasedLimiter {
         let kept = u64::try_from(kept).unwrap_or(lease.units);
         let units = lease.units - kept;
         let excess = GrantedLease { units, ..*lease }.rest();
-        (lease.units, lease.parts, self.last_size) = (kept, parts, kept);
+        lease.units = kept;
+        lease.parts = parts;
+        self.last_size = kept;
         lease.counted -= units;
         lease.gives_back = units > 0;
         self.drop_spent();
@@ -221,7 +225,8 @@ impl LeasedLimiter {
     ) -> Result<Option<GrantedLease>, NotAsked> {
         let asked = self.answered(grant.ticket).ok_or(NotAsked)?;
         let length = shortened(grant.end.since(grant.since));
-        let (ends, due) = (asked.at.plus(length), asked.at.plus(held_for(length)));
+        let ends = asked.at.plus(length);
+        let due = asked.at.plus(held_for(length));
         let earlier = self.terms.counts_earlier();
         let AskedLease { ticket, units, parts, .. } = asked;
         let lease = GrantedLease {
@@ -248,37 +253,33 @@ impl LeasedLimiter {
         Ok(Some(lease))
     }
 
-    /// Spends `cost` units of the leases that end first, and reports each with its units. There must be enough.
-    pub(super) fn spend(&mut self, now: Micros, cost: u64, report: impl FnMut(&GrantedLease, u64)) {
-        if self.take(now, cost, |_, _| {}, report) {
-            self.drop_spent();
-        }
-    }
-
-    /// Holds `cost` units of the leases that end first, as [`LeasedLimiter::spend`] spends them.
-    pub(super) fn hold(&mut self, now: Micros, cost: u64, report: impl FnMut(&GrantedLease, u64)) {
-        self.take(now, cost, |lease, units| lease.held += units, report);
-    }
-
-    /// Takes `cost` units out of the leases that end first. Returns whether a lease has none left.
-    fn take(
+    /// Takes `cost` units out of the leases that end first, and reports each lease with its units. There must be enough.
+    /// The units are spent, or held until [`LeasedLimiter::decided`].
+    pub(super) fn take(
         &mut self,
         now: Micros,
         cost: u64,
-        keep: impl Fn(&mut GrantedLease, u64),
+        holds: bool,
         mut report: impl FnMut(&GrantedLease, u64),
-    ) -> bool {
-        let (mut owed, mut is_empty) = (cost, false);
+    ) {
+        let mut owed = cost;
+        let mut is_empty = false;
         for lease in &mut self.leases {
             let units = lease.for_cost(now, owed);
             if units > 0 {
-                (lease.units, owed) = (lease.units - units, owed - units);
-                keep(lease, units);
+                lease.units -= units;
+                owed -= units;
+                if holds {
+                    lease.held += units;
+                }
                 is_empty |= lease.units == 0;
                 report(lease, units);
             }
         }
-        is_empty
+        // Leases are searched only when one may be dropped: this runs for every request.
+        if is_empty && !holds {
+            self.drop_spent();
+        }
     }
 
     /// Drops leases whose units are all spent.
@@ -328,7 +329,8 @@ impl LeasedLimiter {
 
     /// Closes all leases. Replies to questions sent before are not waited for.
     pub(super) fn close_all(&mut self) -> Vec<Rest> {
-        (self.asked, self.is_closed) = (None, true);
+        self.asked = None;
+        self.is_closed = true;
         let tickets: Vec<_> = self.leases.iter().map(|lease| lease.ticket).collect();
         tickets.into_iter().filter_map(|ticket| self.close(ticket)).collect()
     }

@@ -85,8 +85,8 @@ impl Terms {
     /// Returns how long a window, bucket or tick lasts from `at` by the store's clock. One that begins with its first
     /// unit may end at another time.
     pub(super) fn left_of_width(&self, at: Timestamp) -> Micros {
-        let left = |width: Micros| width.as_micros() - at.as_micros() % width.as_micros().max(1);
-        self.width.map_or(Micros::MAX, |width| Micros::from_micros(left(width)))
+        let Some(width) = self.width.map(Micros::as_micros) else { return Micros::MAX };
+        Micros::from_micros(width - at.as_micros() % width.max(1))
     }
 
     /// Returns how much earlier than they were taken units of a lease count if they are given back: leases of other
