@@ -178,25 +178,28 @@ impl<S: Store> AcrossSlots<S> {
         if slots.len() < 2 {
             return Vec::new();
         }
-        let part =
-            |(_, places): (u16, Vec<usize>)| SlotPart { when: self.when(asks, &places), places };
-        let mut parts: Vec<_> = slots.into_iter().map(part).collect();
+        let parts = slots.into_iter();
+        let mut parts: Vec<_> =
+            parts.map(|(_, places)| SlotPart { when: self.when(asks, &places), places }).collect();
         parts.sort_by_key(|part| part.when);
         parts
     }
 
     fn when(&self, asks: &[KeyAsk], places: &[usize]) -> When {
-        let here = || {
-            let asks = places.iter().filter_map(|place| asks.get(*place));
-            asks.filter(|one| !one.is_unlimited)
-        };
-        let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
-        let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(self.policy())?)));
-        let enforced = rules().filter(|(enforced, _)| *enforced);
-        let smallest = enforced.map(|(_, rule)| LimitRate::of(rule)).min();
+        let mut smallest = None;
+        let mut has_queue = false;
+        for one in places.iter().filter_map(|place| asks.get(*place)) {
+            let rule = one.rule_in(self.policy()).filter(|_| !one.is_unlimited);
+            let Some(rule) = rule else { continue };
+            has_queue |= rule.spec().algorithm.is_queue();
+            if one.enforced {
+                let rate = LimitRate::of(rule);
+                smallest = Some(smallest.map_or(rate, |known| rate.min(known)));
+            }
+        }
         match smallest {
             None => When::Shadow,
-            Some(_) if rules().any(|(_, rule)| is_queue(rule)) => When::Queue,
+            Some(_) if has_queue => When::Queue,
             Some(rate) => When::ByRate(rate),
         }
     }
@@ -206,17 +209,19 @@ impl<S: Store> AcrossSlots<S> {
     /// # Errors
     /// A rule does not allow it, or more than one part could not be given back.
     fn may_be_apart(&self, asks: &[KeyAsk], parts: &[SlotPart]) -> Result<(), StoreError> {
-        let is_limited = |place: &usize| asks.get(*place).is_some_and(|one| !one.is_unlimited);
-        let limited = parts.iter().filter(|part| part.places.iter().any(is_limited));
+        let limited = parts.iter().filter(|part| {
+            let mut asks = part.places.iter().filter_map(|place| asks.get(*place));
+            asks.any(|one| !one.is_unlimited)
+        });
+        // A place in a queue cannot be given back, so a queue is asked last, and there is one at most.
         let queues = limited.clone().filter(|part| part.when == When::Queue).count();
         if limited.count() < 2 {
             return Ok(());
         }
-        let says_so = |one: &KeyAsk| {
-            one.is_unlimited
-                || self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
-        };
-        if asks.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
+        let all_allow_it = asks.iter().filter(|one| !one.is_unlimited).all(|one| {
+            self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
+        });
+        if all_allow_it && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
     }
 
     /// Takes from all parts or, in the end, from none.
@@ -231,7 +236,8 @@ impl<S: Store> AcrossSlots<S> {
         let origin = Origin { id: None, ..args.origin };
         let mut taken = StepsTaken { store: self.inner.clone(), steps: Vec::new() };
         for (number, part) in parts.iter().enumerate() {
-            let (here, leased) = (part.of(asks), part.of(args.leased));
+            let here = part.of(asks);
+            let leased = part.of(args.leased);
             let args_here = StepArgs { origin, leased: &leased, ..args };
             let reply = match self.inner.step(&here, args_here).await {
                 Ok(reply) => reply,
@@ -243,8 +249,8 @@ impl<S: Store> AcrossSlots<S> {
                 self.refused(asks, later, args, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            let (at, places) = (args.at, part.places.clone());
-            taken.steps.push(TakenStep { asks: here, leased, at, reply, places });
+            let places = part.places.clone();
+            taken.steps.push(TakenStep { asks: here, leased, at: args.at, reply, places });
         }
         taken.keep();
         Ok(done)
@@ -260,6 +266,7 @@ impl<S: Store> AcrossSlots<S> {
         taken: &mut StepsTaken<S>,
         done: &mut StepReply,
     ) {
+        // The giving back begins before the looks, and goes on if the deadline ends the wait for it.
         let giving = taken.give_back();
         let peek = StepArgs { at: args.at, ..StepArgs::peek(args.deadline) };
         for part in later {
@@ -291,11 +298,14 @@ impl<S: Store> AcrossSlots<S> {
         }
         let mut done = StepReply::nothing(asks.len(), Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
-            let (here, costs, actual) = (part.of(asks), part.of(args.costs), part.of(args.actual));
-            let (under, leased) = (part.of(args.under), part.of(args.leased));
-            let args_here =
-                StepArgs { costs: &costs, actual: &actual, under: &under, leased: &leased, ..args };
-            let reply = self.inner.step(&here, args_here).await;
+            let args_here = StepArgs {
+                costs: &part.of(args.costs),
+                actual: &part.of(args.actual),
+                under: &part.of(args.under),
+                leased: &part.of(args.leased),
+                ..args
+            };
+            let reply = self.inner.step(&part.of(asks), args_here).await;
             let untouched = number == 0 || args.verb == Verb::Peek;
             let reply = reply.map_err(|gave_up| {
                 if untouched { gave_up } else { GaveUp::from(gave_up.error.in_part()) }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::step::{Decided, Done};
+use crate::step::Done;
 use crate::store::memory::Generation;
-use crate::store::{GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb};
+use crate::store::{GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 pub(crate) use memory::DenialMemory;
 
 /// Called for each request that is refused without the store `inner`.
@@ -43,15 +43,14 @@ impl<S: Layer> Denials<S> {
             return None;
         }
         let covered = self.inner.covered(asks);
-        let is_rest = |place: &usize| !matches!(covered.get(*place), Some(Some(_)));
-        let places: InlineList<_> = (0..asks.len()).filter(is_rest).collect();
+        let places: InlineList<_> =
+            (0..asks.len()).filter(|place| !matches!(covered.get(*place), Some(Some(_)))).collect();
         let rest: InlineList<_> = places.iter().filter_map(|place| asks.get(*place)).collect();
         let Done { at, decisions, .. } = memory.refuse(&self.generation, &rest, now)?;
         (self.on_denied)();
-        let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
         let mut refused = StepReply { allowed: false, ..StepReply::nothing(asks.len(), at) };
-        refused.put_all(0.., covered.into_iter().map(of_layer));
-        refused.put_all(places, decisions.into_iter().map(of_layer));
+        refused.put_decided(0.., covered);
+        refused.put_decided(places, decisions);
         Some(refused)
     }
 
@@ -83,9 +82,10 @@ impl<S: Layer> Store for Denials<S> {
         let sent = self.inner.host().now();
         let reply = self.inner.step(asks, args).await?;
         if !reply.allowed && !reply.repeated {
-            let decision_of = |place| reply.own_under_own_values(place);
             let times = (sent, self.inner.host().now());
-            memory.note(&self.generation, asks, times, reply.now, decision_of);
+            memory.note(&self.generation, asks, times, reply.now, |place| {
+                reply.own_under_own_values(place)
+            });
         }
         Ok(reply)
     }
@@ -104,8 +104,8 @@ impl<S: Layer> Layer for Denials<S> {
     }
 
     fn decides_now(&self) -> bool {
-        let has_any = |memory: &Arc<DenialMemory>| memory.has_any(self.inner.host().now());
-        self.inner.decides_now() || self.memory.as_ref().is_some_and(has_any)
+        self.inner.decides_now()
+            || self.memory.as_ref().is_some_and(|memory| memory.has_any(self.inner.host().now()))
     }
 
     pass_inward!(ahead);

@@ -11,7 +11,7 @@ mod share;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::step::{Decided, Done, Standing};
+use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places,
@@ -35,9 +35,8 @@ impl<S: Layer> Fallback<S> {
     /// Decides in this process, because the store gave up. An admitted request owns the units that a late reply took.
     fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>, gave_up: GaveUp) -> StepReply {
         let GaveUp { error, mut covered, late } = gave_up;
-        let places: Vec<bool> = covered.iter().map(Option::is_some).collect();
-        let is_covered = |place: usize| places.get(place).copied().unwrap_or_default();
-        let rest: Vec<_> = (0..asks.len()).filter(|place| !is_covered(*place)).collect();
+        let rest: Vec<_> =
+            (0..asks.len()).filter(|place| !matches!(covered.get(*place), Some(Some(_)))).collect();
         let of_rest = at_places(asks, &rest);
         let store_knows =
             (|rule: &_| self.inner.can_hold(rule), |ask: &KeyAsk| self.inner.lasts(ask));
@@ -48,7 +47,8 @@ impl<S: Layer> Fallback<S> {
         if done.allowed && verb == Verb::Ask {
             late.keep();
             if !covered.is_empty() {
-                self.local.learn(&self.generation.policy, asks, is_covered);
+                // The decision took the rest from this node's limiters. Units that were held count there too.
+                self.local.learn(&self.generation.policy, asks, |place| !rest.contains(&place));
             }
         } else if !covered.is_empty() {
             // The units that were held can be spent again.
@@ -57,12 +57,12 @@ impl<S: Layer> Fallback<S> {
             let released = covered.iter_mut().zip(released).filter(|(held, _)| held.is_some());
             released.for_each(|(held, now)| *held = now.or(held.take()));
         }
-        let Done { allowed, at, repeated, decisions } = done;
-        let mut reply = StepReply::nothing(asks.len(), at);
-        (reply.allowed, reply.repeated, reply.standing) = (allowed, repeated, standing);
-        let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
-        reply.put_all(rest, decisions.into_iter().map(of_layer));
-        reply.put_all(0.., covered.into_iter().map(of_layer));
+        let mut reply = StepReply::nothing(asks.len(), done.at);
+        reply.allowed = done.allowed;
+        reply.repeated = done.repeated;
+        reply.standing = standing;
+        reply.put_decided(rest, done.decisions);
+        reply.put_decided(0.., covered);
         reply
     }
 

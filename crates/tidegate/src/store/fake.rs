@@ -76,10 +76,9 @@ impl FakeStore {
 
     fn with(rules: Vec<RuleSpec>, has_slots: bool) -> Self {
         let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
-        let (generation, state) = (memory.newest().share(), Mutex::default());
         let host = Host::new(TIMEOUT).with_clock(VirtualClock(Instant::now()));
-        let shared = FakeShared { host, has_slots, state };
-        Self { generation, shared: Arc::new(shared) }
+        let shared = FakeShared { host, has_slots, state: Mutex::default() };
+        Self { generation: memory.newest().share(), shared: Arc::new(shared) }
     }
 
     /// Lets the next steps go wrong, in order; `None` lets one succeed.
@@ -164,7 +163,9 @@ impl Store for FakeStore {
             Some(Fault::Fails(error)) => Err(error.into()),
             Some(Fault::IsLate) => {
                 let (keep, kept) = oneshot::channel();
-                let (store, asks, leased) = (self.clone(), asks.to_vec(), args.leased.to_vec());
+                let store = self.clone();
+                let asks = asks.to_vec();
+                let leased = args.leased.to_vec();
                 let reply = self.decide(&asks, args);
                 tokio::spawn(async move {
                     if kept.await.is_err() {
@@ -187,7 +188,8 @@ impl Store for FakeStore {
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
-        let (policy, now) = (&self.generation.policy, self.shared.host.now());
+        let policy = &self.generation.policy;
+        let now = self.shared.host.now();
         let (report, granted) =
             self.state().limiters.lease(policy, ask, lease.wanted, lease.node, now);
         LeaseReply { is_in_time: true, result: LeaseResult::Decided(report, granted) }
@@ -198,7 +200,8 @@ impl Store for FakeStore {
         rest: &Unspent<KeyAsk>,
         node: u64,
     ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
-        let (policy, now) = (&self.generation.policy, self.shared.host.now());
+        let policy = &self.generation.policy;
+        let now = self.shared.host.now();
         Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))
     }
 

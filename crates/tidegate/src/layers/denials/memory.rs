@@ -1,7 +1,7 @@
 //! The denial memory: repeats the store's latest denials for a moment, without asking the store.
 //!
 //! A denial says how long it lasts if nothing is given back and no rule changes. Other nodes may change that, so the
-//! denial is repeated for at most [`MOST`] after the request that brought it was sent. Units given back through this
+//! denial is repeated for at most [`MOST`] after its request was sent. Units given back through this
 //! node end it immediately.
 
 use std::borrow::Borrow;
@@ -110,6 +110,8 @@ impl DenialMemory {
                 }
                 Outcome::Allow { .. } | Outcome::Never => MOST,
             };
+            // From when it was sent: the store decided it at that time or later, so the denial is repeated for too short
+            // a time and never for too long.
             let until = sent.plus(holds.min(MOST));
             let report = DenialReport {
                 values: self.values(generation, ask),
@@ -135,6 +137,8 @@ impl DenialMemory {
     ) {
         self.last.fetch_max(until.as_micros(), SeqCst);
         let Some(given_back) = self.given_back(known_by) else { return };
+        // The check runs while the report's place is locked, and `forget` notes the time before it removes a report.
+        // So units that come back in between either prevent the note or remove it.
         self.reports.note(known_by, Some(report), until, |last| {
             let last = last.filter(|(_, ends)| now < *ends);
             let last = last.and_then(|(last, ends)| Some((last?, ends)));
@@ -159,21 +163,21 @@ impl DenialMemory {
             return None;
         }
         let asks: InlineList<&KeyAsk> = asks.iter().map(Borrow::borrow).collect();
-        let all: InlineList<_> = asks.iter().map(|ask| self.report(generation, ask, now)).collect();
-        let all = || asks.iter().zip(&all).map(|(ask, report)| (*ask, report.as_ref()));
-        let denied = |(ask, report): (&KeyAsk, Option<&DenialReport>)| {
-            report.filter(|report| ask.can_refuse() && report.denies(ask.asks)).copied()
-        };
-        let first = all().find_map(denied)?;
-        let decision_of = |(ask, report): (&KeyAsk, Option<&DenialReport>)| {
-            let decision = report?.decision(ask.asks, now)?;
+        let reports: InlineList<Option<DenialReport>> =
+            asks.iter().map(|ask| self.report(generation, ask, now)).collect();
+        let first = asks.iter().zip(&reports).find_map(|(ask, report)| {
+            report.filter(|report| ask.can_refuse() && report.denies(ask.asks))
+        })?;
+        // A request that is refused has the other limiters' decisions too, as far as they are known.
+        let decisions = asks.iter().zip(&reports).map(|(ask, report)| {
+            let decision = report.as_ref()?.decision(ask.asks, now)?;
             Some(Decided::of(decision, false, false))
-        };
+        });
         Some(Done {
             allowed: false,
             at: first.at.plus(now.since(first.heard)),
             repeated: false,
-            decisions: all().map(decision_of).collect(),
+            decisions: decisions.collect(),
         })
     }
 

@@ -41,6 +41,29 @@ struct Barred {
     left: u64,
 }
 
+impl By {
+    fn of(
+        ask: &KeyAsk,
+        policy: &Policy,
+        newest: &Generation,
+        lack: Lack,
+        can_hold: impl Fn(&Rule) -> bool,
+    ) -> Self {
+        let setting = ask.on_store_error(policy);
+        let is_local = match setting {
+            OnStoreError::Local => true,
+            // An open rule stays limited under load, which callers can bring about.
+            OnStoreError::Open => lack == Lack::Overloaded,
+            OnStoreError::Closed => false,
+        };
+        // A limiter whose rule has others by now is unknown here, but no load may open its limit.
+        let is_closed = setting == OnStoreError::Closed
+            || !ask.values.as_deref().is_none_or(can_hold)
+            || is_local && newest.has_others_for(ask);
+        Self { is_closed, is_here: is_local && newest.number_of(ask).is_some() }
+    }
+}
+
 impl Local {
     /// Decides in place of the store, which failed with `error`. `lasts` returns how long this node can still spend
     /// units that it took ahead: nothing is admitted on top of them. It is all or nothing: if a rule refuses
@@ -54,34 +77,24 @@ impl Local {
         error: &StoreError,
         (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
-        let (lack, policy) = (error.lack(), &generation.policy);
+        let lack = error.lack();
+        let policy = &generation.policy;
         let newest = self.memory.newest();
-        let by = |ask: &KeyAsk| {
-            let setting = ask.on_store_error(policy);
-            let is_local = match setting {
-                OnStoreError::Local => true,
-                OnStoreError::Open => lack == Lack::Overloaded,
-                OnStoreError::Closed => false,
-            };
-            // A limiter whose rule has others by now is unknown here, but no load may open its limit.
-            let is_closed = setting == OnStoreError::Closed
-                || !ask.values.as_deref().is_none_or(&can_hold)
-                || is_local && newest.has_others_for(ask);
-            By { is_closed, is_here: is_local && newest.number_of(ask).is_some() }
-        };
-        let all: InlineList<_> = asks.iter().map(|ask| (ask, by(ask))).collect();
+        let all: InlineList<_> =
+            asks.iter().map(|ask| (ask, By::of(ask, policy, &newest, lack, &can_hold))).collect();
         let here = all.iter().enumerate().filter(|(_, (_, by))| by.is_here);
         let here: InlineList<_> = here.map(|(place, (ask, _))| (place, *ask)).collect();
         let together = *error == StoreError::Overloaded { together: true };
         // Read once: replies of other requests change it all the time, and "little" must not become "unknown" later on.
         let news: InlineList<_> = here.iter().map(|(_, ask)| self.news(generation, ask)).collect();
         let is_new = together && news.iter().all(Option::is_none);
-        let is_scarce = |news| lack == Lack::Overloaded && news == Some(News::Little);
         let barred: InlineList<_> = here
             .iter()
             .zip(news)
             .map(|((_, ask), news)| {
-                self.barred(generation, ask, lack, is_new || is_scarce(news), &lasts)
+                // Only under load: a store that is unavailable gives the rest to no other request.
+                let is_scarce = lack == Lack::Overloaded && news == Some(News::Little);
+                self.barred(generation, ask, lack, is_new || is_scarce, &lasts)
             })
             .collect();
         let refused = all.iter().any(|(ask, by)| by.is_closed && ask.can_deny());
@@ -94,14 +107,17 @@ impl Local {
             _ => step::Step::Peek,
         };
         let done = self.step(policy, &here, step, id);
-        let closed = |(ask, by): &(&KeyAsk, By)| {
-            let decision = if by.is_closed { self.closed(policy, ask, lack) } else { None };
-            decision.map(|decision| Decided::of(decision, false, false))
-        };
-        let mut decisions: InlineList<_> = all.iter().map(closed).collect();
+        let mut decisions: InlineList<_> = all
+            .iter()
+            .map(|(ask, by)| {
+                let decision = if by.is_closed { self.closed(policy, ask, lack) } else { None };
+                decision.map(|decision| Decided::of(decision, false, false))
+            })
+            .collect();
         for (((place, ask), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // A closed rule has decided already.
             if let Some(slot @ None) = decisions.get_mut(*place) {
+                // A repeated answer is the answer that the first request got, whatever bars the limiter by now.
                 let bar = bar.filter(|_| !done.repeated);
                 let decision = self.local_decision(policy, ask, decided.decision, bar, lack);
                 let values = self.parts.of(policy, ask);
@@ -115,9 +131,8 @@ impl Local {
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
-        let (at, repeated) = (done.at, done.repeated);
-        let allowed = done.allowed && !refused && (repeated || !denied);
-        (Done { allowed, at, repeated, decisions }, standing)
+        let allowed = done.allowed && !refused && (done.repeated || !denied);
+        (Done { allowed, at: done.at, repeated: done.repeated, decisions }, standing)
     }
 
     /// Runs a step over the limiters of this process, once for each id.
@@ -129,19 +144,19 @@ impl Local {
         id: Option<RequestIdentity<'_>>,
     ) -> step::Done {
         let local: Vec<_> = here.iter().map(|(_, ask)| self.part(policy, ask)).collect();
-        let run = || self.step_with(&local, step);
-        let Some(id) = id else { return run() };
+        let Some(id) = id else { return self.step_with(&local, step) };
         // An id identifies the same request whatever this node's share of the limits is.
-        let whole = |ask: &KeyAsk| Ask { values: ask.values.clone(), ..self.local_ask(ask) };
-        let whole: Vec<_> = here.iter().map(|(_, ask)| whole(ask)).collect();
-        match dedupe::of(policy, &self.seed, id, &whole) {
-            Some(once) => {
-                let run = || Ok::<_, Infallible>(run());
-                let Ok(done) = self.answers.step(once, &local, &self.clock, step, run);
-                done
-            }
-            None => run(),
-        }
+        let whole: Vec<_> = here
+            .iter()
+            .map(|(_, ask)| Ask { values: ask.values.clone(), ..self.local_ask(ask) })
+            .collect();
+        let Some(once) = dedupe::of(policy, &self.seed, id, &whole) else {
+            return self.step_with(&local, step);
+        };
+        let Ok(done) = self.answers.step(once, &local, &self.clock, step, || {
+            Ok::<_, Infallible>(self.step_with(&local, step))
+        });
+        done
     }
 
     /// Returns why a limiter denies whatever it holds in this process; `None` if it does not. It denies
@@ -161,7 +176,8 @@ impl Local {
         if ask.asks == 0 || !holds(whole, ask.asks) {
             return None;
         }
-        let (known_by, now) = (self.under_values(generation, ask), self.clock.now());
+        let known_by = self.under_values(generation, ask);
+        let now = self.clock.now();
         if let Some(KnownDenial { cost, wait }) = self.denials.of(known_by, ask.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
@@ -190,14 +206,13 @@ impl Local {
                 ..decided
             };
         }
-        let is_held = || ask.rule_in(policy).is_some_and(|whole| holds(whole, ask.asks));
-        match decided.outcome {
-            Outcome::Never if is_held() => {
-                let retry_after = self.come_back(lack);
-                Decision { outcome: Outcome::Deny { retry_after }, ..decided }
-            }
-            _ => decided,
+        if decided.outcome == Outcome::Never
+            && ask.rule_in(policy).is_some_and(|whole| holds(whole, ask.asks))
+        {
+            let retry_after = self.come_back(lack);
+            return Decision { outcome: Outcome::Deny { retry_after }, ..decided };
         }
+        decided
     }
 
     /// Returns the denial of a rule that refuses while the store does not decide: with a short `retry_after`,

@@ -1,7 +1,7 @@
 //! Keeps the store's replies for when it does not decide.
 
 use super::Fallback;
-use crate::store::{KeyAsk, Layer, LimiterReply, StepReply, is_report};
+use crate::store::{KeyAsk, Layer, StepReply, is_report};
 
 impl<S: Layer> Fallback<S> {
     /// Keeps a reply for when the store does not decide: admissions, denials, and the units left.
@@ -9,14 +9,16 @@ impl<S: Layer> Fallback<S> {
         if reply.repeated {
             return;
         }
-        let (local, generation) = (&self.local, &self.generation);
+        let Self { local, generation, .. } = self;
         if reply.allowed || is_report(asks) {
             local.learn(&generation.policy, asks, |place| {
                 let one = reply.replies.get(place).and_then(Option::as_ref);
-                // Of a request that is refused, units taken ahead were released.
-                let took = |one: &&LimiterReply| reply.allowed || one.by_store;
-                one.filter(took)
-                    .is_some_and(|one| !one.decided.overflow && one.decided.decision.is_allowed())
+                one.is_some_and(|one| {
+                    // Of a request that is refused, units taken ahead were released.
+                    (reply.allowed || one.by_store)
+                        && !one.decided.overflow
+                        && one.decided.decision.is_allowed()
+                })
             });
         }
         if !reply.allowed {

@@ -71,16 +71,18 @@ impl Local {
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
         published: impl FnOnce(&[Lineage]),
     ) -> Result<(), E> {
-        let next = |policy: &Policy| -> Result<Policy, E> {
-            let next = next(policy)?;
-            self.share().check(&next)?;
-            Ok(next)
-        };
-        let published = |changed: &[Lineage]| {
-            self.parts.follow(&self.memory.newest().policy);
-            published(changed);
-        };
-        self.memory.change(|| self.now(), next, published)
+        self.memory.change(
+            || self.now(),
+            |policy| {
+                let next = next(policy)?;
+                self.share().check(&next)?;
+                Ok(next)
+            },
+            |changed| {
+                self.parts.follow(&self.memory.newest().policy);
+                published(changed);
+            },
+        )
     }
 
     /// Puts another share of every limit in force; usage carries over.
@@ -107,6 +109,7 @@ impl Local {
         admits: impl Fn(usize) -> bool,
     ) {
         for (place, ask) in warm(policy, asks) {
+            // The store has decided, and keeps the reservation if it is one.
             let local = Ask { enforced: false, reserves: false, ..self.part(policy, ask) };
             if local.report {
                 self.learn_report(local);
@@ -133,6 +136,7 @@ impl Local {
             let done = self.memory.step(newest, &here, &self.clock, step)?;
             Ok((here, done))
         });
+        // Decisions of rules that are gone are put back in their places.
         if here.len() == local.len() || !step.wants_values() {
             return done;
         }
@@ -153,7 +157,8 @@ impl Local {
             if let Some(Outcome::Deny { retry_after }) =
                 denied(place).map(|decision| decision.outcome)
             {
-                let (known_by, now) = (self.under_values(generation, ask), self.clock.now());
+                let known_by = self.under_values(generation, ask);
+                let now = self.clock.now();
                 self.denials.note(known_by, ask.asks, now, now.plus(retry_after));
             }
         }
@@ -254,18 +259,17 @@ impl Local {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *ask;
         let KeyAsk { enforced, source, is_unlimited, by, reserves, .. } = *ask;
         let KeyAsk { token, since, .. } = *ask;
-        let (fingerprint, values) = (self.fingerprint(ask), None);
         Ask {
             lineage,
             rule,
             variant,
-            fingerprint,
+            fingerprint: self.fingerprint(ask),
             cost,
             asks,
             report,
             enforced,
             source,
-            values,
+            values: None,
             is_unlimited,
             by,
             reserves,
@@ -282,10 +286,10 @@ impl Local {
 
 /// Returns the limiters whose rules are in force, with their current rule indices.
 fn renumbered<'m>(newest: &Generation, local: &'m [Ask]) -> Cow<'m, [Ask]> {
-    match local.iter().all(|ask| newest.number_of(ask) == Some(ask.rule)) {
-        true => Cow::Borrowed(local),
-        false => local.iter().filter_map(|ask| in_force(newest, ask)).collect(),
+    if local.iter().all(|ask| newest.number_of(ask) == Some(ask.rule)) {
+        return Cow::Borrowed(local);
     }
+    local.iter().filter_map(|ask| in_force(newest, ask)).collect()
 }
 
 fn in_force(newest: &Generation, ask: &Ask) -> Option<Ask> {

@@ -65,7 +65,7 @@ impl Share {
     }
 
     /// Returns the share of a capacity. A queue without places still admits one request after another, but a
-    /// bucket needs room for one unit.
+    /// bucket holds at least one unit.
     fn capacity(self, algorithm: AlgorithmKind, units: u64) -> u64 {
         self.of_units(units).max(units.min(algorithm.least_capacity()))
     }

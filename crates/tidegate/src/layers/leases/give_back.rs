@@ -104,8 +104,8 @@ impl<S: Store> Leases<S> {
 
     /// Gives back the leases of these rules in the background, because others were put in force.
     pub(super) fn give_back_leases(&self, of: &[Lineage]) {
-        let is_of = |key: &KeyAsk| of.iter().any(|rule| rule.is_of_rule(key.lineage));
-        drop(self.end_all(self.state.close(is_of)));
+        let closed = self.state.close(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage)));
+        drop(self.end_all(closed));
     }
 
     /// Resets limiters, and gives back their leases in the background: before the reset, and after it, because the store
@@ -115,10 +115,9 @@ impl<S: Store> Leases<S> {
         asks: &[KeyAsk],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
-        let give_back = || drop(self.end_all(self.state.close(|key| asks.contains(key))));
-        give_back();
+        drop(self.end_all(self.state.close(|key| asks.contains(key))));
         let done = self.inner.step(asks, args).await;
-        give_back();
+        drop(self.end_all(self.state.close(|key| asks.contains(key))));
         done
     }
 
@@ -132,13 +131,14 @@ impl<S: Store> Leases<S> {
     }
 
     fn end_all(&self, all: Vec<Unspent<KeyAsk>>) -> Vec<JoinHandle<()>> {
-        let end = |mut rest: Unspent<KeyAsk>| {
-            let (store, key) = (self.clone(), &mut rest.key);
+        let mut tasks = Vec::with_capacity(all.len());
+        for mut rest in all {
             // The leases may be of a policy in which the rule has another number.
-            key.rule = self.generation.number_of(key).unwrap_or(key.rule);
-            self.inner.host().spawn(async move { store.end_lease(&rest).await })
-        };
-        all.into_iter().map(end).collect()
+            rest.key.rule = self.generation.number_of(&rest.key).unwrap_or(rest.key.rule);
+            let layer = self.clone();
+            tasks.push(self.inner.host().spawn(async move { layer.end_lease(&rest).await }));
+        }
+        tasks
     }
 }
 

@@ -49,7 +49,9 @@ impl<S: Store> Leases<S> {
         if of_leases.iter().all(|ask| ask.terms.is_none()) {
             return None;
         }
-        let (now, nodes) = (self.inner.host().uptime(), self.state.node_count());
+        let now = self.inner.host().uptime();
+        let nodes = self.state.node_count();
+        // Locked once for the decision, the wants and the report, so that no request comes between them.
         let mut book = self.state.book();
         if need == LeasesNeeded::All && !book.has_all(now, &of_leases) {
             return None;
@@ -113,8 +115,10 @@ impl<S: Store> Leases<S> {
         let now = self.inner.host().uptime();
         let book = self.state.book();
         let covered = self.lease_asks(asks).into_iter().map(|ask| {
-            let report = || book.standing(now, ask.key).unwrap_or_default();
-            let report = book.has(now, &ask).then(report)?;
+            if !book.has(now, &ask) {
+                return None;
+            }
+            let report = book.standing(now, ask.key).unwrap_or_default();
             decided(ask.key.rule_in(&self.generation.policy)?, report, None)
         });
         covered.collect()
@@ -133,8 +137,9 @@ impl<S: Store> Leases<S> {
     }
 
     fn lease_asks<'a>(&self, asks: &'a [KeyAsk]) -> InlineList<BookAsk<'a, KeyAsk>> {
-        let ask = |ask: &'a KeyAsk| BookAsk { key: ask, terms: self.terms(ask), cost: ask.cost };
-        asks.iter().map(ask).collect()
+        asks.iter()
+            .map(|ask| BookAsk { key: ask, terms: self.terms(ask), cost: ask.cost })
+            .collect()
     }
 
     /// Notes the store's reports about limiters with leases.
@@ -142,7 +147,8 @@ impl<S: Store> Leases<S> {
         if reply.repeated {
             return;
         }
-        let (now, at) = (self.inner.host().uptime(), reply.now);
+        let now = self.inner.host().uptime();
+        let at = reply.now;
         let mut book = self.state.book();
         for (place, ask) in asks.iter().enumerate() {
             let Some(decision) = reply.own_under_own_values(place) else { continue };
@@ -178,8 +184,8 @@ impl<S: Store> Spending<'_, S> {
     /// Releases the units, and returns the decisions of their limiters with them.
     fn refused(&mut self) -> InlineList<Option<Decided>> {
         self.release();
-        let state = &self.layer.state;
-        let (now, book) = (self.layer.inner.host().uptime(), state.book());
+        let now = self.layer.inner.host().uptime();
+        let book = self.layer.state.book();
         for (ask, standing) in self.asks.iter().zip(&mut self.standing) {
             if let Some(here) = standing {
                 here.report = book.standing(now, ask).unwrap_or(here.report);
@@ -207,8 +213,10 @@ impl<S: Store> Spending<'_, S> {
                 *one = None;
             }
         }
+        // The fate of the units is decided by the layer outside of this one, after this request is dropped.
         let held = std::mem::take(&mut self.held);
-        let (layer, asks) = (self.layer.clone(), self.asks.to_vec());
+        let layer = self.layer.clone();
+        let asks = self.asks.to_vec();
         let held = Late::new(move |is_kept| {
             if is_kept {
                 layer.commit(&asks, &held);
@@ -236,8 +244,8 @@ fn with_rest(
     mut reply: StepReply,
 ) -> StepReply {
     let of_rest = std::mem::take(&mut reply.replies);
-    let of_layer = |decided: Option<Decided>| decided.map(LimiterReply::of_layer);
-    reply.replies = decisions.into_iter().map(of_layer).collect();
+    let decisions = decisions.into_iter();
+    reply.replies = decisions.map(|decided| decided.map(LimiterReply::of_layer)).collect();
     reply.put_all(places.iter().copied(), of_rest);
     reply
 }

@@ -127,22 +127,16 @@ impl CallCounts {
 impl LeaseState {
     /// Creates the leases of a process that shares a store with `nodes`, itself included.
     pub(super) fn new(nodes: u64) -> Self {
-        let (book, has_ended) = (Mutex::new(Book::new(MOST_LIMITERS)), AtomicBool::new(false));
-        let giving_back = Semaphore::new(MOST_GIVEN_BACK);
-        let (nodes, under_way) = (watch::Sender::new(nodes), watch::Sender::new(0));
-        let (newest, calls) = (AtomicU64::new(0), CallCounts::default());
-        let node = RandomState::new().hash_one(std::process::id());
-        let is_dropped = watch::Sender::new(false);
         let held = Arc::new(SharedLeases {
-            book,
-            node,
-            is_dropped,
-            has_ended,
-            giving_back,
-            nodes,
-            newest,
-            under_way,
-            calls,
+            book: Mutex::new(Book::new(MOST_LIMITERS)),
+            node: RandomState::new().hash_one(std::process::id()),
+            is_dropped: watch::Sender::new(false),
+            has_ended: AtomicBool::new(false),
+            giving_back: Semaphore::new(MOST_GIVEN_BACK),
+            nodes: watch::Sender::new(nodes),
+            newest: AtomicU64::new(0),
+            under_way: watch::Sender::new(0),
+            calls: CallCounts::default(),
         });
         Self { held, terms: Arc::default(), version: 0 }
     }
@@ -152,15 +146,17 @@ impl LeaseState {
     pub(super) fn under(&self, before: &Policy, policy: &Policy) -> Self {
         let version = self.version + 1;
         self.held.newest.store(version, SeqCst);
-        let of_rule = |rule: &PolicyRule| {
+        let mut terms = Vec::with_capacity(policy.rules().len());
+        for rule in policy.rules() {
             let known = before.named(rule.domain(), rule.name()).ok();
             let same = known.filter(|(_, known)| known.spec() == rule.spec());
             let same = same.and_then(|(number, _)| self.terms.get(number)?.iter().flatten().next());
+            // A rule that stays the same keeps its version, so its leases stay as well.
             let version = same.map_or(version, Terms::version);
             let variants = 0..rule.variants();
-            variants.map(|variant| terms_of(rule, variant, version)).collect()
-        };
-        let mut terms: Vec<Vec<_>> = policy.rules().iter().map(of_rule).collect();
+            terms
+                .push(variants.map(|variant| terms_of(rule, variant, version)).collect::<Vec<_>>());
+        }
         if terms.iter().flatten().all(Option::is_none) {
             terms.clear();
         }
@@ -189,10 +185,7 @@ impl LeaseState {
 
     /// Closes the leases of all limiters that `of` selects, and takes out their unspent units.
     pub(super) fn close(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
-        match self.terms.is_empty() {
-            true => Vec::new(),
-            false => self.book().close_those(of),
-        }
+        if self.terms.is_empty() { Vec::new() } else { self.book().close_those(of) }
     }
 
     /// Returns the name of this process in the records of leases in the store.
@@ -285,7 +278,8 @@ impl Drop for UntilDropped {
 }
 
 fn terms_of(rule: &PolicyRule, variant: usize, version: u64) -> Option<Terms> {
-    let (spec, values) = (rule.spec(), rule.variant(variant));
+    let spec = rule.spec();
+    let values = rule.variant(variant);
     let terms = match spec.lease {
         _ if rule.mode() == Mode::Off => None,
         Some(lease) => {

@@ -14,7 +14,8 @@ use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent}
 impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back its unspent units later. A share is renewed then, as long as requests come.
     pub(super) fn begin_lease(&self, ask: &KeyAsk, wanted: Wanted) {
-        let (layer, ask) = (self.clone(), ask.clone());
+        let layer = self.clone();
+        let ask = ask.clone();
         drop(self.inner.host().spawn(async move { layer.take_leases(&ask, wanted).await }));
     }
 
@@ -78,8 +79,12 @@ impl<S: Store> Leases<S> {
     /// Asks the store for a lease.
     async fn ask_for_lease(&self, ask: &KeyAsk, wanted: Wanted) -> LeaseReply {
         let state = &self.state;
-        let on_late = || state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket);
-        let lease = LeaseAsk { wanted: &wanted, node: state.node(), on_late: &on_late };
+        let lease = LeaseAsk {
+            wanted: &wanted,
+            node: state.node(),
+            // The limiter may ask for another lease after a pause, although a late reply may still grant this one.
+            on_late: &|| state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket),
+        };
         self.inner.lease(ask, lease).await
     }
 
@@ -114,15 +119,12 @@ impl<S: Store> Leases<S> {
         wanted: Wanted,
         [due, ends]: [Micros; 2],
     ) -> Option<Unspent<KeyAsk>> {
-        let (state, Wanted { ticket, life, .. }) = (&self.state, wanted);
-        let left_until = |time: Micros| {
-            let left = time.as_micros().saturating_sub(self.inner.host().uptime().as_micros());
-            Duration::from_micros(left.min(life.as_micros()))
-        };
+        let state = &self.state;
+        let Wanted { ticket, life, .. } = wanted;
         let mut nodes = state.nodes();
         // They may have changed while the lease was asked for.
         nodes.mark_changed();
-        while let Ok(Ok(())) = timeout(left_until(due), nodes.changed()).await {
+        while let Ok(Ok(())) = timeout(self.time_until(due, life), nodes.changed()).await {
             let nodes = *nodes.borrow_and_update();
             let excess = state.book().excess(ask, ticket, nodes);
             if let Some(excess) = excess {
@@ -133,8 +135,15 @@ impl<S: Store> Leases<S> {
                 }
             }
         }
-        let _ = timeout(left_until(ends), self.inner.fit()).await;
+        // While the store is unavailable, units are better spent here than held to be given back.
+        let _ = timeout(self.time_until(ends, life), self.inner.fit()).await;
         state.book().close(ask, ticket)
+    }
+
+    /// Returns the time until this instant, at most the `life` of a lease.
+    fn time_until(&self, instant: Micros, life: Micros) -> Duration {
+        let left = instant.as_micros().saturating_sub(self.inner.host().uptime().as_micros());
+        Duration::from_micros(left.min(life.as_micros()))
     }
 
     /// Returns the share of a limiter to ask for after one has ended; `None` under an older policy, which is not kept for

@@ -336,13 +336,23 @@ impl StepReply {
         }
     }
 
+    /// Puts the decisions of a layer about the limiters at these places.
+    pub(crate) fn put_decided(
+        &mut self,
+        places: impl IntoIterator<Item = usize>,
+        decisions: impl IntoIterator<Item = Option<Decided>>,
+    ) {
+        let replies = decisions.into_iter().map(|decided| decided.map(LimiterReply::of_layer));
+        self.put_all(places, replies);
+    }
+
     /// The reply to a step that neither the store nor any layer decided: the request is refused.
     pub(crate) fn unavailable(limiters: usize, lack: Lack) -> Self {
         let standing = Standing::Unavailable(lack);
         Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
     }
 
-    /// Returns whether the limiters decided. A key without room and without a limit was admitted because its rule is
+    /// Returns whether the limiters decided. A key without space and without a limit was admitted because its rule is
     /// open and the store has no memory for its limiter.
     pub(crate) fn standing_by_replies(&self) -> Standing {
         let is_opened =

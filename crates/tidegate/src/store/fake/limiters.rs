@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
+    Algorithm, Decision, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
 };
 
 use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
@@ -119,15 +119,10 @@ impl FakeLimiters {
         args: StepArgs<'_>,
         now: Timestamp,
     ) -> StepReply {
-        let goes_on = |looks: &[One]| {
-            let mut both = asks.iter().zip(looks);
-            both.all(|(ask, one)| one.verdict.is_allowed() || !ask.enforced)
-        };
         if args.verb == Verb::Reset {
             asks.iter().for_each(|ask| self.reset(policy, ask, now));
             return StepReply::nothing(asks.len(), now);
         }
-        let earlier = |place: usize| args.leased.get(place).copied().flatten();
         let mut ones = Vec::new();
         for (place, ask) in asks.iter().enumerate() {
             let costs = args.costs.get(place).copied();
@@ -135,18 +130,22 @@ impl FakeLimiters {
                 Verb::Ask | Verb::Peek => {
                     self.of(policy, ask, now).run(Step::Peek, costs.unwrap_or(ask.asks), now)
                 }
-                Verb::Settle => self.settle(policy, ask, args.actual[place], earlier(place), now),
+                Verb::Settle => {
+                    let earlier = args.leased.get(place).copied().flatten();
+                    self.settle(policy, ask, args.actual[place], earlier, now)
+                }
                 Verb::Renew => {
                     self.of(policy, ask, now).run(Step::Renew { token: ask.token }, 0, now)
                 }
                 Verb::Reset => continue,
             });
         }
-        let allowed = goes_on(&ones);
+        let mut both = asks.iter().zip(&ones);
+        let allowed = both.all(|(ask, one)| one.verdict.is_allowed() || !ask.enforced);
         for (place, (ask, one)) in asks.iter().zip(&mut ones).enumerate() {
             if args.verb == Verb::Ask && allowed && one.verdict.is_allowed() {
                 // Units under leases come back without a reservation.
-                let reserves = ask.reserves && earlier(place).is_none();
+                let reserves = ask.reserves && args.leased.get(place).is_none_or(Option::is_none);
                 let step = if reserves { Step::Reserve } else { Step::Ask };
                 *one = self.of(policy, ask, now).run(step, ask.cost, now);
             }
@@ -214,10 +213,9 @@ impl FakeLimiters {
         let end = limiter.lease(wanted.units, now, wanted.life);
         let one = limiter.run(Step::Peek, 0, now);
         if end.is_some() {
-            let is_done = |(key, of, ticket): &(LimiterKey, u64, u64)| {
-                *key == key_of(ask) && *of == node && *ticket < wanted.oldest
-            };
-            self.leases.retain(|lease, _| !is_done(lease));
+            self.leases.retain(|(key, of, ticket), _| {
+                *key != key_of(ask) || *of != node || *ticket >= wanted.oldest
+            });
             let recorded = Recorded { units: wanted.units, at: one.at };
             self.leases.insert((key_of(ask), node, wanted.ticket), recorded);
         }
@@ -268,8 +266,8 @@ fn key_of(ask: &KeyAsk) -> LimiterKey {
 }
 
 fn report_of(one: &One) -> LimiterReport {
-    let (remaining, at) = (one.decision.remaining, one.at);
-    LimiterReport { remaining, at, idle_at: at.plus(one.decision.reset_after) }
+    let Decision { remaining, reset_after, .. } = one.decision;
+    LimiterReport { remaining, at: one.at, idle_at: one.at.plus(reset_after) }
 }
 
 fn reply_of(one: One) -> LimiterReply {
