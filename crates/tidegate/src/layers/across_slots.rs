@@ -233,6 +233,7 @@ impl<S: Store> AcrossSlots<S> {
     ) -> Result<StepReply, GaveUp> {
         self.may_be_apart(asks, parts)?;
         let mut done = StepReply::nothing(asks.len(), args.at.unwrap_or(Timestamp::EPOCH));
+        // No slot may remember an answer: its units come back if another slot refuses.
         let origin = Origin { id: None, ..args.origin };
         let mut taken = StepsTaken { store: self.inner.clone(), steps: Vec::new() };
         for (number, part) in parts.iter().enumerate() {
@@ -306,6 +307,7 @@ impl<S: Store> AcrossSlots<S> {
                 ..args
             };
             let reply = self.inner.step(&part.of(asks), args_here).await;
+            // If nothing was done so far, the caller may try again.
             let untouched = number == 0 || args.verb == Verb::Peek;
             let reply = reply.map_err(|gave_up| {
                 if untouched { gave_up } else { GaveUp::from(gave_up.error.in_part()) }

@@ -78,6 +78,7 @@ impl LeasedLimiter {
     /// Starts again under other terms. The leases that are there are spent no more.
     pub(super) fn renew(&mut self, terms: Terms) {
         let mut before = std::mem::replace(self, Self::new(terms));
+        // Kept, because requests may hold units of them, and the store still has their records.
         before.leases.iter_mut().for_each(|lease| lease.is_closed = true);
         self.leases = before.leases;
         self.open = before.open;
@@ -120,6 +121,7 @@ impl LeasedLimiter {
         let life = self.terms.life();
         let needed = self.demand.of_one_life(now, life)?;
         let (needed, part) = match self.terms.size {
+            // Half of the units stay at the store, for requests that it decides itself.
             Size::Needed => (needed, self.report.remaining / 2 / nodes.max(1)),
             Size::Part => (self.of_need(now, needed)?, self.part(nodes)),
         };
@@ -288,6 +290,7 @@ impl LeasedLimiter {
         leases.retain(|lease| {
             let stays = lease.units > 0 || !lease.is_at_rest();
             if !stays {
+                // Its ticket stays open until the lease is due, when the task that waits for that ends it.
                 let own = open.iter_mut().find(|open| open.ticket == lease.ticket);
                 own.into_iter().for_each(|open| open.is_spent = true);
             }

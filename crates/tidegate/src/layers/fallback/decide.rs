@@ -117,7 +117,7 @@ impl Local {
         for (((place, ask), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // A closed rule has decided already.
             if let Some(slot @ None) = decisions.get_mut(*place) {
-                // A repeated answer is the answer that the first request got, whatever bars the limiter by now.
+                // A repeated answer stays the answer of the first request, even if the limiter is barred by now.
                 let bar = bar.filter(|_| !done.repeated);
                 let decision = self.local_decision(policy, ask, decided.decision, bar, lack);
                 let values = self.parts.of(policy, ask);

@@ -65,6 +65,7 @@ impl<S: Store> Leases<S> {
             self.state.dropped().await;
             sleep(AFTER_THE_END).await;
         });
+        // A result that is there counts, even if the gate was dropped in the same moment.
         let back = poll_fn(|context| match back.as_mut().poll(context) {
             Poll::Pending if ended.as_mut().poll(context).is_ready() => {
                 Poll::Ready(Err(Lost::NoReply))

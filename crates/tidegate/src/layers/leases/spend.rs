@@ -213,7 +213,7 @@ impl<S: Store> Spending<'_, S> {
                 *one = None;
             }
         }
-        // The fate of the units is decided by the layer outside of this one, after this request is dropped.
+        // An outer layer decides later what becomes of the units, so dropping this must not release them.
         let held = std::mem::take(&mut self.held);
         let layer = self.layer.clone();
         let asks = self.asks.to_vec();

@@ -49,6 +49,7 @@ impl<S: Store> Leases<S> {
     /// a lease whose grant is unknown, because no reply came.
     async fn granted(&self, ask: &KeyAsk, wanted: Wanted) -> Option<[Micros; 2]> {
         let state = &self.state;
+        // Until a lease that nothing waits for is given back: the end of a gate waits for that too.
         let _under_way = state.under_way();
         let result = if state.are_spent() {
             let reply = self.ask_for_lease(ask, wanted).await;
@@ -82,7 +83,7 @@ impl<S: Store> Leases<S> {
         let lease = LeaseAsk {
             wanted: &wanted,
             node: state.node(),
-            // The limiter may ask for another lease after a pause, although a late reply may still grant this one.
+            // The limiter waits for it no longer, and asks again after a pause. A late lease is given back.
             on_late: &|| state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket),
         };
         self.inner.lease(ask, lease).await

@@ -227,6 +227,7 @@ impl Dispatcher {
             self.lost(&shard, error);
         }
         let redirected = std::mem::take(&mut answered.redirected);
+        // Calls that failed with a closed connection are answered when it is known whether this is an outage.
         match answered.closed.take() {
             Some(error) => self.reopen(&shard, error, answered),
             None => answered.fail(),
@@ -270,6 +271,7 @@ impl Dispatcher {
 
     /// Gives a shard up, and looks after it until it is fit again.
     fn give_up(self: &Rc<Self>, shard: &Rc<StoreShard>, error: StoreError) {
+        // An outage is reported before its requests are answered, so that no caller sees an error first.
         let unanswered = shard.lose(&error);
         self.report(shard, Some(&error));
         self.looked();
@@ -290,6 +292,7 @@ impl Dispatcher {
             let request = Rc::clone(request);
             request.unsent();
             request.moves.set(request.moves.get() + 1);
+            // The shard that it leaves no longer answers for it when its time is over.
             request.home.set(usize::MAX);
             let is_ask = matches!(redirect, Redirect::Ask(_));
             request.asking.set(is_ask);
@@ -305,10 +308,12 @@ impl Dispatcher {
                     shard.push(request);
                 }
                 Redirect::Ask(node) => {
+                    // `ASKING` holds for one command, so the request needs a call of its own.
                     request.alone.set(true);
                     self.shard_at(node).push(request);
                 }
                 Redirect::Soon | Redirect::NoScript => {
+                    // In a call of its own it can fail again by its own keys only.
                     request.alone.set(true);
                     spawn_local(Rc::clone(self).ask_soon(request));
                 }

@@ -34,6 +34,7 @@ impl<T> Inbox<T> {
             return;
         }
         state.items.push(item);
+        // The thread takes all items at once, so only the first item has to wake it.
         let is_first = state.items.len() == 1;
         drop(state);
         if is_first {
@@ -52,6 +53,7 @@ impl<T> Inbox<T> {
         let mut state = self.lock();
         state.closed = true;
         let dropped = mem::take(&mut state.items);
+        // Dropping items wakes their callers, who must not wait for the lock.
         drop(state);
         drop(dropped);
     }

@@ -124,6 +124,7 @@ impl Dispatcher {
     async fn until_nodes_are_known(self: Rc<Self>) {
         let mut pause = REST;
         loop {
+            // Before the question, so that a search wanted while the nodes are asked is not forgotten.
             self.cluster.again.set(false);
             let is_new = match self.ask_nodes().await {
                 Ok(ranges) => self.follow(ranges),
@@ -232,6 +233,7 @@ impl Dispatcher {
         let mut is_fit = false;
         for shard in shards {
             match shard.health() {
+                // Also while a connection is opened again: it is not known yet whether that is an outage.
                 ShardHealth::New => return,
                 ShardHealth::Fit => is_fit = true,
                 ShardHealth::Lost(error) => lost = Some(error),

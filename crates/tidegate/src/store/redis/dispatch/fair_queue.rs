@@ -210,6 +210,7 @@ impl<T> FairQueue<T> {
         }
         key.calls += 1;
         self.key_time = self.key_time.max(turn.0);
+        // After the keys that wait now.
         key.time = self.key_time + 1;
         self.round = self.round.saturating_sub(1);
         if self.round == 0 {

@@ -68,6 +68,7 @@ pub(super) async fn look_after(
 ) {
     let mut pause = PAUSES.0;
     let mut outage = Outage { reported: lost.clone(), found: None };
+    // A new shard is checked at once. A shard that was lost has failed just now.
     let mut waits = lost.is_some();
     let by_sentinel = matches!(shard.shared.settings.url.form, StoreForm::Sentinel { .. });
     let connection = loop {

@@ -234,6 +234,7 @@ impl StoreShard {
             return None;
         }
         flush.join(self.node.is_some());
+        // The window may grow only if requests are left over.
         let was_full = state.queue.is_ready();
         let pipeline = flush.pipeline(link, &state.part);
         let route = link.route.of_part(&state.part);
@@ -284,8 +285,8 @@ impl StoreShard {
         let limiters = flush.limiters;
         self.shared.counts.under_way.fetch_sub(flush.calls.len() as u64, Relaxed);
         flush.taken.iter().for_each(|taken| state.queue.answered(taken));
-        // The shard may have a new connection since the write. Replies over an old one say nothing about its health, and
-        // the new connection does not count their limiters.
+        // The shard may have a new connection since the write. Replies over an old connection say nothing about its health,
+        // and the new connection does not count their limiters.
         let latest = state.link.as_mut().filter(|latest| latest.number == link);
         let is_latest = latest.is_some();
         if let Some(link) = latest {
@@ -303,6 +304,7 @@ impl StoreShard {
         if is_latest {
             state.heard_at = now;
             state.window.answered(limiters, took, was_full, now);
+            // A shard that was given up answers after all: its next check need not wait for the pause.
             if state.health != ShardHealth::Fit {
                 self.heard.notify_one();
             }

@@ -73,6 +73,7 @@ impl Window {
         was_full: bool,
         now: Instant,
     ) {
+        // Two spans, so that a new span does not begin without any knowledge, and a longer way is believed in the end.
         if now.duration_since(self.span_since) >= MEMORY {
             (self.shortest, self.span_since) = ([Duration::MAX, self.shortest[0]], now);
         }
@@ -119,6 +120,7 @@ impl Window {
     /// Shrinks the window, once in a round trip.
     fn shrink(&mut self, now: Instant) {
         let usual = self.usual;
+        // Answers to calls that were sent before the window shrank say nothing about its new size.
         if self.shrunk_at.is_some_and(|at| now.duration_since(at) < usual) {
             return;
         }

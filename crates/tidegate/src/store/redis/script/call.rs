@@ -174,6 +174,7 @@ impl Call {
     fn composed(mut self, arguments: Vec<Vec<u8>>) -> Self {
         let amends =
             matches!(self.form, CallForm::Amending | CallForm::GivingBack | CallForm::Resetting);
+        // The state may be of any algorithm, so the script has the files of all.
         let kinds = if amends { u32::MAX } else { self.kinds };
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
         let runner = if self.lease.is_some() { Runner::Lease } else { Runner::Dispatch };
@@ -185,6 +186,7 @@ impl Call {
             (_, step) => step.verb(),
         };
         let last = self.last();
+        // The form of most requests has as few arguments as possible.
         self.args = if self.is_short() {
             let verb = (self.step != ScriptStep::Ask).then(|| verb.as_bytes().to_vec());
             let mut args = arguments;
@@ -242,6 +244,7 @@ impl Call {
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
         ];
         last.extend(CountedKey::arguments(&self.counts));
+        // Empty arguments at the end are left out. Counted keys have fixed places, so nothing before them is.
         if self.counts.is_empty() {
             last.truncate(last.iter().rposition(|one| !one.is_empty()).map_or(0, |end| end + 1));
         }

@@ -12,7 +12,7 @@ pub(super) type RoutedReply = (DecidedStep, Option<Route>);
 /// The data for undoing a step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfStep {
-    /// The connection that the reply came over, by which its units can be given back.
+    /// The connection that the reply came over, where its units can be given back.
     pub(super) route: Option<Route>,
     /// The values that decided in place of the node's own, for each limiter.
     pub(super) newer: NewerValues,

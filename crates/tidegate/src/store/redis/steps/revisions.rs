@@ -52,6 +52,7 @@ pub(super) async fn know_loaded(
     if store.loaded.there.get().is_some() {
         return Ok(());
     }
+    // Measured before the question: the date may then be a little too late, but never too early.
     let passed = store.host.now().since(store.loaded.here);
     let reply = store.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
     let now = match reply {

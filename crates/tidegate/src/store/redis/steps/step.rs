@@ -31,6 +31,7 @@ impl RedisStore {
             self.note_undecided(&error, asks);
             return Err(error.into());
         }
+        // Values without a date cannot be compared with the values of other nodes. A replay has no other nodes.
         if args.at.is_none() {
             let known = revisions::know_revision(self, asks, args.deadline).await;
             known.inspect_err(|error| self.note_undecided(error, asks))?;

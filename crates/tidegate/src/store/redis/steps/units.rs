@@ -48,6 +48,7 @@ impl RedisStore {
             reply.now = settled.now;
             reply.put_all(places.iter().copied(), settled.replies);
         }
+        // The other limiters are settled by now, so an error concerns a part of the request.
         self.give_back_unlimited(asks, args)
             .await
             .map_err(|error| if limited.is_empty() { error } else { error.in_part() })?;

@@ -113,6 +113,7 @@ impl StoreShard {
         // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
         if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
+            // `latest` is by the real clock, and requests are due by the thread's clock.
             return Due::Again(request.latest - self.clock.stalled());
         }
         Due::Overloaded
