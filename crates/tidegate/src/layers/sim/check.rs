@@ -1,7 +1,7 @@
 //! The judge of a run: no bound is passed, each unit has one fate, and leases and shares cost few admissions.
 
 mod below;
-mod summary;
+mod sums;
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use tidegate_core::Limit;
 use super::history::{CallerAnswer, DecidedBy, LayersEvent, LayersEventKind, LayersHistory};
 use super::plan::{LONG, LayersPlan, RequestKind};
 use crate::layers::Share;
+use crate::lease::sim::Sums;
 use crate::rules::OnStoreError;
 pub(super) use below::below;
-pub(super) use summary::LayersSummary;
 
 /// The time for which a denial is repeated, and a little more for clocks that drift.
 const REPEATED_US: u64 = 51_000;
 
 /// Checks everything that happened.
-pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<LayersSummary, String> {
+pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<Sums, String> {
     each_request(plan, history)?;
     each_settlement(plan, history)?;
     leases(plan, history)?;
@@ -33,7 +33,7 @@ pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<LayersSu
             conserved(plan, limiter, &events, history).map_err(of)?;
         }
     }
-    Ok(LayersSummary::of(history))
+    Ok(sums::of(history))
 }
 
 /// The units of a request from one limiter: taken, come back or lost, and admitted for its caller.
@@ -126,23 +126,32 @@ fn leases(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
     let mut left: BTreeMap<(usize, usize), i64> = BTreeMap::new();
     let mut admitted = vec![0; history.accounts.len()];
     let mut late = vec![0; history.accounts.len()];
+    let mut back = vec![0; history.accounts.len()];
     // The tickets up to which leases ended with a reset through the node, and when that was known.
     let mut voids: BTreeMap<(usize, usize), (u64, u64)> = BTreeMap::new();
     let mut newest: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    // When the last lease of a node ends.
+    let mut ends: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for event in &history.events {
         let void = |node| voids.get(&(node, event.limiter)).copied();
         let (node, units) = match event.what {
-            LayersEventKind::Granted { node, ticket, units } => {
+            LayersEventKind::Granted { node, ticket, units, ends: at } => {
                 newest.insert((node, event.limiter), ticket);
+                let last = ends.entry((node, event.limiter)).or_default();
+                *last = at.max(*last);
                 (node, units.cast_signed())
             }
             LayersEventKind::Returned { node, ticket, units, is_late, .. } => {
-                late[node] += if is_late { units } else { 0 };
+                let came = if is_late { &mut late } else { &mut back };
+                came[node] += units;
                 let is_void = void(node).is_some_and(|(last, _)| ticket <= last);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
             LayersEventKind::Admitted { node, units, by: DecidedBy::Lease, asked, .. } => {
                 admitted[node] += units;
+                if ends.get(&(node, event.limiter)).is_none_or(|ends| asked >= *ends) {
+                    return Err(format!("a lease is spent after its end: {event:?}"));
+                }
                 let is_void = void(node).is_some_and(|(_, at)| asked <= at);
                 (node, if is_void { 0 } else { -units.cast_signed() })
             }
@@ -177,8 +186,10 @@ fn leases(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
                 admitted[node]
             ));
         }
-        if account.too_late > late[node] {
-            return Err(format!("node {node} counts units as late that came back: {account:?}"));
+        // Units that came too late are back as well, if the reply was lost and the node asked again.
+        let known = account.too_late + account.returned;
+        if account.too_late > late[node] || known > late[node] + back[node] {
+            return Err(format!("node {node} counts units that did not come back: {account:?}"));
         }
     }
     Ok(())

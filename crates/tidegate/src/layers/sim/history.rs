@@ -47,11 +47,12 @@ pub(super) enum LayersEventKind {
         units: u64,
         why: LayersLossCause,
     },
-    /// A node got a lease.
+    /// A node got a lease, which can be spent before `ends`.
     Granted {
         node: usize,
         ticket: u64,
         units: u64,
+        ends: u64,
     },
     /// A node gave units of a lease back, once. If they were not too late, the store has them again.
     Returned {
@@ -119,6 +120,8 @@ pub(super) struct NodeCounts {
     pub(super) taken: u64,
     pub(super) spent: u64,
     pub(super) unspent: u64,
+    /// Units that the store got back, as the node knows.
+    pub(super) returned: u64,
     pub(super) lost: u64,
     /// Of these, the units that came back when they counted no more.
     pub(super) too_late: u64,

@@ -77,6 +77,7 @@ impl LayersNode {
             taken: counts.taken,
             spent: counts.spent,
             unspent: counts.unspent,
+            returned: calls.returned.load(Relaxed),
             lost: calls.all_lost(),
             too_late: calls.lost(Lost::TooLate),
             no_reply: calls.lost(Lost::NoReply),

@@ -88,9 +88,10 @@ impl Store for StoreLink {
         let (wanted, of) = (*wanted, ask.clone());
         let take = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
             let (report, granted) = limiters.lease(link.policy(), &of, &wanted, node, now);
-            if granted.is_some() {
+            if let Some([since, end]) = granted {
                 let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
-                link.world().note(&of, LayersEventKind::Granted { node, ticket, units });
+                let ends = link.world().passed_us() + end.since(since).as_micros();
+                link.world().note(&of, LayersEventKind::Granted { node, ticket, units, ends });
             }
             LeaseResult::Decided(report, granted)
         };

@@ -1,8 +1,7 @@
 //! The judge of a history. It knows the bound of each algorithm, and the allowed cost of leases.
 //!
 //! - No interval of length W admits more than the bound of the rule, plus one limit for each loss of data, or after a
-//!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound. Surplus
-//!   units of a reservation were never admitted.
+//!   change the bounds of both rules. A step of the store's clock that moves what counts begins a new bound.
 //! - The store never counts less than the spent units and the units that can still be spent, and never more than the
 //!   spent units and the leased units that were neither spent nor returned. So no request is admitted without room in
 //!   the algorithm, and no request is refused for more than the leased units.
@@ -14,94 +13,27 @@ mod below;
 mod clock;
 mod even;
 mod ledger;
-mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::AddAssign;
 
 use testkit::admissions::{Admission, most_within};
 use tidegate_core::{Anchor, Limit, Rule, Timestamp};
 
 use super::history::{
-    BookCounts, LeasesEvent, LeasesEventKind, LeasesHistory, LeasesLossCause, RequestId, TakenFor,
+    BookCounts, LeasesEvent, LeasesEventKind, LeasesHistory, RequestId, TakenFor,
 };
 use super::plan::{LeasesPlan, PlannedLimiter, RunKind};
 use super::sim_limiter::limiter;
+use crate::lease::sim::Sums;
 use clock::StoreClock;
-use reserved::UnusedUnits;
-
-/// The totals of all runs that passed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeasesSummary {
-    pub(super) runs: u64,
-    pub(super) exact: u64,
-    pub(super) leased: u64,
-    pub(super) refused: u64,
-    pub(super) returned: u64,
-    pub(super) again: u64,
-    pub(super) put_back: u64,
-    pub(super) losses: u64,
-    pub(super) changes: u64,
-    pub(super) crashes: u64,
-    pub(super) late: u64,
-    pub(super) renewed: u64,
-    pub(super) excess: u64,
-    pub(super) local: u64,
-    /// Units of reservations that were given back to the store, taken in addition to the reserved units, and cut.
-    pub(super) settled: u64,
-    pub(super) more: u64,
-    pub(super) cut: u64,
-    /// Steps of the store's clock.
-    pub(super) steps: u64,
-    /// Units of runs that lose no node, no data and no rule: admitted in the exact mode, and admitted with leases.
-    pub(super) reference: u64,
-    pub(super) admitted: u64,
-    /// Units that reached callers, and units that were lost, in the order of [`LeasesLossCause`].
-    pub(super) answered: u64,
-    pub(super) lost: [u64; LeasesLossCause::COUNT],
-    /// Units of runs in which all nodes are asked alike: admitted by a single limiter, and admitted by the nodes.
-    pub(super) possible: u64,
-    pub(super) even: u64,
-}
-
-impl AddAssign for LeasesSummary {
-    fn add_assign(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.exact += other.exact;
-        self.leased += other.leased;
-        self.refused += other.refused;
-        self.returned += other.returned;
-        self.again += other.again;
-        self.put_back += other.put_back;
-        self.losses += other.losses;
-        self.changes += other.changes;
-        self.crashes += other.crashes;
-        self.late += other.late;
-        self.renewed += other.renewed;
-        self.excess += other.excess;
-        self.local += other.local;
-        self.settled += other.settled;
-        self.more += other.more;
-        self.cut += other.cut;
-        self.steps += other.steps;
-        self.reference += other.reference;
-        self.admitted += other.admitted;
-        self.answered += other.answered;
-        for (lost, more) in self.lost.iter_mut().zip(other.lost) {
-            *lost += more;
-        }
-        self.possible += other.possible;
-        self.even += other.even;
-    }
-}
 
 /// Checks everything that happened. The history of the same run without leases shows what could be admitted.
 pub(super) fn all(
     plan: &LeasesPlan,
     history: &LeasesHistory,
     exact: Option<&LeasesHistory>,
-) -> Result<LeasesSummary, String> {
-    let mut summary = LeasesSummary { runs: 1, ..LeasesSummary::default() };
+) -> Result<Sums, String> {
+    let mut sums = Sums::default();
     for (number, key) in plan.keys.iter().enumerate() {
         let mut events: Vec<_> =
             history.events.iter().filter(|event| event.key == number).collect();
@@ -110,25 +42,25 @@ pub(super) fn all(
         within_bound(plan, key, &events).map_err(of_key)?;
         each_lease_once(&events).map_err(of_key)?;
         let clock = StoreClock::new(window(key), key.life.as_micros());
-        ledger::adds_up(&events, &history.gone, clock, &mut summary).map_err(of_key)?;
-        as_counted(plan, key, &events, history.ended, &mut summary).map_err(of_key)?;
+        ledger::adds_up(&events, &history.gone, clock, &mut sums).map_err(of_key)?;
+        as_counted(plan, key, &events, history.ended, &mut sums).map_err(of_key)?;
     }
     for account in &history.accounts {
         is_true(account)?;
     }
-    summary.again += history.again;
-    summary.put_back += history.put_back;
-    summary.crashes += history.crashes;
-    summary.late += history.late;
-    summary.renewed += history.renewed;
-    summary.excess += history.excess;
+    sums.add("again", history.again);
+    sums.add("put back", history.put_back);
+    sums.add("crashes", history.crashes);
+    sums.add("late", history.late);
+    sums.add("renewed", history.renewed);
+    sums.add("excess", history.excess);
     if let Some(exact) = exact {
-        below::as_exact(plan, history, exact, &mut summary)?;
+        below::as_exact(plan, history, exact, &mut sums)?;
     }
     if plan.kind == RunKind::Even {
-        even::as_stated(plan, history, &mut summary)?;
+        even::as_stated(plan, history, &mut sums)?;
     }
-    Ok(summary)
+    Ok(sums)
 }
 
 fn window(key: &PlannedLimiter) -> u64 {
@@ -178,11 +110,10 @@ fn within_bound(
         * (1 + steps.count() as u64)
         + count(&LeasesEventKind::Lost) * most_limit;
     let undone = undone(events);
-    let mut surplus = UnusedUnits::of(events);
     let admitted = events.iter().filter_map(|event| match event.what {
         LeasesEventKind::Taken { by: Some(by), .. } if undone.contains(&by) => None,
         LeasesEventKind::Taken { units, .. } | LeasesEventKind::Spent { units, .. } => {
-            Some(Admission::at(event.time, units - surplus.take(event)))
+            Some(Admission::at(event.time, units))
         }
         _ => None,
     });
@@ -268,7 +199,7 @@ fn as_counted(
     key: &PlannedLimiter,
     events: &[&LeasesEvent],
     ended: u64,
-    summary: &mut LeasesSummary,
+    sums: &mut Sums,
 ) -> Result<(), String> {
     let spec = key.rules[0].spec();
     let is_level = spec.algorithm.fields().contains(&tidegate_core::Field::Capacity);
@@ -277,35 +208,24 @@ fn as_counted(
     let window = window(key);
     let Some(mut exact) = limiter(&key.rules[0]) else { return Ok(()) };
     let mut ledger: BTreeMap<TakenFor, Idle> = BTreeMap::new();
-    let mut reserved: BTreeMap<TakenFor, Idle> = BTreeMap::new();
-    let (undone, mut surplus) = (undone(events), UnusedUnits::of(events));
+    let undone = undone(events);
     let raised = match spec.limit {
         Limit::Units(limit) if is_level => (limit * key.life.as_micros()).div_ceil(window) + 1,
         _ => 0,
     };
     for event in events {
         let now = Timestamp::from_micros(plan.origin + event.time);
-        let unused = surplus.take(event);
-        if unused > 0 {
-            let of = match event.what {
-                LeasesEventKind::Taken { by: Some(by), .. } => TakenFor::Request(by),
-                LeasesEventKind::Spent { id, .. } => TakenFor::Lease(id),
-                _ => continue,
-            };
-            let all = reserved.entry(of).or_insert(Idle { units: 0, end: 0 });
-            (all.units, all.end) = (all.units + unused, event.time);
-        }
         match event.what {
             LeasesEventKind::Taken { units, by: Some(by) } if undone.contains(&by) => {
                 ledger.insert(TakenFor::Request(by), Idle { units, end: event.time });
             }
             LeasesEventKind::Taken { units, .. } => {
-                summary.exact += if event.time < ended { units } else { 0 };
-                exact.take(now, units - unused);
+                sums.add("exact", if event.time < ended { units } else { 0 });
+                exact.take(now, units);
             }
             LeasesEventKind::Spent { id, units, .. } => {
-                summary.leased += units;
-                exact.take(now, units - unused);
+                sums.add("leased", units);
+                exact.take(now, units);
                 ledger
                     .entry(TakenFor::Lease(id))
                     .and_modify(|lease| lease.units = lease.units.saturating_sub(units));
@@ -315,7 +235,7 @@ fn as_counted(
             }
             LeasesEventKind::Returned { units, since, .. }
             | LeasesEventKind::Undone { units, since, .. } => {
-                summary.returned += units;
+                sums.add("returned", units);
                 let of = match event.what {
                     LeasesEventKind::Returned { id, .. } => TakenFor::Lease(id),
                     LeasesEventKind::Undone { by, .. } => TakenFor::Request(by),
@@ -327,41 +247,32 @@ fn as_counted(
                     lease.units = lease.units.saturating_sub(units.saturating_sub(drained));
                 }
             }
-            LeasesEventKind::Settled { of, units, since } => {
-                summary.settled += units;
-                if let Some(all) = reserved.get_mut(&of).filter(|_| is_level) {
-                    let drained =
-                        (limit(&key.rules[0]) * (event.time - since)).div_ceil(window) + 1;
-                    all.units = all.units.saturating_sub(units.saturating_sub(drained));
-                }
-            }
-            LeasesEventKind::More { units, cut } => {
-                exact.take(now, units);
-                (summary.more, summary.cut) = (summary.more + units, summary.cut + cut);
-            }
             LeasesEventKind::Stepped { .. } => {
-                (summary.steps, comparable) = (summary.steps + 1, false)
+                sums.add("steps", 1);
+                comparable = false;
             }
             LeasesEventKind::Dropped { .. }
             | LeasesEventKind::Answered { .. }
-            | LeasesEventKind::Missed { .. }
-            | LeasesEventKind::Unused { .. } => {}
+            | LeasesEventKind::Missed { .. } => {}
             LeasesEventKind::Local { held } => {
-                summary.local += 1;
+                sums.add("local", 1);
                 if held > 0 {
                     return Err(format!("a node admits at {} on top of {held} units", event.time));
                 }
             }
-            LeasesEventKind::Lost => (summary.losses, comparable) = (summary.losses + 1, false),
+            LeasesEventKind::Lost => {
+                sums.add("losses", 1);
+                comparable = false;
+            }
             LeasesEventKind::Changed => {
-                (summary.changes, comparable) = (summary.changes + 1, false)
+                sums.add("changes", 1);
+                comparable = false;
             }
             LeasesEventKind::Stands { used, held, refused } => {
-                summary.refused += u64::from(refused);
+                sums.add("refused", u64::from(refused));
                 let spent = exact.used(now);
                 let counts = |end: u64| is_level || end + 2 * window > event.time;
-                let all = ledger.values().chain(reserved.values());
-                let leases = all.filter(|lease| counts(lease.end));
+                let leases = ledger.values().filter(|lease| counts(lease.end));
                 let unspent: u64 = leases.map(|lease| lease.units).sum();
                 let most = spent + unspent + raised;
                 if comparable && (used < spent + held || used > most) {

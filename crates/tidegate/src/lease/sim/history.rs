@@ -36,13 +36,6 @@ pub(super) enum LeasesEventKind {
     /// The units that the store counts as used, and the leased units that all nodes hold, after a request that the
     /// store admitted or refused.
     Stands { used: u64, held: u64, refused: bool },
-    /// A reservation turned out to need so many units less than a request took, or than were spent of a lease at that
-    /// time.
-    Unused { of: TakenFor, at: u64, units: u64 },
-    /// The store got units back of a reservation that was settled for less, as taken at `since`.
-    Settled { of: TakenFor, units: u64, since: u64 },
-    /// A reservation was settled for more: the store took so many units more, and cut the others.
-    More { units: u64, cut: u64 },
     /// The clock of the store was set by so many microseconds.
     Stepped { by: i64 },
     /// The store lost data of all limiters.
@@ -69,12 +62,18 @@ pub(super) enum LeasesLossCause {
     NotTaken,
     /// They were given back when their window had ended, or the rule or the clock had changed.
     TooLate,
-    /// They were reserved, and the settlement was lost on its way.
-    Unsettled,
 }
 
 impl LeasesLossCause {
-    pub(super) const COUNT: usize = Self::Unsettled as usize + 1;
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Unanswered => "unanswered",
+            Self::NotUndone => "not undone",
+            Self::Crashed => "held by nodes that ended",
+            Self::NotTaken => "not taken",
+            Self::TooLate => "too late",
+        }
+    }
 }
 
 /// An event: its time, its limiter, and its kind.

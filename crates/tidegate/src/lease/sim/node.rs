@@ -2,7 +2,6 @@
 
 mod back;
 mod decided;
-mod works;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,9 +12,8 @@ use super::super::{
 };
 use super::clock::MachineClocks;
 use super::history::{BookCounts, GrantId, LeasesEventKind, LeasesHistory};
-use super::plan::{LeasesPlan, Work};
+use super::plan::LeasesPlan;
 use super::store::{LeasesQuestion, LeasesReply, TakenLease};
-pub(super) use works::Working;
 
 /// A wait that ends when the deadline has passed.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +50,6 @@ struct WaitingRequest {
     held: Vec<Leased>,
     since: u64,
     revisions: Vec<usize>,
-    work: Option<Work>,
 }
 
 /// The limiters of a request that hold no leased units, with their costs.
@@ -83,8 +80,6 @@ pub(super) struct LeasesNode<'a> {
     waiting: HashMap<u64, WaitingRequest>,
     /// Leases that were granted, until the world has noted when they are due.
     pub(super) due: Vec<RestDue>,
-    /// Works that have begun, until the world has noted when they end.
-    pub(super) works: Vec<Working>,
     /// The leases that were asked for and not answered.
     questions: HashMap<u64, Wanted>,
     /// Units that are given back until the store replies, by the number of the question, and whether their lease ends
@@ -119,7 +114,6 @@ impl<'a> LeasesNode<'a> {
             book: Book::new(plan.keys.len()),
             waiting: HashMap::new(),
             due: Vec::new(),
-            works: Vec::new(),
             questions: HashMap::new(),
             backs: BTreeMap::new(),
             next_back: 0,
@@ -151,7 +145,7 @@ impl<'a> LeasesNode<'a> {
     pub(super) fn request(
         &mut self,
         time: u64,
-        (parts, work): (Vec<(usize, u64)>, Option<Work>),
+        parts: Vec<(usize, u64)>,
         is_away: bool,
         history: &mut LeasesHistory,
     ) -> Vec<SentQuestion> {
@@ -161,7 +155,6 @@ impl<'a> LeasesNode<'a> {
             Choice::Here(spent) => {
                 let revisions = self.revisions.clone();
                 self.admitted(time, &parts, &spent, &revisions, history);
-                self.begin_work(work, time, (&parts, &spent), (self.id(0), &[]));
             }
             Choice::Store(held) => {
                 let rest = of_store(&parts, &held).collect();
@@ -170,10 +163,10 @@ impl<'a> LeasesNode<'a> {
                 let wait = Some(Wait::Request(request));
                 let revisions = self.revisions.clone();
                 let asked = parts.clone();
-                let waiting = WaitingRequest { asked, held, since: time, revisions, work };
+                let waiting = WaitingRequest { asked, held, since: time, revisions };
                 self.waiting.insert(request, waiting);
                 if is_away {
-                    sent.extend(self.decided(time, request, None, history));
+                    sent.extend(self.decided(time, request, false, history));
                 } else {
                     let question =
                         LeasesQuestion::Step { request: Some(self.id(request)), parts: rest };
@@ -260,12 +253,10 @@ impl<'a> LeasesNode<'a> {
             LeasesReply::Step { request, admitted, limiters } => {
                 let now = self.now(time);
                 limiters.iter().for_each(|one| self.book.reported(now, &one.key, one.report));
-                match self.waiting.contains_key(&request.2) {
-                    true => {
-                        let limiters = admitted.then_some(&limiters[..]);
-                        self.decided(time, request.2, limiters, history)
-                    }
-                    false => self.late(request, server, admitted, &limiters, history),
+                if self.waiting.contains_key(&request.2) {
+                    self.decided(time, request.2, admitted, history)
+                } else {
+                    self.late(request, server, admitted, &limiters, history)
                 }
             }
             LeasesReply::Lease { id: (.., ticket), key, lease: None, report, .. } => {
@@ -328,7 +319,7 @@ impl<'a> LeasesNode<'a> {
         history: &mut LeasesHistory,
     ) -> Vec<SentQuestion> {
         match wait {
-            Wait::Request(request) => self.decided(time, request, None, history),
+            Wait::Request(request) => self.decided(time, request, false, history),
             Wait::Lease { key, ticket } => {
                 self.book.not_granted(self.now(time), &key, ticket);
                 Vec::new()

@@ -7,11 +7,9 @@ use tidegate_core::{AlgorithmKind, Anchor, Limit, Micros, Rule, Spec};
 
 use super::super::Terms;
 use super::network::Network;
-use works::Works;
 
-mod works;
-
-pub(super) use works::Work;
+/// A step of the store's clock that is longer than every run and window.
+const FAR: i64 = 3_600_000_000;
 
 /// So many lives a run of [`RunKind::Lasting`] lasts, and so many requests it has, about.
 const LASTING: u64 = 12;
@@ -99,8 +97,6 @@ pub(super) struct LeasesPlan {
     pub(super) quiet_percent: u64,
     pub(super) length: u64,
     pub(super) largest_cost: u64,
-    /// The requests that reserve their units.
-    pub(super) works: Works,
     pub(super) faults: Vec<(u64, LeasesFault)>,
     pub(super) network: Network,
     pub(super) deadline: u64,
@@ -159,13 +155,46 @@ impl LeasesPlan {
             quiet_percent: if is_even { 0 } else { rng.pick([2, 2, 20]) },
             length,
             largest_cost: if is_even { 1 } else { rng.pick([1, 1, 3]) },
-            works: Works::default(),
             faults: faults(rng, length, [nodes, keys.len()], calm, kind),
             keys,
             network: Network::new(rng, calm, is_even),
             deadline: rng.pick([30_000, 100_000, 3_000_000]),
         };
-        plan.with_works()
+        plan.with_steps()
+    }
+
+    /// The plan with steps of the store's clock in some runs. The other runs stay as they are.
+    fn with_steps(mut self) -> Self {
+        let rng = &mut Rng::new(self.seed ^ 0x5e77_1e00);
+        let life = self.keys[0].life.as_micros();
+        let window = self.keys[0].rules[0].spec().window;
+        let window = window.map_or(life, |window| Micros::from(window).as_micros()).cast_signed();
+        if self.kind == RunKind::Even {
+            return self;
+        }
+        if rng.chance(50) {
+            self.largest_cost = rng.pick([3, 10]);
+        }
+        if rng.chance(40) {
+            let is_lasting = self.kind == RunKind::Lasting;
+            let back = 1 + rng.below(window.cast_unsigned()).cast_signed();
+            let steps = [-back / 2, -back, -window - back, -FAR, back, 2 * window, FAR];
+            let mut by = if is_lasting { -back / 4 } else { rng.pick(steps) };
+            let mut at = rng.below(self.length);
+            let is_loss =
+                |(_, fault): &&(u64, LeasesFault)| matches!(fault, LeasesFault::Loss { .. });
+            if let Some((loss, _)) = self.faults.iter().find(is_loss) {
+                // Undone requests are the only units that come back to a store that does not know them.
+                at = loss + rng.below(life / 8 + 1);
+                by = rng.pick([-window - back, -FAR]);
+                self.deadline = 30_000;
+            }
+            self.faults.push((at, LeasesFault::StoreStep { by }));
+            if !is_lasting && rng.chance(50) {
+                self.faults.push((rng.below(self.length), LeasesFault::StoreStep { by: -by }));
+            }
+        }
+        self
     }
 
     /// Returns whether the store or a node cannot be reached for a while.

@@ -35,8 +35,6 @@ pub(super) enum LeasesQuestion {
         units: u64,
         since: Timestamp,
     },
-    /// Settles units of a reservation: gives these back, or takes more.
-    Settle { key: usize, back: Vec<(TakenFor, u64)>, more: u64, since: Timestamp },
 }
 
 /// A reply of the store.
@@ -229,38 +227,6 @@ impl<'a> LeasesStore<'a> {
                     history.miss(time, key, TakenFor::Request(by), units, LeasesLossCause::TooLate);
                 }
                 None
-            }
-            LeasesQuestion::Settle { key, back, more, since } => {
-                self.settle(time, *key, (back, *more), *since, history);
-                None
-            }
-        }
-    }
-
-    fn settle(
-        &mut self,
-        time: u64,
-        key: usize,
-        (back, more): (&[(TakenFor, u64)], u64),
-        since: Timestamp,
-        history: &mut LeasesHistory,
-    ) {
-        let (now, limiter) = (self.clock(time), &mut self.limiters[key].1);
-        if more > 0 {
-            let cut = limiter.take(now, more);
-            history.add(time, key, LeasesEventKind::More { units: more - cut, cut });
-        }
-        let units = back.iter().map(|(_, units)| units).sum::<u64>();
-        if units == 0 {
-            return;
-        }
-        let is_back = limiter.give_back_lease(now, units, since);
-        let since = before(time, limiter.at(now).since(since));
-        for &(of, units) in back {
-            if is_back {
-                history.add(time, key, LeasesEventKind::Settled { of, units, since });
-            } else {
-                history.miss(time, key, of, units, LeasesLossCause::TooLate);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::clock::MachineClocks;
 use super::event_queue::EventQueue;
 use super::history::{LeasesHistory, LeasesLossCause, TakenFor};
 use super::network::Network;
-use super::node::{LeasesNode, RestDue, SentQuestion, Wait, Working};
+use super::node::{LeasesNode, RestDue, SentQuestion, Wait};
 use super::plan::{LeasesFault, LeasesPlan};
 use super::store::{LeasesQuestion, LeasesReply, LeasesStore};
 use former::FormerStore;
@@ -26,12 +26,6 @@ enum LeasesNext {
         node: usize,
         begun: u64,
         due: RestDue,
-    },
-    /// A work ends.
-    Settle {
-        node: usize,
-        begun: u64,
-        working: Working,
     },
     ToStore {
         node: usize,
@@ -159,12 +153,6 @@ impl<'a> LeasesWorld<'a> {
                     self.send(node, sent);
                 }
             }
-            LeasesNext::Settle { node, begun, working } => {
-                if self.is_running(node, begun) {
-                    let sent = self.nodes[node].settle(self.time, &working, &mut self.history);
-                    self.send(node, sent);
-                }
-            }
             LeasesNext::ToStore { node, begun, server, question } if server < self.server => {
                 self.reach_former(node, begun, server, question);
             }
@@ -272,14 +260,8 @@ impl<'a> LeasesWorld<'a> {
 
     /// A question did not reach the store. Units of a request that it gives back are lost.
     fn not_heard(&mut self, question: &LeasesQuestion) {
-        match question {
-            LeasesQuestion::Undo { by, key, units, .. } => self.not_undone(*by, *key, *units),
-            LeasesQuestion::Settle { key, back, .. } => {
-                for (of, units) in back {
-                    self.history.miss(self.time, *key, *of, *units, LeasesLossCause::Unsettled);
-                }
-            }
-            _ => {}
+        if let LeasesQuestion::Undo { by, key, units, .. } = question {
+            self.not_undone(*by, *key, *units);
         }
     }
 
@@ -293,13 +275,9 @@ impl<'a> LeasesWorld<'a> {
         2 * Network::LONGEST + frozen.sum::<u64>()
     }
 
-    /// Notes when leases of a node are due, and when works end.
+    /// Notes when leases of a node are due.
     fn note_due(&mut self, node: usize) {
         let begun = self.nodes[node].begun;
-        for working in std::mem::take(&mut self.nodes[node].works) {
-            let until = working.work.until.max(self.time);
-            self.at(until, LeasesNext::Settle { node, begun, working });
-        }
         for due in std::mem::take(&mut self.nodes[node].due) {
             let delayed = self.rng.below(self.plan.delayed[node]);
             self.at(self.time + due.after + delayed, LeasesNext::Due { node, begun, due });
@@ -355,7 +333,6 @@ impl LeasesNext {
         match self {
             Self::Request { node }
             | Self::Due { node, .. }
-            | Self::Settle { node, .. }
             | Self::ToNode { node, .. }
             | Self::GiveUp { node, .. }
             | Self::Hear { node, .. }

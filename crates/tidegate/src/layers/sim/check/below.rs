@@ -2,7 +2,7 @@
 
 use super::super::history::{DecidedBy, LayersEventKind, LayersHistory};
 use super::super::plan::{LONG, LayersPlan, SHORT};
-use super::LayersSummary;
+use crate::lease::sim::Sums;
 
 /// The units of a limiter that callers were told of, as limiters of the store or leases admitted them.
 fn admitted(history: &LayersHistory, limiter: usize) -> u64 {
@@ -24,15 +24,15 @@ pub(in super::super) fn below(
     plan: &LayersPlan,
     history: &LayersHistory,
     exact: &LayersHistory,
-    summary: &mut LayersSummary,
+    sums: &mut Sums,
 ) -> Result<(), String> {
     if !plan.keeps_all() {
         return Ok(());
     }
     for limiter in (0..plan.limiters.len()).filter(|limiter| plan.is_leased(*limiter)) {
         let (admitted, reference) = (admitted(history, limiter), admitted(exact, limiter));
-        (summary.admitted, summary.reference) =
-            (summary.admitted + admitted, summary.reference + reference);
+        sums.add("admitted", admitted);
+        sums.add("reference", reference);
         let is_alone = limiter == LONG && !plan.is_leased(SHORT);
         if is_alone && 10 * admitted < 9 * reference {
             return Err(format!("{admitted} units are admitted, and {reference} without leases"));

@@ -41,9 +41,6 @@ impl StoreClock {
             LeasesEventKind::Taken { .. } | LeasesEventKind::Granted { .. } => {
                 (self.last, self.times) = self.meets(event.time);
             }
-            LeasesEventKind::More { units: 1.., .. } => {
-                (self.last, self.times) = self.meets(event.time)
-            }
             LeasesEventKind::Changed if self.last > NEVER => {
                 let (at, times) = self.meets(event.time);
                 if times > self.times {

@@ -5,7 +5,7 @@ use tidegate_core::Timestamp;
 use super::super::history::{LeasesEventKind, LeasesHistory};
 use super::super::plan::LeasesPlan;
 use super::super::sim_limiter::limiter;
-use super::LeasesSummary;
+use crate::lease::sim::Sums;
 
 /// The last units of a small limit belong to the store, and chance decides which node gets them.
 const BY_CHANCE: u64 = 5;
@@ -18,7 +18,7 @@ const BY_CHANCE: u64 = 5;
 pub(super) fn as_stated(
     plan: &LeasesPlan,
     history: &LeasesHistory,
-    summary: &mut LeasesSummary,
+    sums: &mut Sums,
 ) -> Result<(), String> {
     let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
     let mut possible = 0;
@@ -42,6 +42,7 @@ pub(super) fn as_stated(
     if 5 * admitted < 3 * possible || 5 * nodes * (least + BY_CHANCE) < 3 * admitted {
         return Err(format!("{by_node:?} are admitted of {possible}, by nodes that ask alike"));
     }
-    (summary.possible, summary.even) = (possible, admitted);
+    sums.add("possible", possible);
+    sums.add("even", admitted);
     Ok(())
 }

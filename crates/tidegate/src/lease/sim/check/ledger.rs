@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::history::{LeasesEvent, LeasesEventKind, LeasesLossCause, TakenFor};
-use super::LeasesSummary;
 use super::clock::{Instant, StoreClock};
+use crate::lease::sim::Sums;
 
 /// The units that were taken for one lease or request, when they were taken, and their fate.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) fn adds_up(
     events: &[&LeasesEvent],
     gone: &BTreeSet<(usize, u64)>,
     mut clock: StoreClock,
-    summary: &mut LeasesSummary,
+    sums: &mut Sums,
 ) -> Result<(), String> {
     let loses_data = events.iter().any(|event| event.what == LeasesEventKind::Lost);
     let mut accounts = BTreeMap::<TakenFor, UnitFates>::new();
@@ -36,9 +36,7 @@ pub(super) fn adds_up(
             LeasesEventKind::Granted { id, .. }
             | LeasesEventKind::Spent { id, .. }
             | LeasesEventKind::Returned { id, .. } => TakenFor::Lease(id),
-            LeasesEventKind::Missed { of, .. }
-            | LeasesEventKind::Unused { of, .. }
-            | LeasesEventKind::Settled { of, .. } => of,
+            LeasesEventKind::Missed { of, .. } => of,
             LeasesEventKind::Lost => {
                 // The store lost the record of the return, so the returned units may be taken back once more.
                 let leases = accounts.iter_mut().filter(|(of, _)| matches!(of, TakenFor::Lease(_)));
@@ -56,30 +54,22 @@ pub(super) fn adds_up(
             LeasesEventKind::Answered { units, .. } | LeasesEventKind::Spent { units, .. } => {
                 account.answered += units
             }
-            // More than a work has is an error below.
-            LeasesEventKind::Unused { units, .. } => {
-                account.answered = account.answered.saturating_sub(units)
-            }
-            LeasesEventKind::Undone { .. }
-            | LeasesEventKind::Returned { .. }
-            | LeasesEventKind::Settled { .. }
-                if is_lost =>
-            {
+            LeasesEventKind::Undone { .. } | LeasesEventKind::Returned { .. } if is_lost => {
                 return Err(format!("units of {source:?} come back over a step of the clock"));
             }
-            LeasesEventKind::Undone { units, .. }
-            | LeasesEventKind::Returned { units, .. }
-            | LeasesEventKind::Settled { units, .. } => account.back += units,
+            LeasesEventKind::Undone { units, .. } | LeasesEventKind::Returned { units, .. } => {
+                account.back += units;
+            }
             LeasesEventKind::Missed { units, why, .. } => {
                 account.lost += units;
-                summary.lost[why as usize] += units;
+                sums.add(why.name(), units);
             }
             _ => {}
         }
     }
     for (source, account) in accounts {
         let UnitFates { taken, answered, back, mut lost, .. } = account;
-        summary.answered += answered;
+        sums.add("answered", answered);
         if let TakenFor::Lease((node, begun, _)) = source {
             let why = match (gone.contains(&(node, begun)), loses_data) {
                 (true, _) => Some(LeasesLossCause::Crashed),
@@ -88,8 +78,8 @@ pub(super) fn adds_up(
             };
             let missing = taken.saturating_sub(answered + back + lost);
             if let Some(why) = why {
-                (lost, summary.lost[why as usize]) =
-                    (lost + missing, summary.lost[why as usize] + missing);
+                lost += missing;
+                sums.add(why.name(), missing);
             }
         }
         if taken != answered + back + lost {

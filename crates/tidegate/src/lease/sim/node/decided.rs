@@ -33,20 +33,19 @@ impl LeasesNode<'_> {
         &mut self,
         time: u64,
         request: u64,
-        admitted: Option<&[Stands]>,
+        is_admitted: bool,
         history: &mut LeasesHistory,
     ) -> Vec<SentQuestion> {
         let Some(waiting) = self.waiting.remove(&request) else { return Vec::new() };
-        let WaitingRequest { asked, held, since, revisions, work } = waiting;
+        let WaitingRequest { asked, held, since, revisions } = waiting;
         let asks = self.asks(&asked);
-        let closed = if let Some(limiters) = admitted {
+        let closed = if is_admitted {
             self.answered.insert(request);
             for (key, units) in of_store(&asked, &held) {
                 history.add(time, key, LeasesEventKind::Answered { by: self.id(request), units });
             }
             let closed = self.book.commit(&asks, &held);
             self.admitted(since, &asked, &held, &revisions, history);
-            self.begin_work(work, since, (&asked, &held), (self.id(request), limiters));
             closed
         } else {
             self.decide_here(time, &asked, &held, history);

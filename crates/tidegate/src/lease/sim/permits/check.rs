@@ -9,76 +9,31 @@
 //! - The work that runs is within the limit, and one limit more for a life after each loss of data.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use super::history::{PermitsEvent, PermitsEventKind, PermitsHistory};
 use super::plan::PermitsPlan;
-
-/// The totals of all runs that passed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PermitsSummary {
-    pub(super) runs: u64,
-    pub(super) given: u64,
-    pub(super) refused: u64,
-    pub(super) returned: u64,
-    /// Returns and renewals of permits that had ended.
-    pub(super) in_vain: u64,
-    pub(super) renewed: u64,
-    /// Permits that ended by themselves.
-    pub(super) ended: u64,
-    pub(super) forgotten: u64,
-    pub(super) answered_late: u64,
-    pub(super) out_of_time: u64,
-    pub(super) late: u64,
-    pub(super) written: u64,
-    pub(super) fenced: u64,
-    pub(super) crashes: u64,
-    pub(super) losses: u64,
-    /// Runs in which more work ran than the limit, after a loss of data.
-    pub(super) over: u64,
-}
-
-impl AddAssign for PermitsSummary {
-    fn add_assign(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.given += other.given;
-        self.refused += other.refused;
-        self.returned += other.returned;
-        self.in_vain += other.in_vain;
-        self.renewed += other.renewed;
-        self.ended += other.ended;
-        self.forgotten += other.forgotten;
-        self.answered_late += other.answered_late;
-        self.out_of_time += other.out_of_time;
-        self.late += other.late;
-        self.written += other.written;
-        self.fenced += other.fenced;
-        self.crashes += other.crashes;
-        self.losses += other.losses;
-        self.over += other.over;
-    }
-}
+use crate::lease::sim::Sums;
 
 /// Checks everything that happened.
-pub(super) fn all(plan: &PermitsPlan, history: &PermitsHistory) -> Result<PermitsSummary, String> {
+pub(super) fn all(plan: &PermitsPlan, history: &PermitsHistory) -> Result<Sums, String> {
     let mut ledger = Ledger::new(plan);
     for (number, event) in history.store.iter().enumerate() {
         let of_event = |error| format!("event {number}, {event:?}: {error}");
         ledger.follow(event).map_err(of_event)?;
     }
-    let mut summary = ledger.summary;
+    let mut sums = ledger.sums;
     if !ledger.went_back {
         in_order(history)?;
-        summary.over = u64::from(within_limit(plan, history)?);
+        sums.add("over", u64::from(within_limit(plan, history)?));
     }
-    summary.answered_late = history.answered_late;
-    summary.out_of_time = history.out_of_time;
-    summary.late = history.late;
-    summary.written = history.written.len() as u64;
-    summary.fenced = history.fenced;
-    summary.crashes = history.crashes;
-    summary.losses = history.losses.len() as u64;
-    Ok(summary)
+    sums.add("answered late", history.answered_late);
+    sums.add("out of time", history.out_of_time);
+    sums.add("late", history.late);
+    sums.add("written", history.written.len() as u64);
+    sums.add("fenced", history.fenced);
+    sums.add("crashes", history.crashes);
+    sums.add("losses", history.losses.len() as u64);
+    Ok(sums)
 }
 
 /// The permits that the store should know, and the time and the token of the last permit.
@@ -126,7 +81,7 @@ struct Ledger {
     has_forgotten: bool,
     /// True if a token was no larger than one before, as it may be then.
     went_back: bool,
-    summary: PermitsSummary,
+    sums: Sums,
 }
 
 impl Ledger {
@@ -142,7 +97,7 @@ impl Ledger {
             has_lost: false,
             has_forgotten: false,
             went_back: false,
-            summary: PermitsSummary { runs: 1, ..PermitsSummary::default() },
+            sums: Sums::default(),
         }
     }
 
@@ -172,7 +127,7 @@ impl Ledger {
                 }
                 match token {
                     Some(token) => self.give(at, event.now, units, token.as_micros())?,
-                    None => self.summary.refused += 1,
+                    None => self.sums.add("refused", 1),
                 }
             }
             PermitsEventKind::Returned { token, units } => {
@@ -192,7 +147,7 @@ impl Ledger {
                 }
                 self.state = ExpectedPermits::default();
                 self.has_forgotten = true;
-                self.summary.forgotten += 1;
+                self.sums.add("forgotten", 1);
             }
             PermitsEventKind::Copied
             | PermitsEventKind::Lost { .. }
@@ -213,10 +168,10 @@ impl Ledger {
         self.largest = self.largest.max(token);
         let known = self.state.permits.len();
         self.state.permits.retain(|_, (_, end)| *end > at);
-        self.summary.ended += (known - self.state.permits.len()) as u64;
+        self.sums.add("ended", (known - self.state.permits.len()) as u64);
         self.state.permits.insert(token, (units, at + self.life));
         (self.state.last, self.state.newest) = (at, token);
-        self.summary.given += 1;
+        self.sums.add("given", 1);
         Ok(())
     }
 
@@ -224,24 +179,24 @@ impl Ledger {
     fn give_back(&mut self, at: u64, token: u64, units: u64) {
         let Some((left, _)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at)
         else {
-            self.summary.in_vain += 1;
+            self.sums.add("in vain", 1);
             return;
         };
         *left = left.saturating_sub(units);
         if *left == 0 {
             self.state.permits.remove(&token);
         }
-        self.summary.returned += 1;
+        self.sums.add("returned", 1);
     }
 
     fn renew(&mut self, at: u64, token: u64) {
         let Some((_, end)) = self.state.permits.get_mut(&token).filter(|(_, end)| *end > at) else {
-            self.summary.in_vain += 1;
+            self.sums.add("in vain", 1);
             return;
         };
         *end = (*end).max(at + self.life);
         self.state.last = at;
-        self.summary.renewed += 1;
+        self.sums.add("renewed", 1);
     }
 }
 

@@ -56,7 +56,7 @@ impl LeasesWorld<'_> {
             let until = *until;
             return self.at(until, LeasesNext::ToStore { node, begun, server, question });
         }
-        if let LeasesQuestion::Undo { .. } | LeasesQuestion::Settle { .. } = question {
+        if let LeasesQuestion::Undo { .. } = question {
             // Its successor counts the units it took before.
             return self.not_heard(&question);
         }

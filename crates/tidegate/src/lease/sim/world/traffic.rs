@@ -30,15 +30,13 @@ impl LeasesWorld<'_> {
                 parts.push((key, rng.between(1, self.plan.largest_cost)));
             }
         }
-        let work = self.plan.works.next(rng, self.time);
         self.at(self.time + pause, LeasesNext::Request { node });
         if self.nodes[node].up {
             self.history.asked.push(self.time);
             let [from, to] = self.frozen;
             let is_silent = (from + self.plan.deadline..to).contains(&self.time);
             let is_away = is_silent || self.time < self.away_until;
-            let request = (parts, work);
-            let sent = self.nodes[node].request(self.time, request, is_away, &mut self.history);
+            let sent = self.nodes[node].request(self.time, parts, is_away, &mut self.history);
             self.send(node, sent);
             self.note_due(node);
         }
