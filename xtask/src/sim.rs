@@ -1,13 +1,13 @@
 //! `cargo xtask sim`: the simulators of leases, shares and permits and of the layers over a store, over as many seeds as
-//! wanted, or the first of them over mutants of the protocol.
+//! wanted, or the first of them over mutants of the code.
 //!
-//! That simulator and the core are copied below the target directory, as a package of their own that builds in seconds. So
-//! a mutant is a replacement of text in the copy, and the code itself has no switches.
+//! The library and the crates that it needs are copied below the target directory, without most of their tests, so that
+//! the copy builds in seconds. A mutant is a replacement of text in the copy, and the code itself has no switches.
 
 mod mutants;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -16,29 +16,19 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use mutants::{MUTANTS, Mutant};
 
-/// The manifest of the copied package.
-const MANIFEST: &str = r#"[package]
-name = "lease-sim"
-version = "0.0.0"
-edition = "2024"
+/// The crates that are copied: the library, and the crates that it needs.
+const CRATES: [&str; 3] = ["crates/tidegate-core", "crates/testkit", "crates/tidegate"];
 
-[dependencies]
-tidegate-core = { path = "tidegate-core" }
-testkit = { path = "testkit" }
+/// The folder whose tests by cases stay in the copy, because they alone find some mutants.
+const CASES: &str = "crates/tidegate/src/lease";
 
-[workspace]
-
-[profile.release]
-debug-assertions = true
+/// The profile of the copy: quick to build again, and quick enough for many seeds.
+const PROFILE: &str = "
+[profile.dev]
+opt-level = 1
+debug = false
 incremental = true
-"#;
-
-/// The folders that are copied: from the root of the workspace, and to the package.
-const FOLDERS: &[(&str, &str)] = &[
-    ("crates/tidegate-core/src", "tidegate-core/src"),
-    ("crates/testkit/src", "testkit/src"),
-    ("crates/tidegate/src/lease", "src/lease"),
-];
+";
 
 /// The arguments of `cargo xtask sim`.
 #[derive(Debug, clap::Args)]
@@ -51,9 +41,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
 
-    /// Break the protocol in one place at a time; succeeds if the simulator finds each
+    /// Break the code in one place at a time; succeeds if the simulators find each
     #[arg(long)]
     mutants: bool,
+
+    /// Only the mutants whose names contain this text
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "mutants")]
+    only: String,
 }
 
 /// Runs the seeds, or the mutants; returns whether no seed failed, or every mutant was found.
@@ -66,25 +60,25 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let copy = Copy::make(&context)?;
     if !args.mutants {
         let tests: Vec<_> = MUTANTS.iter().map(|(test, _)| *test).collect();
-        let of_leases = succeeds(&mut copy.test(&context, args, &tests))?;
-        return Ok(succeeds(&mut layers(&context, args))? && of_leases);
+        return succeeds(&mut copy.test(&context, args, &tests));
     }
-    let all = || MUTANTS.iter().flat_map(|(test, mutants)| mutants.iter().map(|one| (*test, one)));
-    let mut missed = Vec::new();
-    for (test, mutant) in all() {
-        copy.mutate(mutant)?;
-        let found = copy.finds(&context, args, test, mutant)?;
-        copy.mend(mutant)?;
-        println!("{}  {}", if found { "found " } else { "MISSED" }, mutant.name);
-        if !found {
-            missed.push(mutant.name);
+    let mut missed = 0;
+    let mut all = 0;
+    for (test, mutants) in MUTANTS {
+        for mutant in mutants.iter().filter(|mutant| mutant.name.contains(&args.only)) {
+            copy.write(mutant.file, &mutant.of(&copy.original(mutant.file)?)?)?;
+            let found = copy.finds(&context, args, test, mutant)?;
+            copy.mend(mutant.file)?;
+            all += 1;
+            missed += u64::from(found.is_none());
+            println!("| {} | {} |", mutant.name, found.as_deref().unwrap_or("MISSED"));
         }
     }
-    println!("{} of {} mutants found", all().count() - missed.len(), all().count());
-    Ok(missed.is_empty())
+    println!("{} of {all} mutants found", all - missed);
+    Ok(missed == 0)
 }
 
-/// The copied package.
+/// The copied crates, in the folders that they have in the workspace.
 struct Copy {
     root: PathBuf,
     folder: PathBuf,
@@ -94,29 +88,23 @@ impl Copy {
     fn make(context: &Context) -> Result<Self> {
         let root = context.root().to_owned();
         let folder = context.metadata.target_directory.as_std_path().join("sim");
-        for (_, to) in FOLDERS {
-            if folder.join(to).exists() {
-                fs::remove_dir_all(folder.join(to)).context("emptying the copy")?;
-            }
-        }
         let copy = Self { root, folder };
-        copy.write("Cargo.toml", MANIFEST)?;
-        for name in ["tidegate-core", "testkit"] {
-            let manifest =
-                format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n");
-            copy.write(&format!("{name}/Cargo.toml"), &manifest)?;
+        if copy.folder.join("crates").exists() {
+            fs::remove_dir_all(copy.folder.join("crates")).context("emptying the copy")?;
         }
-        copy.write("src/lib.rs", "#![allow(warnings)]\nmod lease;\n")?;
-        for file in ["crates/tidegate/src/lease.rs", "crates/tidegate-core/README.md"] {
-            copy.mend_file(file)?;
+        for file in ["Cargo.toml", "Cargo.lock", "crates/tidegate-core/README.md"] {
+            copy.mend(file)?;
         }
-        for (from, to) in FOLDERS {
-            copy_folder(&copy.root.join(from), &copy.folder.join(to))?;
+        for name in CRATES {
+            copy.mend(&format!("{name}/Cargo.toml"))?;
+            copy.mend_folder(&format!("{name}/src"))?;
         }
         Ok(copy)
     }
 
+    /// Writes a file, unless it has this text already: a file that is new is built again.
     fn write(&self, path: &str, text: &str) -> Result<()> {
+        let text = adapted(path, text);
         let path = self.folder.join(path);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -127,92 +115,97 @@ impl Copy {
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     }
 
-    /// Copies a file once more, as it is.
-    fn mend_file(&self, path: &str) -> Result<()> {
-        self.write(&place(path), &self.original(path)?)
-    }
-
     fn original(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.root.join(path)).with_context(|| format!("reading {path}"))
     }
 
-    fn mutate(&self, mutant: &Mutant) -> Result<()> {
-        let text = mutant.of(&self.original(mutant.file)?)?;
-        self.write(&place(mutant.file), &text)
+    /// Copies a file once more.
+    fn mend(&self, path: &str) -> Result<()> {
+        self.write(path, &self.original(path)?)
     }
 
-    fn mend(&self, mutant: &Mutant) -> Result<()> {
-        self.mend_file(mutant.file)
-    }
-
-    /// Runs tests of the simulator.
-    fn test(&self, context: &Context, args: &Args, tests: &[&str]) -> Command {
-        let mut test = self.cargo(context, &["test", "--release", "--quiet", "--", "--nocapture"]);
-        test.args(tests);
-        with_seeds(test, args)
+    fn mend_folder(&self, path: &str) -> Result<()> {
+        for entry in
+            fs::read_dir(self.root.join(path)).with_context(|| format!("reading {path}"))?
+        {
+            let entry = entry?;
+            let path = format!("{path}/{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                self.mend_folder(&path)?;
+            } else {
+                self.mend(&path)?;
+            }
+        }
+        Ok(())
     }
 
     fn cargo(&self, context: &Context, words: &[&str]) -> Command {
-        let mut command = cargo(context, words);
+        let mut command = cargo(context, &["test", "--quiet", "-p", "tidegate", "--lib"]);
+        command.args(["--features", "redis"]).args(words);
         command.current_dir(&self.folder);
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command
     }
 
-    /// Returns whether the test fails with the mutant, of a seed or of a case by itself. One that does not build is an error,
-    /// not a find.
-    fn finds(&self, context: &Context, args: &Args, test: &str, mutant: &Mutant) -> Result<bool> {
-        let words = ["test", "--release", "--quiet", "--no-run"];
-        let built = self.cargo(context, &words).output().context("building a mutant")?;
+    /// Runs tests of the simulators.
+    fn test(&self, context: &Context, args: &Args, tests: &[&str]) -> Command {
+        let mut test = self.cargo(context, &["--", "--nocapture"]);
+        test.args(tests);
+        test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
+        test.env("TIDEGATE_SIM_FROM", args.from.to_string());
+        test
+    }
+
+    /// Returns how many seeds it took until the test failed with the mutant, or that a case failed; `None` if none did.
+    fn finds(
+        &self,
+        context: &Context,
+        args: &Args,
+        test: &str,
+        mutant: &Mutant,
+    ) -> Result<Option<String>> {
+        let built = self.cargo(context, &["--no-run"]).output().context("building a mutant")?;
         if !built.status.success() {
             let errors = String::from_utf8_lossy(&built.stderr);
             bail!("the mutant \"{}\" does not build:\n{errors}", mutant.name);
         }
         let ran = self.test(context, args, &[test]).output().context("running a mutant")?;
         let error = String::from_utf8_lossy(&ran.stderr);
-        let seed = error.lines().find(|line| line.starts_with("seed "));
-        seed.inspect(|line| println!("        {}", line.get(..120).unwrap_or(line)));
-        let is_found = seed.is_some() || error.contains("panicked at");
-        Ok(!ran.status.success() && is_found)
-    }
-}
-
-/// Runs the simulator of the layers, which is a test of the library: a copy of it would take minutes to build.
-fn layers(context: &Context, args: &Args) -> Command {
-    let words = ["test", "--release", "--quiet", "-p", "tidegate", "--all-features", "--lib"];
-    let mut test = cargo(context, &words);
-    test.args(["layers::sim", "--", "--nocapture"]);
-    with_seeds(test, args)
-}
-
-fn with_seeds(mut test: Command, args: &Args) -> Command {
-    test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
-    test.env("TIDEGATE_SIM_FROM", args.from.to_string());
-    test
-}
-
-/// Where a file of the workspace lies in the copy.
-fn place(path: &str) -> String {
-    let of_engine = path.strip_prefix("crates/tidegate/");
-    of_engine.or(path.strip_prefix("crates/")).unwrap_or(path).to_owned()
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {
-        let path = entry?.path();
-        let target = to.join(path.file_name().unwrap_or_default());
-        if path.is_dir() {
-            copy_folder(&path, &target)?;
-        } else {
-            fs::copy(&path, &target).with_context(|| format!("copying {}", path.display()))?;
+        if ran.status.success() || !error.contains("panicked at") {
+            return Ok(None);
         }
+        let seed = error.lines().find_map(|line| line.strip_prefix("seed ")?.split_once(':'));
+        let seed = seed.and_then(|(seed, _)| seed.parse::<u64>().ok());
+        let seeds = seed.map(|seed| (seed + 1 - args.from).to_string());
+        Ok(Some(seeds.unwrap_or("a case".to_owned())))
     }
-    Ok(())
+}
+
+/// Returns the text of a file in the copy: manifests without the parts that the copy lacks, and code without its tests.
+fn adapted(path: &str, text: &str) -> String {
+    let before = |text: &str, mark: &str| text.split(mark).next().unwrap_or_default().to_owned();
+    match path {
+        "Cargo.toml" => {
+            let text = before(text, "[profile.").replace(", \"xtask\"]", "]");
+            let lines = text.lines().filter(|line| !line.starts_with("default-members"));
+            lines.collect::<Vec<_>>().join("\n") + PROFILE
+        }
+        _ if path.ends_with("Cargo.toml") => {
+            let tokio = "tokio = { workspace = true, features = [\"test-util\"] }\n";
+            let mark = "[target.'cfg(not(loom))'.dev-dependencies]";
+            let kept = before(&before(text, "[lints]"), mark);
+            if text.contains(mark) { format!("{kept}{mark}\n{tokio}") } else { kept }
+        }
+        "crates/tidegate/src/lib.rs" => text.replacen("#![", "#![allow(warnings)]\n#![", 1),
+        _ if path.starts_with(CASES) => text.to_owned(),
+        _ => text.replace("#[cfg(test)]\nmod tests", "#[cfg(any())]\nmod tests"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::tree;
 
@@ -227,8 +220,9 @@ mod tests {
         }
         let page =
             files.iter().find(|file| file.path == Path::new("bench/results/simulator.md")).unwrap();
-        let listed = page.text.lines().filter_map(|line| line.strip_prefix("- "));
-        let listed: Vec<_> = listed.filter(|line| mutants().any(|one| one.name == *line)).collect();
+        let rows = page.text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
+        let rows = rows.map(|(name, _)| name);
+        let listed: Vec<_> = rows.filter(|name| mutants().any(|one| one.name == *name)).collect();
         assert_eq!(listed, mutants().map(|mutant| mutant.name).collect::<Vec<_>>());
     }
 }

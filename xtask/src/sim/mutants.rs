@@ -1,6 +1,7 @@
-//! The mutants: one mistake each that a protocol of leases or of permits must not make.
+//! The mutants: one mistake each that leases, permits and the layers over a store must not make.
 
 mod permits;
+mod tower;
 
 use anyhow::{Result, bail};
 
@@ -55,6 +56,7 @@ const CORE: &str = "crates/tidegate-core/src/lease.rs";
 /// The tests of the simulator, each with the mutants that it has to find.
 pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
     ("no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased", LEASES),
+    ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", tower::TOWER),
     ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
     ("a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on", EXACT),
     ("the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first", OLDEST),
@@ -350,23 +352,6 @@ const LEASES: &[Mutant] = &[
         name: "a lease of another node's rule is held",
         file: NODE,
         replacements: &[("revision != self.revisions[key];", "revision > self.plan.keys.len();")],
-    },
-    Mutant {
-        name: "a settlement gives back as of now, not as of when the units were taken",
-        file: STORE,
-        replacements: &[(
-            "let is_back = limiter.give_back_lease(now, units, since);\n        let since",
-            "let is_back = limiter.give_back_lease(now, units, now);\n        let since",
-        )],
-    },
-    Mutant {
-        name: "a settlement is applied twice",
-        file: STORE,
-        replacements: &[(
-            "LeasesQuestion::Settle { key, back, more, since } => {",
-            "LeasesQuestion::Settle { key, back, more, since } => {
-                self.settle(time, *key, (back, *more), *since, history);",
-        )],
     },
     Mutant {
         name: "units that were taken before a step back of the clock come back",
