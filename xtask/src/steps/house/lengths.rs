@@ -3,14 +3,13 @@
 use super::{Findings, House};
 use crate::tree::SourceFile;
 
-/// A longer file is reported, without the documentation of its items: it probably has two purposes.
+/// A longer file is reported: it probably has two purposes.
 const LONG: usize = 250;
 
 /// A longer file breaks the rule.
 const TOO_LONG: usize = 400;
 
-/// Counts the lines of every Rust file, tests and comments inside the code included. The documentation of items does
-/// not count: an example for each verb gives a file no second purpose.
+/// Counts the lines of every Rust file, tests and comments included.
 pub(super) fn check(house: &House<'_>) -> Findings {
     judge(house.files.iter().filter(|file| file.is("rs")))
 }
@@ -19,7 +18,7 @@ fn judge<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Findings {
     let mut findings = Findings::default();
     for file in files {
         let path = file.path.display();
-        let lines = file.text.lines().filter(|line| !is_documentation(line)).count();
+        let lines = file.text.lines().count();
         if lines > TOO_LONG {
             findings.complaints.push(format!(
                 "{path}: {lines} lines, {TOO_LONG} at most; split it by what its parts are for"
@@ -32,11 +31,6 @@ fn judge<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Findings {
         findings.remark = format!("files over {LONG} lines: {}", findings.notes.len());
     }
     findings
-}
-
-fn is_documentation(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with("///") || line.starts_with("//!")
 }
 
 #[cfg(test)]
@@ -52,7 +46,5 @@ mod tests {
         assert_eq!(findings.remark, "files over 250 lines: 2");
         assert_eq!(findings.complaints.len(), 1);
         assert!(findings.complaints[0].starts_with("401.rs: 401 lines"));
-        let documented = file("documented.rs", &"/// x\nx\n".repeat(250));
-        assert!(judge([documented].iter()).notes.is_empty());
     }
 }
