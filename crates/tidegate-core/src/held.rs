@@ -195,7 +195,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         let algorithm = self.algorithm;
         let at = self.at;
         let behind = self.at.since(self.now);
-        // The delay is that of the units just taken, which are in the state already.
+        // Units just taken are in the state already, and must not delay themselves.
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
             Verdict::Allow if self.cost == 0 || self.is_usage => {
