@@ -136,10 +136,7 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "the life begins when the reply arrives",
         file: LIMITER,
-        replacements: &[(
-            "let (ends, due) = (asked.at.plus(length)",
-            "let (ends, due) = (now.plus(length)",
-        )],
+        replacements: &[("let ends = asked.at.plus(length);", "let ends = now.plus(length);")],
     },
     Mutant {
         name: "the node uses the life of the rule, not the life in the reply",
@@ -184,8 +181,8 @@ const LEASES: &[Mutant] = &[
         name: "a unit is spent twice",
         file: LIMITER,
         replacements: &[(
-            "(lease.units - units, owed - units)",
-            "(lease.units - units / 2, owed - units)",
+            "lease.units -= units;\n                owed",
+            "lease.units -= units / 2;\n                owed",
         )],
     },
     Mutant {
@@ -301,10 +298,7 @@ const LEASES: &[Mutant] = &[
     Mutant {
         name: "a part is given to a node that joins and can still be spent here",
         file: LIMITER,
-        replacements: &[(
-            "(lease.units, lease.parts, self.last_size) = (kept, parts, kept);",
-            "(lease.parts, self.last_size) = (parts, kept);",
-        )],
+        replacements: &[("        lease.units = kept;\n", "")],
     },
     Mutant {
         name: "a node that others joined gives back more than it keeps less",

@@ -17,8 +17,8 @@ pub(super) const TOWER: &[Mutant] = &[
         name: "a refusal spends the leased units that it held",
         file: SPEND,
         replacements: &[(
-            "        self.release();\n        let state",
-            "        self.commit();\n        let state",
+            "        self.release();\n        let now = self",
+            "        self.commit();\n        let now = self",
         )],
     },
     Mutant {
@@ -93,10 +93,16 @@ pub(super) const TOWER: &[Mutant] = &[
     Mutant {
         name: "leases outlive a reset",
         file: GIVE_BACK,
-        replacements: &[(
-            "let give_back = || drop(self.end_all(self.state.close(|key| asks.contains(key))));",
-            "let give_back = || ();",
-        )],
+        replacements: &[
+            (
+                "drop(self.end_all(self.state.close(|key| asks.contains(key))));\n        let done",
+                "let done",
+            ),
+            (
+                "        drop(self.end_all(self.state.close(|key| asks.contains(key))));\n        done",
+                "        done",
+            ),
+        ],
     },
     Mutant {
         name: "denials outlive a settlement or a reset",
