@@ -143,7 +143,7 @@ impl<C: Clock> Recorder<C> {
         let Some(descriptor) = matched.descriptor(request) else { return false };
         let names = rule.spec().key.iter();
         names.zip(rule.key(descriptor)).for_each(|entry| entry.hash(&mut hasher));
-        !rule.spec().key.is_empty() && hasher.finish() % u64::from(self.one_in) == 0
+        !rule.spec().key.is_empty() && hasher.finish().is_multiple_of(u64::from(self.one_in))
     }
 
     /// Writes the line of a request.
