@@ -15,7 +15,7 @@ use crate::lease::GivenBack;
 pub enum CallResult {
     /// The step was run.
     Decided(DecidedStep),
-    /// A limiter was written under another rule, and nothing was done: send [`Call::amending`].
+    /// A limiter was written under another rule, and nothing was done: send [`Call::amending`](super::Call::amending).
     Changed,
     /// A limiter was written under values that are not older, and nothing was done: ask again under
     /// those values.
@@ -46,16 +46,19 @@ impl Lacks {
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecidedStep {
-    /// True if all limiters that are enforced admit the request; for [`ScriptStep::Report`], one unit more.
+    /// True if all limiters that are enforced admit the request; for [`ScriptStep::Report`](super::ScriptStep::Report),
+    /// one unit more.
     pub allowed: bool,
     /// The reading of the server's clock.
     pub now: Timestamp,
     /// The instant that counts: the reading of the server's clock, or the time of the last unit of
     /// a limiter that is later. Of several limiters, the latest.
     pub at: Timestamp,
-    /// True if this is the remembered answer to an earlier request: see [`Call::remembering`].
+    /// True if this is the remembered answer to an earlier request: see
+    /// [`Call::remembering`](super::Call::remembering).
     pub repeated: bool,
-    /// One decision for each limiter, in the order of the call; none for [`ScriptStep::Decide`].
+    /// One decision for each limiter, in the order of the call; none for
+    /// [`ScriptStep::Decide`](super::ScriptStep::Decide).
     pub decisions: Vec<Decision>,
     /// The state and values that each decision was worked out from.
     pub(crate) seen: Vec<SeenLimiter>,
@@ -104,13 +107,15 @@ impl NewerValues {
 }
 
 impl DecidedStep {
-    /// Returns when a lease ends that a [`Call::lease`] took from this limiter; `None` if it took none.
+    /// Returns when a lease ends that a [`Call::lease`](super::Call::lease) took from this limiter; `None` if it took
+    /// none.
     #[must_use]
     pub fn lease_end(&self, limiter: &ScriptLimiter<'_>, life: Micros) -> Option<Timestamp> {
         limiter.rule.lease_end(&self.seen.first()?.reply, life)
     }
 
-    /// Returns the fate of units that a [`Call::give_back_lease`] gave back to this limiter.
+    /// Returns the fate of units that a [`Call::give_back_lease`](super::Call::give_back_lease) gave back to this
+    /// limiter.
     #[must_use]
     pub fn lease_given_back(&self) -> GivenBack {
         match self.seen.first().map(|seen| seen.reply.verdict) {
