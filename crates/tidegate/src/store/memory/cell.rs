@@ -1,52 +1,52 @@
 //! A limiter without a key.
 //!
-//! When it is built, it chooses how to keep its state: one word that is replaced by compare-and-swap, two words with
-//! a lock bit in the first, or an unpacked state under a lock. All run the same verbs. A state that is too large for the
-//! words, such as a debt or a state with an open reservation, is spilled: it lies next to them until it fits.
+//! Its state is one word that is replaced by compare-and-swap, if it can be packed into one. A state that cannot, such as
+//! a log, a debt or a state with an open reservation, lies next to the word under a lock until it fits. Both run the
+//! same verbs.
 //!
 //! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change of the rule *closes*
-//! it for good, and from then on another cell decides, under a reader's lock. That cell keeps its state unpacked, because
-//! a packed state could cut it off; later changes replace it under the writer's lock.
+//! it for good, and from then on another cell decides, under a reader's lock. That cell packs no state, because a packed
+//! state could be cut off; later changes replace it under the writer's lock.
 
 mod limited;
-mod words;
 
 use std::fmt;
 use std::sync::PoisonError;
 
-use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Rule, Timestamp, Visitor};
 
 use super::leaving::carried;
 use super::preview::{Preview, UnlimitedPreview};
-use super::sync::{
-    AtomicU32,
-    Ordering::{Acquire, Release},
-    RwLock,
-};
+use super::sync::RwLock;
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use limited::{Limited, Unpacked};
-use words::{InWords, OneWord, TwoWords};
-
-/// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
-/// takes longer than to lock it.
-const MOST_PACKED_BYTES: usize = 40;
+use limited::Limited;
 
 /// A limiter without a key. If its rule never changes, only the first cell is read.
 #[derive(Debug)]
 pub(crate) struct Unkeyed {
     first: Box<dyn Cell>,
-    /// The cell that decides once the first is closed.
-    replacement: RwLock<Option<Box<dyn Cell>>>,
+    replacement: RwLock<Replacement>,
+}
+
+/// What decides once the first cell is closed.
+#[derive(Debug)]
+struct Replacement {
+    /// `None` until the rule changes.
+    cell: Option<Box<dyn Cell>>,
+    /// True if everything is admitted and nothing counted; the cell then keeps the state under the last limit.
+    is_unlimited: bool,
 }
 
 impl Unkeyed {
-    /// Creates the limiter of a rule. Without `base`, the base of packed times, the state is kept unpacked.
+    /// Creates the limiter of a rule. Without `base`, the base of packed times, no state is packed.
     pub(crate) fn new(rule: &Rule, base: Option<Timestamp>) -> Self {
-        Self { first: cell_of(rule, base), replacement: RwLock::new(None) }
+        let is_unlimited = rule.is_unlimited();
+        let replacement = RwLock::new(Replacement { cell: None, is_unlimited });
+        Self { first: cell_of(rule, base), replacement }
     }
 
-    /// Returns whether the early part of a [`Reading`] is used; an unpacked state does not use it.
+    /// Returns whether the early part of a [`Reading`] is used; a state that is not packed does not use it.
     pub(crate) fn reads_early(&self) -> bool {
         self.first.reads_early()
     }
@@ -64,7 +64,7 @@ impl Unkeyed {
     #[cold]
     #[inline(never)]
     fn admits_replaced(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
-        self.replaced(|cell| cell.admits(cost, early, clock)).unwrap_or(true)
+        self.replaced(|cell| cell.admits(cost, early, clock), || true)
     }
 
     /// Runs one step.
@@ -72,53 +72,74 @@ impl Unkeyed {
     pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         match self.first.step(cost, step, reading) {
             Some(one) => one,
-            None => {
-                let one = self.replaced(|cell| cell.step(cost, step, reading));
-                one.unwrap_or_else(|| One::unlimited(reading.early()))
-            }
+            None => self.step_replaced(cost, step, reading),
         }
+    }
+
+    #[cold]
+    fn step_replaced(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
+        let step = if replacement.is_unlimited { step.without_limit(cost) } else { Some(step) };
+        let one = step.zip(replacement.cell.as_ref());
+        let one = one.and_then(|(step, cell)| cell.step(cost, step, reading));
+        one.filter(|_| !replacement.is_unlimited)
+            .unwrap_or_else(|| One::unlimited(reading.early()))
     }
 
     /// Creates a preview from the current state.
     pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         let preview = self.first.preview(reading);
-        let preview = preview.or_else(|| self.replaced(|cell| cell.preview(reading)));
-        preview.unwrap_or_else(|| Box::new(UnlimitedPreview))
+        preview.unwrap_or_else(|| {
+            self.replaced(|cell| cell.preview(reading), || Box::new(UnlimitedPreview))
+        })
     }
 
     /// Puts another rule in force; what was used stays used.
     pub(crate) fn amend(&self, rule: &Rule, reading: Reading<'_>) {
         let mut replacement = self.replacement.write().unwrap_or_else(PoisonError::into_inner);
-        let next = replacement.as_ref().unwrap_or(&self.first).close(rule, reading);
-        *replacement = Some(next);
+        let next = replacement.cell.as_ref().unwrap_or(&self.first).close(rule, reading);
+        *replacement = Replacement { cell: Some(next), is_unlimited: rule.is_unlimited() };
     }
 
-    /// Asks the cell that decides once the first is closed; waits for a running change.
-    #[cold]
-    fn replaced<O>(&self, ask: impl FnOnce(&dyn Cell) -> Option<O>) -> Option<O> {
+    /// Asks the cell that decides once the first is closed, and waits for a running change of the rule. The result is
+    /// `unlimited` if no cell decides.
+    fn replaced<O>(
+        &self,
+        ask: impl FnOnce(&dyn Cell) -> Option<O>,
+        unlimited: impl FnOnce() -> O,
+    ) -> O {
         let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
-        replacement.as_deref().and_then(ask)
+        let cell = replacement.cell.as_deref().filter(|_| !replacement.is_unlimited);
+        cell.and_then(ask).unwrap_or_else(unlimited)
     }
 }
 
-/// The state of a limiter without a key, with any algorithm and any way to keep it. The methods are those of [`Unkeyed`],
-/// and return `None` if the cell is closed.
+/// The state of a limiter without a key, with any algorithm. The methods are those of [`Unkeyed`], and return `None` if
+/// the cell is closed.
 trait Cell: fmt::Debug + Send + Sync {
-    fn reads_early(&self) -> bool;
+    fn reads_early(&self) -> bool {
+        false
+    }
 
-    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool>;
+    fn admits(&self, _cost: u64, _early: Timestamp, _clock: &dyn Clock) -> Option<bool> {
+        None
+    }
 
-    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One>;
+    fn step(&self, _cost: u64, _step: Step, _reading: Reading<'_>) -> Option<One> {
+        None
+    }
 
-    fn preview(&self, reading: Reading<'_>) -> Option<Box<dyn Preview>>;
+    fn preview(&self, _reading: Reading<'_>) -> Option<Box<dyn Preview>> {
+        None
+    }
 
-    /// Closes the cell for good. Returns the next cell, under `rule`, with the same usage.
+    /// Closes the cell for good. Returns the next cell with the same usage, under `rule` if that is limited.
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell>;
 }
 
 /// Creates the cell of a rule.
 fn cell_of(rule: &Rule, base: Option<Timestamp>) -> Box<dyn Cell> {
-    rule.visit(Build { base }).unwrap_or_else(|| Box::new(Unlimited::default()))
+    rule.visit(Build { base }).unwrap_or_else(|| Box::new(NoCell))
 }
 
 struct Build {
@@ -129,17 +150,17 @@ impl Visitor for Build {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        let algorithm = algorithm.clone();
-        let base = self.base.filter(|_| size_of::<R::State>() <= MOST_PACKED_BYTES);
-        match (algorithm.packing(), base) {
-            (Packing::One, Some(base)) => {
-                Box::new(Limited::new(algorithm, InWords::<R, OneWord, 1>::new(base)))
-            }
-            (Packing::Two, Some(base)) => {
-                Box::new(Limited::new(algorithm, InWords::<R, TwoWords, 2>::new(base)))
-            }
-            _ => Box::new(Limited::new(algorithm, Unpacked::<R::State>::of(None))),
-        }
+        Box::new(Limited::new(algorithm.clone(), self.base))
+    }
+}
+
+/// The cell of a limiter that never had a limit: closed from the beginning.
+#[derive(Debug)]
+struct NoCell;
+
+impl Cell for NoCell {
+    fn close(&self, rule: &Rule, _reading: Reading<'_>) -> Box<dyn Cell> {
+        cell_of(rule, None)
     }
 }
 
@@ -156,64 +177,5 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
         let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
         Box::new(Limited::following(algorithm.clone(), state, self.now))
-    }
-}
-
-/// Creates the cell under `rule` that follows a closed cell with this state.
-fn followed_under<R: Algorithm>(
-    rule: &Rule,
-    old: &R,
-    state: Option<R::State>,
-    now: Timestamp,
-) -> Box<dyn Cell> {
-    let carried = rule.visit(CarryOver { old, state: state.clone(), now });
-    carried.unwrap_or_else(|| {
-        // Without a limit the state stays under the rule that it has.
-        let kept: Box<dyn Cell> = Box::new(Limited::following(old.clone(), state, now));
-        Box::new(Unlimited { kept: Some(kept), ..Unlimited::default() })
-    })
-}
-
-/// The cell of an unlimited rule: it admits everything and counts nothing.
-#[derive(Debug, Default)]
-struct Unlimited {
-    /// The state under the last limit, if there was one.
-    kept: Option<Box<dyn Cell>>,
-    /// 1 if closed.
-    closed: AtomicU32,
-}
-
-impl Unlimited {
-    fn while_open<O>(&self, value: O) -> Option<O> {
-        (self.closed.load(Acquire) == 0).then_some(value)
-    }
-}
-
-impl Cell for Unlimited {
-    fn reads_early(&self) -> bool {
-        false
-    }
-
-    fn admits(&self, _cost: u64, _early: Timestamp, _clock: &dyn Clock) -> Option<bool> {
-        self.while_open(true)
-    }
-
-    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
-        if let (Some(kept), Some(step)) = (&self.kept, step.without_limit(cost)) {
-            kept.step(cost, step, reading);
-        }
-        self.while_open(One::unlimited(reading.early()))
-    }
-
-    fn preview(&self, _reading: Reading<'_>) -> Option<Box<dyn Preview>> {
-        self.while_open(Box::new(UnlimitedPreview))
-    }
-
-    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
-        self.closed.store(1, Release);
-        match &self.kept {
-            Some(kept) => kept.close(rule, reading),
-            None => cell_of(rule, None),
-        }
     }
 }

@@ -1,76 +1,193 @@
-//! The cell of a limited rule, wherever its state is.
+//! The cell of a limited rule: a word, and next to it a state that is not packed.
 
-use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
-use tidegate_core::{Algorithm, Rule, Timestamp};
+use tidegate_core::{Algorithm, Packing, Rule, Timestamp};
 
-use super::{Cell, followed_under};
+use super::{CarryOver, Cell};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
+use crate::store::memory::parameters::stays_whole;
 use crate::store::memory::preview::{Preview, preview};
+use crate::store::memory::sync::{
+    AtomicU64, Mutex,
+    Ordering::{AcqRel, Acquire},
+};
 
-/// A way to keep the state of a cell.
-pub(super) trait KeepsState<R: Algorithm>: fmt::Debug + Send + Sync {
-    /// True if the early part of a [`Reading`] is used.
-    const READS_EARLY: bool;
-
-    /// Decides and takes; `None` if the cell is closed.
-    fn admits(&self, algorithm: &R, cost: u64, early: Timestamp, clock: &dyn Clock)
-    -> Option<bool>;
-
-    /// Runs a step on the state, and stores the state that `run` leaves if it returns true with its result; `None` if
-    /// the cell is closed. It `may_not_fit` then. Where another step came between, `run` runs again.
-    fn with<O>(
-        &self,
-        algorithm: &R,
-        reading: Reading<'_>,
-        may_not_fit: bool,
-        run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
-    ) -> Option<O>;
-
-    /// Closes the cell; returns its state.
-    fn close(&self, algorithm: &R) -> Option<R::State>;
-}
+/// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
+/// takes longer than to lock it.
+const MOST_PACKED_BYTES: usize = 40;
+/// The word of a closed cell: the bit that packed states leave free.
+const CLOSED: u64 = 1 << 63;
+/// The word while the state is not packed.
+const UNPACKED: u64 = CLOSED | 1;
 
 /// A rule, and the state under it.
 #[derive(Debug)]
-pub(super) struct Limited<R: Algorithm, P> {
+pub(super) struct Limited<R: Algorithm> {
     algorithm: R,
-    place: P,
+    /// The base of packed times.
+    base: Timestamp,
+    /// False if no state is ever packed.
+    packs: bool,
+    word: AtomicU64,
+    /// The state while the word is [`UNPACKED`]. The lock also covers the change of the word from and to that.
+    unpacked: Mutex<Option<R::State>>,
     /// When the rule came in force, if there was no state then: a state remembers that itself.
     ruled_since: Timestamp,
 }
 
-impl<R: Algorithm, P: KeepsState<R>> Limited<R, P> {
-    /// Creates the cell of a rule that no limiter had before.
-    pub(super) const fn new(algorithm: R, place: P) -> Self {
-        Self { algorithm, place, ruled_since: Timestamp::EPOCH }
+impl<R: Algorithm> Limited<R> {
+    /// Creates the cell of a rule that no limiter had before. Without `base`, the base of packed times, no state is
+    /// packed.
+    pub(super) fn new(algorithm: R, base: Option<Timestamp>) -> Self {
+        let is_small = size_of::<R::State>() <= MOST_PACKED_BYTES;
+        let base = base.filter(|_| is_small && algorithm.packing() == Packing::One);
+        Self {
+            algorithm,
+            base: base.unwrap_or(Timestamp::EPOCH),
+            packs: base.is_some(),
+            word: AtomicU64::new(if base.is_some() { 0 } else { UNPACKED }),
+            unpacked: Mutex::new(None),
+            ruled_since: Timestamp::EPOCH,
+        }
     }
-}
 
-impl<R: Algorithm> Limited<R, Unpacked<R::State>> {
     /// Creates the cell of a rule that comes in force at `now`, with the state of the cell before.
     pub(super) fn following(algorithm: R, state: Option<R::State>, now: Timestamp) -> Self {
         let ruled_since = if state.is_some() { Timestamp::EPOCH } else { now };
-        Self { algorithm, place: Unpacked::of(state), ruled_since }
+        Self { unpacked: Mutex::new(state), ruled_since, ..Self::new(algorithm, None) }
+    }
+
+    /// Replaces the word that was read; false if another word is there by then.
+    #[inline]
+    fn replace(&self, word: u64, next: u64) -> bool {
+        self.word.compare_exchange_weak(word, next, AcqRel, Acquire).is_ok()
+    }
+
+    fn pack(&self, state: Option<&R::State>) -> u64 {
+        state.map_or(0, |state| {
+            let [word] = self.algorithm.pack(self.base, state);
+            word
+        })
+    }
+
+    fn fits(&self, state: &R::State, now: Timestamp) -> bool {
+        stays_whole::<_, 1>(&self.algorithm, self.base, state, now)
+    }
+
+    /// Moves a state that does not fit next to the word; false if another word is there by then.
+    #[cold]
+    fn spill(&self, word: u64, state: R::State) -> bool {
+        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = self.replace(word, UNPACKED);
+        if replaced {
+            *unpacked = Some(state);
+        }
+        replaced
+    }
+
+    /// Runs a step on the state next to the word. Returns `None` if the word holds the state by now; the inner option is
+    /// `None` if the cell is closed.
+    fn on_unpacked<O>(
+        &self,
+        clock: &dyn Clock,
+        run: impl FnOnce(&mut Option<R::State>, Timestamp) -> O,
+    ) -> Option<Option<O>> {
+        let mut slot = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.word.load(Acquire) {
+            UNPACKED => {}
+            CLOSED => return Some(None),
+            _ => return None,
+        }
+        let now = clock.now();
+        let out = run(&mut slot, now);
+        let is_packed = self.packs && slot.as_ref().is_none_or(|state| self.fits(state, now));
+        // If the cell was closed since, the thread that closed it waits for the state under the lock.
+        if is_packed && self.replace(UNPACKED, self.pack(slot.as_ref())) {
+            *slot = None;
+        }
+        Some(Some(out))
+    }
+
+    /// [`Cell::admits`] on the state next to the word, as [`Limited::on_unpacked`]. It stays out of line: the usual case
+    /// then needs fewer registers.
+    #[inline(never)]
+    fn admits_unpacked(&self, cost: u64, clock: &dyn Clock) -> Option<Option<bool>> {
+        self.on_unpacked(clock, |slot, now| {
+            let state = slot.get_or_insert_with(|| self.algorithm.fresh(now));
+            self.algorithm.ask(state, now, cost).is_allowed()
+        })
+    }
+
+    /// Runs a step on the state, and stores the state that `run` leaves if it returns true with its result; `None` if
+    /// the cell is closed. If the state `may_not_fit` then, that is tested. If another step comes between, `run` runs
+    /// again.
+    fn with<O>(
+        &self,
+        reading: Reading<'_>,
+        may_not_fit: bool,
+        run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
+    ) -> Option<O> {
+        loop {
+            let word = self.word.load(Acquire);
+            if word & CLOSED != 0 {
+                let (_, clock) = reading.apart();
+                match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
+                    Some(out) => return out,
+                    None => continue,
+                }
+            }
+            let state = self.algorithm.unpack(self.base, [word]);
+            let now = self.algorithm.overtaken(Some(&state), reading.early());
+            let mut slot = Some(state);
+            let (out, changed) = run(&mut slot, now);
+            if !changed {
+                return Some(out);
+            }
+            let is_stored = match slot {
+                Some(state) if may_not_fit && !self.fits(&state, now) => self.spill(word, state),
+                state => self.replace(word, self.pack(state.as_ref())),
+            };
+            if is_stored {
+                return Some(out);
+            }
+        }
     }
 }
 
-impl<R: Algorithm, P: KeepsState<R>> Cell for Limited<R, P> {
+impl<R: Algorithm> Cell for Limited<R> {
     fn reads_early(&self) -> bool {
-        P::READS_EARLY
+        self.packs
     }
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
-        self.place.admits(&self.algorithm, cost, early, clock)
+        loop {
+            let word = self.word.load(Acquire);
+            if word & CLOSED != 0 {
+                match self.admits_unpacked(cost, clock) {
+                    Some(admitted) => return admitted,
+                    None => continue,
+                }
+            }
+            // One word has no time of a last unit that could overtake the reading.
+            let mut state = self.algorithm.unpack(self.base, [word]);
+            let verdict = self.algorithm.ask(&mut state, early, cost);
+            let [next] = self.algorithm.pack(self.base, &state);
+            if !verdict.is_allowed() {
+                return Some(false);
+            }
+            if self.replace(word, next) {
+                return Some(true);
+            }
+        }
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
         let dated = step.on_limiter_since(self.ruled_since);
-        let run = |slot: &mut Option<R::State>, now| {
-            // A bucket that begins with fewer tokens exists after a reset, and is full.
-            let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        // A bucket that begins with fewer tokens exists after a reset, and is full.
+        let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        self.with(reading, step.may_not_fit(cost), |slot, now| {
             let stays_unborn = slot.is_none() && !begins;
             let one = dated.run(&self.algorithm, slot, cost, now);
             if stays_unborn {
@@ -78,66 +195,23 @@ impl<R: Algorithm, P: KeepsState<R>> Cell for Limited<R, P> {
             }
             let changes = step.changes(one.verdict, cost);
             (one, changes)
-        };
-        self.place.with(&self.algorithm, reading, step.may_not_fit(cost), run)
+        })
     }
 
     fn preview(&self, reading: Reading<'_>) -> Option<Box<dyn Preview>> {
-        let run =
-            |slot: &mut Option<R::State>, now| (preview(&self.algorithm, slot.clone(), now), false);
-        self.place.with(&self.algorithm, reading, false, run)
+        self.with(reading, false, |slot, now| (preview(&self.algorithm, slot.clone(), now), false))
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
-        let state = self.place.close(&self.algorithm);
-        followed_under(rule, &self.algorithm, state, reading.anew())
-    }
-}
-
-/// An unpacked state behind a lock; the outer option is `None` if the cell is closed.
-#[derive(Debug)]
-pub(super) struct Unpacked<S>(Mutex<Option<Option<S>>>);
-
-impl<S> Unpacked<S> {
-    pub(super) const fn of(state: Option<S>) -> Self {
-        Self(Mutex::new(Some(state)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Option<S>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<R: Algorithm> KeepsState<R> for Unpacked<R::State> {
-    const READS_EARLY: bool = false;
-
-    fn admits(
-        &self,
-        algorithm: &R,
-        cost: u64,
-        _early: Timestamp,
-        clock: &dyn Clock,
-    ) -> Option<bool> {
-        let mut slot = self.lock();
-        let slot = slot.as_mut()?;
-        let now = clock.now();
-        let state = slot.get_or_insert_with(|| algorithm.fresh(now));
-        Some(algorithm.ask(state, now, cost).is_allowed())
-    }
-
-    fn with<O>(
-        &self,
-        _algorithm: &R,
-        reading: Reading<'_>,
-        _may_not_fit: bool,
-        run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
-    ) -> Option<O> {
-        let mut slot = self.lock();
-        let (out, _) = run(slot.as_mut()?, reading.anew());
-        Some(out)
-    }
-
-    fn close(&self, _algorithm: &R) -> Option<R::State> {
-        self.lock().take().flatten()
+        let state = match self.word.swap(CLOSED, AcqRel) {
+            0 | CLOSED => None,
+            UNPACKED => self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            word => Some(self.algorithm.unpack(self.base, [word])),
+        };
+        let old = &self.algorithm;
+        let now = reading.anew();
+        let carried = rule.visit(CarryOver { old, state: state.clone(), now });
+        // Without a limit the state stays under the rule that it has.
+        carried.unwrap_or_else(|| Box::new(Self::following(old.clone(), state, now)))
     }
 }

@@ -1,4 +1,4 @@
-//! One limiter without a key: the word that is replaced, and the two words with a lock bit.
+//! One limiter without a key: the word that is replaced, and the state next to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Kind {
 }
 
 const ONE_WORD: Kind = Kind { spec, unit: 1 };
-const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
+const UNPACKED: Kind = Kind { spec: two_words, unit: MANY };
 
 /// A shared limiter with a given number of units.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], values: bool) {
 fn of_a_limit_of_one_two_threads_get_one() {
     for values in [false, true] {
         is_serial(ONE_WORD, 1, &[1, 1], values);
-        is_serial(TWO_WORDS, 1, &[1, 1], values);
+        is_serial(UNPACKED, 1, &[1, 1], values);
     }
 }
 
@@ -126,21 +126,21 @@ fn of_a_limit_of_one_two_threads_get_one() {
 #[test]
 fn of_a_limit_of_two_three_threads_get_two() {
     is_serial(ONE_WORD, 2, &[1, 1, 1], false);
-    is_serial(TWO_WORDS, 2, &[1, 1], false);
+    is_serial(UNPACKED, 2, &[1, 1], false);
 }
 
 #[test]
 fn different_costs_end_as_in_some_order() {
     for values in [false, true] {
         is_serial(ONE_WORD, 2, &[1, 2, 1], values);
-        is_serial(TWO_WORDS, 2, &[2, 1], values);
+        is_serial(UNPACKED, 2, &[2, 1], values);
     }
 }
 
 /// A refund during a check is seen completely or not at all, and never twice.
 #[test]
 fn a_refund_is_seen_whole_or_not_at_all() {
-    for kind in [ONE_WORD, TWO_WORDS] {
+    for kind in [ONE_WORD, UNPACKED] {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(2));
@@ -157,7 +157,7 @@ fn a_refund_is_seen_whole_or_not_at_all() {
 /// A reset between two units removes both, or leaves the second.
 #[test]
 fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
-    for kind in [ONE_WORD, TWO_WORDS] {
+    for kind in [ONE_WORD, UNPACKED] {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(1));
@@ -177,7 +177,7 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
 /// rule, and counted once.
 #[test]
 fn a_unit_taken_while_the_rule_changes_is_counted_once() {
-    for (kind, limit) in [(ONE_WORD, 2), (ONE_WORD, 3), (TWO_WORDS, 2)] {
+    for (kind, limit) in [(ONE_WORD, 2), (ONE_WORD, 3), (UNPACKED, 2)] {
         explore(3, move || {
             let limiter = Limiter::new(kind, 1);
             let (first, second) = (limiter.clone(), limiter.clone());
@@ -195,7 +195,7 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
 /// A limit goes up and down again in one thread: the change leaves no credit.
 #[test]
 fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
-    for kind in [ONE_WORD, TWO_WORDS] {
+    for kind in [ONE_WORD, UNPACKED] {
         explore(2, move || {
             let limiter = Limiter::new(kind, 1);
             assert!(limiter.admits(1));
@@ -214,7 +214,7 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
 /// A refund or reset during a change is not lost in the closed cell.
 #[test]
 fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
-    for kind in [ONE_WORD, TWO_WORDS] {
+    for kind in [ONE_WORD, UNPACKED] {
         for refunds in [true, false] {
             explore(3, move || {
                 let limiter = Limiter::new(kind, 2);
