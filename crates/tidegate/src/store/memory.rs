@@ -13,6 +13,7 @@ mod common;
 mod entry;
 mod fixed;
 mod generation;
+mod home;
 mod in_force;
 mod in_words;
 mod known;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Rule, Spec, Timestamp};
 use tidegate_core::{Algorithm, Packing, Visitor};
 
-struct IsPacked;
+struct PackingOf;
 
-impl Visitor for IsPacked {
-    type Out = bool;
+impl Visitor for PackingOf {
+    type Out = Packing;
 
-    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
-        algorithm.packing() != Packing::Unpacked
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Packing {
+        algorithm.packing()
     }
 }
 
@@ -47,15 +47,16 @@ fn time_taken_before_the_lock_moves_no_state_back() {
     for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 1, Duration::from_secs(60));
         // A limiter with an unpacked state reads the time under its lock, so nothing overtakes that reading.
-        let late = Rule::new(spec).unwrap().visit(IsPacked).unwrap();
+        let packing = Rule::new(spec).unwrap().visit(PackingOf).unwrap();
+        let late = packing != Packing::Unpacked;
         // A queue of one place serves one and holds one.
         let most = if *algorithm == AlgorithmKind::LeakyQueue { 2 } else { 1 };
         let clock = Readings::default();
 
         clock.are(&[3_600]);
         let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
-        // A limiter without a key keeps a window whole.
-        let late_alone = late && *algorithm != AlgorithmKind::SlidingWindow;
+        // A limiter without a key packs its state only into one word, and a window not at all.
+        let late_alone = packing == Packing::One && *algorithm != AlgorithmKind::SlidingWindow;
         assert!(admitted(&clock, late_alone, || limiter.admits(1)) <= most, "{algorithm} alone");
 
         clock.are(&[3_600]);

@@ -82,8 +82,7 @@ impl Unkeyed {
         let step = if replacement.is_unlimited { step.without_limit(cost) } else { Some(step) };
         let one = step.zip(replacement.cell.as_ref());
         let one = one.and_then(|(step, cell)| cell.step(cost, step, reading));
-        one.filter(|_| !replacement.is_unlimited)
-            .unwrap_or_else(|| One::unlimited(reading.early()))
+        one.filter(|_| !replacement.is_unlimited).unwrap_or_else(|| One::unlimited(reading.early()))
     }
 
     /// Creates a preview from the current state.

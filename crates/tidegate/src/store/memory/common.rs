@@ -47,7 +47,7 @@ impl<E: Entry> Common<E> {
 
     /// Returns a limiter that left another table as one of this table from `at` on; `None` if it is idle by then.
     pub(super) fn adopted(&self, left: Box<dyn Leaving>, at: Timestamp) -> Option<E> {
-        E::adopt(&self.rules, left, &self.succession.rule, at)
+        E::adopt(left, &self.succession.rule, at)
     }
 
     /// Turns a limiter into one that leaves this table.
@@ -85,9 +85,9 @@ impl<E: Entry> Common<E> {
     }
 
     /// Adds the overflow limiter to a snapshot.
-    pub(super) fn save_overflow(&self, records: &mut Records<'_, '_>) {
+    pub(super) fn save_overflow(&self, now: Timestamp, records: &mut Records<'_, '_>) {
         let slot = self.lock_overflow_as_it_is();
-        slot.entry.iter().for_each(|entry| entry.save(&self.rules, None, records));
+        slot.entry.iter().for_each(|entry| entry.save(&self.rules, None, now, records));
     }
 
     /// Returns whether forgetting the overflow limiter would change no later decision.

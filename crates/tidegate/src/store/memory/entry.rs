@@ -76,18 +76,14 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
 
     /// Takes over a limiter that left another table. The limiters of this table are under `rule` from `at` on. Returns
     /// `None` if the limiter is idle by then.
-    fn adopt(
-        rules: &Self::Rules,
-        left: Box<dyn Leaving>,
-        rule: &Rule,
-        at: Timestamp,
-    ) -> Option<Self>;
+    fn adopt(left: Box<dyn Leaving>, rule: &Rule, at: Timestamp) -> Option<Self>;
 
     /// Adds the limiter to a snapshot, if it has a state.
     fn save(
         &self,
         rules: &Self::Rules,
         fingerprint: Option<Fingerprint>,
+        now: Timestamp,
         records: &mut Records<'_, '_>,
     );
 

@@ -1,6 +1,6 @@
 //! An entry under the one rule of its table: only a state.
 
-use tidegate_core::{Algorithm, Decision, Past, Rule, Timestamp};
+use tidegate_core::{Algorithm, Decision, Rule, Timestamp};
 
 use super::budget::Need;
 use super::entry::Entry;
@@ -87,34 +87,24 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
     }
 
     fn bytes_under(&self, rules: &Parameters<R>, rule: &Rule, at: Timestamp) -> usize {
-        bytes_under(&rules.algorithm, &mut self.0.iter(), rule, at)
+        self.0.as_ref().map_or(0, |state| bytes_under(&rules.algorithm, state, rule, at))
     }
 
-    /// A state that was made under the same values stays as it is.
-    fn adopt(
-        rules: &Parameters<R>,
-        left: Box<dyn Leaving>,
-        rule: &Rule,
-        at: Timestamp,
-    ) -> Option<Self> {
-        let algorithm = &rules.algorithm;
-        if left.is_under(algorithm) {
-            return Some(Self(Some(*left.as_it_is().downcast().ok()?)));
-        }
-        let mut state: R::State = *left.under(rule, at)?.downcast().ok()?;
-        // The table knows since when its rule has this meaning.
-        algorithm.past_mut(&mut state).into_iter().for_each(Past::forget_rule);
-        Some(Self(Some(algorithm.worth_keeping(state, at)?)))
+    fn adopt(left: Box<dyn Leaving>, rule: &Rule, at: Timestamp) -> Option<Self> {
+        Some(Self(Some(*left.under(rule, at)?.downcast().ok()?)))
     }
 
     fn save(
         &self,
         rules: &Parameters<R>,
         fingerprint: Option<Fingerprint>,
+        now: Timestamp,
         records: &mut Records<'_, '_>,
     ) {
         if let Some(state) = &self.0 {
-            records.add(fingerprint, &rules.algorithm, state, rules.algorithm.last(state));
+            // The last unit of a packed state was not after this.
+            let last = if rules.are_packed { now } else { rules.algorithm.last(state) };
+            records.add(fingerprint, &rules.algorithm, state, last);
         }
     }
 }

@@ -90,15 +90,15 @@ impl TableInForce {
     pub(super) fn hold<'a>(
         &'a self,
         parts: &[Part<'a>],
-        clock: &dyn Clock,
+        now: Timestamp,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         if !self.is_unlimited {
-            return self.table.hold(parts, clock);
+            return self.table.hold(parts, now);
         }
         self.succession().check(KEPT)?;
         let back: Option<InlineList<_>> = parts.iter().map(given_back).collect();
         let kept = back.map(|back| {
-            let locked = self.table.hold(&back, clock)?;
+            let locked = self.table.hold(&back, now)?;
             Ok::<_, Moved>((back, locked))
         });
         Ok(Box::new(KeptLimiters { kept: kept.transpose()? }))

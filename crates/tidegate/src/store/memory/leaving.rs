@@ -1,9 +1,8 @@
 //! A limiter's state under another rule, and on its way from one table to another.
 
 use std::any::Any;
-use std::borrow::Borrow;
 
-use tidegate_core::{Algorithm, Held, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Held, Past, Rule, Timestamp, Visitor};
 
 use super::parameters::{bytes_beside_heap, heap_bytes};
 
@@ -36,10 +35,8 @@ pub(crate) trait Leaving {
     /// The rule of the state.
     fn rule(&self) -> &Rule;
 
-    /// Returns whether the state was made under exactly these values, of any algorithm.
-    fn is_under(&self, algorithm: &dyn Any) -> bool;
-
-    /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle.
+    /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle. A state
+    /// that was made under the same values stays as it is.
     fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>>;
 
     /// Returns the state unchanged, by the type of its algorithm.
@@ -56,10 +53,6 @@ pub(super) struct Left<R: Algorithm> {
 impl<R: Algorithm> Leaving for Left<R> {
     fn rule(&self) -> &Rule {
         &self.rule
-    }
-
-    fn is_under(&self, algorithm: &dyn Any) -> bool {
-        algorithm.downcast_ref() == Some(&self.algorithm)
     }
 
     fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>> {
@@ -100,41 +93,45 @@ impl<Old: Algorithm> Visitor for Carrying<Old> {
     type Out = Option<Box<dyn Any>>;
 
     fn visit<New: Algorithm>(self, algorithm: &New) -> Self::Out {
-        let Left { algorithm: old, state, .. } = self.left;
-        Some(Box::new(carried(&old, state, algorithm, self.at)?))
+        let Self { left, at } = self;
+        if (&left.algorithm as &dyn Any).downcast_ref() == Some(algorithm) {
+            return Some(Box::new(left.state));
+        }
+        let mut state = carried(&left.algorithm, left.state, algorithm, at)?;
+        // The table knows since when its rule has this meaning.
+        algorithm.past_mut(&mut state).into_iter().for_each(Past::forget_rule);
+        Some(Box::new(algorithm.worth_keeping(state, at)?))
     }
 }
 
-/// Returns the bytes of limiters with these states in a sharded table under `rule`.
+/// Returns the bytes of a limiter with this state in a sharded table under `rule`.
 pub(super) fn bytes_under<Old: Algorithm>(
     old: &Old,
-    states: &mut dyn Iterator<Item = impl Borrow<Old::State>>,
+    state: &Old::State,
     rule: &Rule,
     at: Timestamp,
 ) -> usize {
-    rule.visit(Weighing { old, states, at }).unwrap_or(0)
+    rule.visit(Weighing { old, state, at }).unwrap_or(0)
 }
 
-struct Weighing<'a, Old, S> {
+struct Weighing<'a, Old: Algorithm> {
     old: &'a Old,
-    states: &'a mut dyn Iterator<Item = S>,
+    state: &'a Old::State,
     at: Timestamp,
 }
 
-impl<Old: Algorithm, S: Borrow<Old::State>> Visitor for Weighing<'_, Old, S> {
+impl<Old: Algorithm> Visitor for Weighing<'_, Old> {
     type Out = usize;
 
     fn visit<New: Algorithm>(self, new: &New) -> usize {
-        let Self { old, states, at } = self;
-        let kept_as_is = same_algorithm::<Old, New>(old).is_some_and(|old| new.same_shape(old));
-        let mut begun = new.fresh(at);
-        new.take(&mut begun, at, 1);
-        let begun = heap_bytes(new, &begun);
-        let heap = |state: &Old::State| if kept_as_is { heap_bytes(old, state) } else { begun };
-        states.fold(0, |bytes: usize, state| {
-            bytes
-                .saturating_add(bytes_beside_heap::<Option<New::State>>())
-                .saturating_add(heap(state.borrow()))
-        })
+        let Self { old, state, at } = self;
+        let heap = if same_algorithm::<Old, New>(old).is_some_and(|old| new.same_shape(old)) {
+            heap_bytes(old, state)
+        } else {
+            let mut begun = new.fresh(at);
+            new.take(&mut begun, at, 1);
+            heap_bytes(new, &begun)
+        };
+        bytes_beside_heap::<Option<New::State>>().saturating_add(heap)
     }
 }

@@ -3,10 +3,9 @@
 //! A debt may not fit: the first word is then marked, and the state is spilled.
 
 mod chains;
-mod held;
+mod home;
 mod line;
 mod lines;
-mod migrate;
 mod run_on_words;
 mod spilled;
 #[cfg(all(test, not(loom)))]
@@ -20,20 +19,18 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::budget::{Budget, Need};
 use super::common::Common;
 use super::fixed::FixedEntry;
+use super::home::Home as _;
 use super::locked_words::LockedWords;
 use super::parameters::Parameters;
-use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{LockedLimiters, Overflow, Part, Table};
+use super::table::{Overflow as _, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
 use spilled::{Spilled, is_spilled};
 
-/// Chains that are swept for idle limiters before one more chain is made.
-const SWEPT_PER_GROWTH: u32 = 2;
 /// Chains that are swept when there is no room. Each sweep starts where the previous sweep ended, so all chains get
 /// their turn.
 const SWEPT_WHEN_FULL: u32 = 16;
@@ -82,7 +79,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
         match self.common.succession.check(generation) {
             Ok(false) => Ok(chain),
-            Ok(true) => Ok(self.move_in(chain, fingerprint)),
+            Ok(true) => Ok(self.with_moved(chain, fingerprint)),
             Err(Moved) => Err(Moved),
         }
     }
@@ -90,31 +87,13 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     /// Moves a limiter to its locked chain, unless that was done. The chain is passed and returned by value, which
     /// keeps it in registers if nothing is moved.
     #[cold]
-    fn move_in<'a>(
+    fn with_moved<'a>(
         &self,
-        chain: Chain<'a, PLACES, WORDS>,
+        mut chain: Chain<'a, PLACES, WORDS>,
         fingerprint: Fingerprint,
     ) -> Chain<'a, PLACES, WORDS> {
-        self.move_to(&chain, fingerprint);
+        self.move_in(&mut chain, fingerprint);
         chain
-    }
-
-    /// Moves a limiter to its locked chain, unless that was done.
-    fn move_to(&self, chain: &Chain<'_, PLACES, WORDS>, fingerprint: Fingerprint) {
-        if chain.find(fingerprint).is_some() {
-            return;
-        }
-        let Some(left) = self.common.succession.take(|old| old.take_out(fingerprint)) else {
-            return;
-        };
-        let at = self.common.succession.at;
-        match self.common.adopted(left, at).and_then(|entry| entry.0) {
-            None => self.common.budget.release(1),
-            Some(state) => {
-                self.common.budget.resize(0, Self::BYTES);
-                self.add(chain, fingerprint, self.words_of_moved(fingerprint, &state, at));
-            }
-        }
     }
 
     /// Replaces a state; drops the limiter if the state packs to nothing, which is an idle one.
@@ -207,15 +186,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         self.common.budget.resize(swept * Self::BYTES, 0);
         self.common.budget.release_idle(swept);
         swept
-    }
-
-    /// Makes room for later limiters after one was added and its chain is unlocked: by dropping idle limiters, else
-    /// by one more chain.
-    fn tend(&self, now: Timestamp) {
-        if self.chains.are_full(self.common.budget.keys()) && self.sweep(SWEPT_PER_GROWTH, now) == 0
-        {
-            self.chains.grow();
-        }
     }
 
     /// Runs a step on a limiter that is in the table.
@@ -331,18 +301,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         }
     }
 
-    fn overflow(&self) -> &dyn Overflow {
-        &self.common
-    }
-
-    fn hold<'a>(
-        &'a self,
-        parts: &[Part<'a>],
-        clock: &dyn Clock,
-    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.hold_chains(parts, clock.now())
-    }
-
     fn lock_words(
         &self,
         fingerprint: Fingerprint,
@@ -359,28 +317,11 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         self.sweep(SWEPT_WHEN_FULL, now);
     }
 
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
-        let fingerprint = part.fingerprint;
-        let chain = self.lock(fingerprint, part.generation)?;
-        let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
-        drop(chain);
-        let now = self.common.rules.algorithm.overtaken(state.as_ref(), reading.early());
-        Ok(preview(&self.common.rules.algorithm, state, now))
-    }
-
-    fn budget(&self) -> &Budget {
-        &self.common.budget
-    }
-
     fn bytes_of_one(&self) -> usize {
         if WORDS > 1 { Self::BYTES + Spilled::<R>::BYTES } else { 0 }
     }
 
     fn packed_bytes(&self) -> usize {
         if WORDS > 1 { 0 } else { self.chains.bytes() }
-    }
-
-    fn succession(&self) -> &Succession<dyn Table> {
-        &self.common.succession
     }
 }

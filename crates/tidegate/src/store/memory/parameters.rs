@@ -17,6 +17,8 @@ pub(super) struct Parameters<R: Algorithm> {
     pub(super) algorithm: R,
     /// Heap bytes that a state needs.
     pub(super) heap: Need,
+    /// True if the words of a state do not say when its last unit came.
+    pub(super) are_packed: bool,
 }
 
 impl<R: Algorithm> Parameters<R> {
@@ -25,12 +27,12 @@ impl<R: Algorithm> Parameters<R> {
         let fresh = heap_bytes(&algorithm, &algorithm.fresh(Timestamp::EPOCH));
         let most = most_heap_bytes(&algorithm);
         let next = if fresh == most { 0 } else { (most / 4).clamp(*GROWTH.start(), *GROWTH.end()) };
-        Self { algorithm, heap: Need { first: fresh + next, next } }
+        Self { algorithm, heap: Need { first: fresh + next, next }, are_packed: false }
     }
 
     /// Parameters of packed states, which need no memory of their own.
     pub(super) const fn packed(algorithm: R) -> Self {
-        Self { algorithm, heap: Need { first: 0, next: 0 } }
+        Self { algorithm, heap: Need { first: 0, next: 0 }, are_packed: true }
     }
 }
 

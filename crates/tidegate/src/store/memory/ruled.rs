@@ -136,7 +136,7 @@ impl Entry for RuledEntry {
     }
 
     /// The limiter keeps its old rule until it is asked.
-    fn adopt(_rules: &Usual, left: Box<dyn Leaving>, _rule: &Rule, _at: Timestamp) -> Option<Self> {
+    fn adopt(left: Box<dyn Leaving>, _rule: &Rule, _at: Timestamp) -> Option<Self> {
         let rule = left.rule().clone();
         rule.visit(Adopting(left))?
     }
@@ -145,9 +145,10 @@ impl Entry for RuledEntry {
         &self,
         _rules: &Usual,
         fingerprint: Option<Fingerprint>,
+        now: Timestamp,
         records: &mut Records<'_, '_>,
     ) {
-        self.any().save(fingerprint, records);
+        self.any().save(fingerprint, now, records);
     }
 
     fn amend(rules: &Usual, rule: &Rule) {

@@ -46,7 +46,7 @@ impl Generation {
             let Some(table) = of_one.first().and_then(|(_, ask)| self.table(ask)) else { continue };
             let parts: StepList<_> =
                 of_one.iter().map(|(place, ask)| self.part(ask, step(*place))).collect();
-            match table.hold(&parts, clock) {
+            match table.hold(&parts, clock.now()) {
                 Ok(limiters) => locked.add(limiters, of_one.iter().map(|(place, _)| *place)),
                 Err(Moved) => {
                     locked.unlock(clock.now());

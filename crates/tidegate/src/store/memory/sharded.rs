@@ -4,30 +4,29 @@
 //! Their bytes are claimed before they are used: a new or growing state first claims as many bytes as it may take, and
 //! gives the rest back afterwards. So the cap holds at every moment, with any concurrency.
 
-mod locked;
-mod migrate;
+mod home;
 mod shard;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tidegate_core::{Algorithm, Rule, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::{Budget, Need};
 use super::common::Common;
 use super::entry::Entry;
 use super::fixed::FixedEntry;
+use super::home::Home as _;
 use super::locked::Standing;
 use super::parameters::{Parameters, bytes_beside_heap, most_heap_bytes};
-use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{LockedLimiters, Overflow, Part, Table};
+use super::table::{Overflow as _, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use shard::Shard;
 
-const SHARDS: usize = 64;
+const SHARDS: u32 = 64;
 /// Limiters that are swept whenever one is added.
 const SWEPT_PER_ADDED: usize = 2;
 /// Limiters that are swept when there is no room. Each sweep starts where the previous sweep ended, so all limiters get
@@ -74,8 +73,8 @@ impl<E: Entry> Sharded<E> {
         Self { common, shards, next_swept, bytes_of_one: 0 }
     }
 
-    fn shard_of(fingerprint: Fingerprint) -> usize {
-        fingerprint.words()[0] as usize % SHARDS
+    fn shard_of(fingerprint: Fingerprint) -> u32 {
+        fingerprint.words()[0] % SHARDS
     }
 
     /// Locks the shard of a limiter, after moving the limiter there if it is in an old table.
@@ -85,7 +84,7 @@ impl<E: Entry> Sharded<E> {
         fingerprint: Fingerprint,
         generation: GenerationNumber,
     ) -> Result<MutexGuard<'_, Shard<E>>, Moved> {
-        let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
+        let mut shard = self.lock_shard(Self::shard_of(fingerprint));
         if self.common.succession.check(generation)? {
             self.move_in(&mut shard, fingerprint);
         }
@@ -93,10 +92,10 @@ impl<E: Entry> Sharded<E> {
     }
 
     #[inline(always)]
-    fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
+    fn lock_shard(&self, number: u32) -> MutexGuard<'_, Shard<E>> {
         let shards = self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
         // A panic in a step leaves a shard as it was before or after the step, never in between.
-        shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        shards[number as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries `found`, and again after each of two searches for idle limiters.
@@ -182,12 +181,17 @@ impl<E: Entry> Sharded<E> {
 
     /// Runs a step on any other limiter in a locked shard, as in a step over several; `None` if there is no room for it.
     #[cold]
-    fn with_any(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+    fn with_any(
+        &self,
+        shard: &mut MutexGuard<'_, Shard<E>>,
+        part: &Part<'_>,
+        now: Timestamp,
+    ) -> Option<One> {
         let mut locked = self.lock_entry(shard, *part, now);
         if matches!(locked.standing, Standing::NoSpace) {
             return None;
         }
-        Self::begin(shard, &mut locked, now);
+        self.begin(shard, &mut locked, now);
         let one = self.run(shard, &mut locked, None, part.step, now);
         self.put_back(shard, &mut locked, now);
         Some(one)
@@ -243,23 +247,11 @@ impl<E: Entry> Table for Sharded<E> {
         self.common.one(&Part { step, ..*part }, reading)
     }
 
-    fn overflow(&self) -> &dyn Overflow {
-        &self.common
-    }
-
-    fn hold<'a>(
-        &'a self,
-        parts: &[Part<'a>],
-        clock: &dyn Clock,
-    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        self.lock_shards(parts, clock.now())
-    }
-
     fn tidy(&self, now: Timestamp) {
         let Some(shards) = self.shards.get() else { return };
         let mut left = SWEPT_WHEN_FULL;
-        for _ in 0..SHARDS {
-            let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
+        for _ in 0..shards.len() {
+            let number = self.next_swept.fetch_add(1, Relaxed) % shards.len();
             if let Ok(mut shard) = shards[number].try_lock() {
                 let looked_at = left.min(shard.turns());
                 shard.sweep(&self.common, looked_at, now);
@@ -271,26 +263,7 @@ impl<E: Entry> Table for Sharded<E> {
         }
     }
 
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
-        let shard = self.lock(part.fingerprint, part.generation)?;
-        let copy = shard.get(part.fingerprint).cloned();
-        drop(shard);
-        Ok(E::preview(copy, &self.common.rules, part, reading.anew()))
-    }
-
-    fn amend(&self, rule: &Rule) {
-        E::amend(&self.common.rules, rule);
-    }
-
     fn bytes_of_one(&self) -> usize {
         self.bytes_of_one
-    }
-
-    fn budget(&self) -> &Budget {
-        &self.common.budget
-    }
-
-    fn succession(&self) -> &Succession<dyn Table> {
-        &self.common.succession
     }
 }

@@ -164,7 +164,7 @@ impl<'a> Part<'a> {
 /// The limiters of one variant of a rule.
 ///
 /// A caller that gets [`Moved`] has taken nothing, and asks again in the newest generation.
-pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
+pub(crate) trait Table: AnyHome + fmt::Debug + Send + Sync {
     /// Returns whether the early part of a [`Reading`] is used; unpacked states do not use it.
     fn reads_early(&self) -> bool {
         false
@@ -182,16 +182,6 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
 
     /// Runs one step on one limiter: finds it, decides, and stores it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
-
-    /// The overflow limiter.
-    fn overflow(&self) -> &dyn Overflow;
-
-    /// Locks several limiters, each once, until the result is dropped or released.
-    fn hold<'a>(
-        &'a self,
-        parts: &[Part<'a>],
-        clock: &dyn Clock,
-    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
     /// Locks one limiter for a step that replaces no more than the words of its packed state; `None`, and nothing is
     /// locked, if it has none. The step may not leave [a state that may not fit](Step::may_not_fit).
@@ -211,27 +201,15 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// Drops some idle limiters, looking at a few and waiting for no lock.
     fn tidy(&self, now: Timestamp);
 
-    /// Creates a preview from a limiter's current state.
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved>;
-
-    /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
-    fn amend(&self, _rule: &Rule) {}
-
     /// Bytes that must suffice for a single limiter, with any cap.
     fn bytes_of_one(&self) -> usize {
         0
     }
 
-    /// The budget of its rule, which counts its limiters and the bytes of states of more than one word.
-    fn budget(&self) -> &Budget;
-
     /// Bytes of packed states that its budget does not count.
     fn packed_bytes(&self) -> usize {
         0
     }
-
-    /// The generations that may ask it, and the tables that it succeeds.
-    fn succession(&self) -> &Succession<dyn Table>;
 }
 
 /// The overflow limiter of a table.
@@ -250,10 +228,33 @@ pub(crate) trait Overflow {
     fn take_out(&self) -> Option<Box<dyn Leaving>>;
 }
 
-/// The migration of limiters, from a table to its successor.
-pub(crate) trait Migrate {
+/// The operations of a table that do not depend on how it keeps its limiters.
+pub(crate) trait AnyHome {
+    /// The overflow limiter.
+    fn overflow(&self) -> &dyn Overflow;
+
+    /// The budget of its rule, which counts its limiters and the bytes of states of more than one word.
+    fn budget(&self) -> &Budget;
+
+    /// The generations that may ask it, and the tables that it succeeds.
+    fn succession(&self) -> &Succession<dyn Table>;
+
+    /// Locks several limiters, each once, until the result is dropped or released; `now` is at or before the time of
+    /// the step.
+    fn hold<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
+
+    /// Creates a preview from a limiter's current state.
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved>;
+
+    /// Puts a rule in force for the overflow limiter of a table with a rule for each limiter.
+    fn amend(&self, rule: &Rule);
+
     /// The limiters in one of its parts, numbered from 0; `None` after the last part.
-    fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
+    fn fingerprints(&self, number: u32) -> Option<Vec<Fingerprint>>;
 
     /// Takes a limiter out; its place stays claimed.
     fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;

@@ -35,7 +35,7 @@ pub(super) struct Chains<const PLACES: usize, const WORDS: usize> {
 
 /// A locked chain; unlocked when dropped.
 #[derive(Debug)]
-pub(super) struct Chain<'a, const PLACES: usize, const WORDS: usize> {
+pub(in crate::store::memory) struct Chain<'a, const PLACES: usize, const WORDS: usize> {
     chains: &'a Chains<PLACES, WORDS>,
     home: &'a Line<PLACES, WORDS>,
     number: u32,
@@ -202,12 +202,6 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         }
     }
 
-    /// The limiters of the chain with this number, with their words; `None` if there is no such chain.
-    pub(super) fn limiters(&self, number: usize) -> Option<Vec<Limiter<WORDS>>> {
-        let number = u32::try_from(number).ok().filter(|number| *number < self.count())?;
-        Some(self.lock_number(number)?.limiters())
-    }
-
     fn split_next(&self) {
         let count = self.count.load(Relaxed);
         if self.homes.make(count).is_none() {
@@ -245,11 +239,6 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
 }
 
 impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
-    /// Its number, which is constant while the chain is locked.
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
     /// The place of a fingerprint's limiter.
     #[inline(always)]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {

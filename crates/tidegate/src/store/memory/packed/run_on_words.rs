@@ -55,9 +55,10 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> RunOnWords
 
     #[cold]
     fn drop_if_empty(&self, fingerprint: Fingerprint) {
-        let chain = self.chains.lock(fingerprint);
-        let found = chain.and_then(|chain| Some((chain.find(fingerprint)?, chain)));
-        if let Some((place, chain)) = found.filter(|(place, _)| place.state() == [0; WORDS]) {
+        let Some(chain) = self.chains.lock(fingerprint) else { return };
+        if let Some(place) = chain.find(fingerprint)
+            && place.state() == [0; WORDS]
+        {
             self.store(&chain, place, fingerprint, [0; WORDS]);
         }
     }

@@ -42,7 +42,7 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
 
-    fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>);
+    fn save(&self, fingerprint: Option<Fingerprint>, now: Timestamp, records: &mut Records<'_, '_>);
 
     /// Returns a copy.
     fn copy(&self) -> RuledEntry;

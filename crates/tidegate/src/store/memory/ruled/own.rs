@@ -52,8 +52,13 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.entry.run_in_place(&self.parameters, step.on_limiter_since(self.began), cost, now)
     }
 
-    fn save(&self, fingerprint: Option<Fingerprint>, records: &mut Records<'_, '_>) {
-        self.entry.save(&self.parameters, fingerprint, records);
+    fn save(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        now: Timestamp,
+        records: &mut Records<'_, '_>,
+    ) {
+        self.entry.save(&self.parameters, fingerprint, now, records);
     }
 
     fn copy(&self) -> RuledEntry {

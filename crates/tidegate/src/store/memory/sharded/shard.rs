@@ -14,7 +14,7 @@ use crate::store::memory::parameters::bytes_beside_heap;
 
 /// A part of a table's limiters, and all of their fingerprints in the order of sweeping.
 #[derive(Debug)]
-pub(super) struct Shard<E: Entry> {
+pub(in crate::store::memory) struct Shard<E: Entry> {
     limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Hashed>>,
     turns: VecDeque<Fingerprint>,
     pub(super) recent: E::Recent,
@@ -66,11 +66,6 @@ impl<E: Entry> Shard<E> {
         fingerprint: Fingerprint,
     ) -> Option<(&mut Kept<E>, &mut E::Recent)> {
         Some((self.limiters.get_mut(&fingerprint)?, &mut self.recent))
-    }
-
-    /// The fingerprints of its limiters.
-    pub(super) fn fingerprints(&self) -> Vec<Fingerprint> {
-        self.turns.iter().copied().collect()
     }
 
     /// The number of limiters in the order of sweeping.

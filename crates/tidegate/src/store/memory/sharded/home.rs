@@ -1,78 +1,22 @@
-//! Sharded entries locked for a step over several.
+//! The shards of entries as the home of a table.
 
 use std::sync::MutexGuard;
 
 use tidegate_core::Timestamp;
 
-use super::Sharded;
 use super::shard::Shard;
-use crate::inline_list::InlineList;
+use super::{SHARDS, Sharded};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
+use crate::store::memory::budget::Need;
+use crate::store::memory::common::Common;
 use crate::store::memory::entry::Entry;
-use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
-use crate::store::memory::succession::Moved;
-use crate::store::memory::table::{LockedLimiters, Part};
-
-type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
-
-/// Limiters of one table, their shards locked.
-#[derive(Debug)]
-struct LockedShards<'a, E: Entry> {
-    table: &'a Sharded<E>,
-    shards: InlineList<Locked<'a, E>>,
-    locked: LockedEntries<'a, E>,
-}
+use crate::store::memory::home::Home;
+use crate::store::memory::locked::{LockedEntry, Standing};
+use crate::store::memory::parameters::bytes_beside_heap;
+use crate::store::memory::table::{Part, Restored};
 
 impl<E: Entry> Sharded<E> {
-    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters.
-    pub(super) fn lock_shards<'a>(
-        &'a self,
-        parts: &[Part<'a>],
-        now: Timestamp,
-    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        let mut numbers: InlineList<_> =
-            parts.iter().map(|part| Self::shard_of(part.fingerprint)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut shards: InlineList<_> =
-            numbers.iter().map(|number| (*number, self.lock_as_it_is(*number))).collect();
-        for part in parts {
-            if self.common.succession.check(part.generation)?
-                && let Some(shard) = shard_among(&mut shards, part.fingerprint)
-            {
-                self.move_in(shard, part.fingerprint);
-            }
-        }
-        let entry = |part: &Part<'a>| match shard_among(&mut shards, part.fingerprint) {
-            Some(shard) => self.lock_entry(shard, *part, now),
-            None => LockedEntry::without(*part, Standing::NoSpace),
-        };
-        let locked = LockedEntries::new(parts.iter().map(entry).collect());
-        let mut held = Box::new(LockedShards { table: self, shards, locked });
-        match held.locked.lock_overflow(&self.common, now) {
-            Ok(()) => Ok(held),
-            Err(Moved) => {
-                held.release(now);
-                Err(Moved)
-            }
-        }
-    }
-
-    /// Takes a limiter out of its locked shard, or makes a new one, with the memory that the step needs.
-    pub(super) fn lock_entry<'a>(
-        &self,
-        shard: &mut Shard<E>,
-        part: Part<'a>,
-        now: Timestamp,
-    ) -> LockedEntry<'a, E> {
-        if E::is_unlimited(&part) {
-            return LockedEntry::without(part, Standing::Unlimited);
-        }
-        let locked = self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now));
-        locked.unwrap_or_else(|| LockedEntry::without(part, Standing::Unlimited))
-    }
-
     /// Locks a limiter that is not in its shard; `None` if its rule is unlimited.
     fn lock_new<'a>(
         &self,
@@ -133,18 +77,96 @@ impl<E: Entry> Sharded<E> {
         let Some(entry) = entry else { return 0 };
         self.need(&entry).first.saturating_sub(bytes) + self.growth(&entry, part)
     }
+}
 
-    /// Prepares a limiter for a step at this time.
-    pub(super) fn begin(shard: &mut Shard<E>, locked: &mut LockedEntry<'_, E>, at: Timestamp) {
+impl<E: Entry> Home for Sharded<E> {
+    type Entry = E;
+    type Locked<'a> = MutexGuard<'a, Shard<E>>;
+
+    fn common(&self) -> &Common<E> {
+        &self.common
+    }
+
+    fn number_of(&self, fingerprint: Fingerprint) -> u32 {
+        Self::shard_of(fingerprint)
+    }
+
+    fn lock_number(&self, number: u32) -> Option<Self::Locked<'_>> {
+        (number < SHARDS).then(|| self.lock_shard(number))
+    }
+
+    fn look<O>(
+        &self,
+        shard: &Self::Locked<'_>,
+        fingerprint: Fingerprint,
+        look: impl FnOnce(&E) -> O,
+    ) -> Option<O> {
+        shard.get(fingerprint).map(look)
+    }
+
+    fn look_at_all(&self, shard: &Self::Locked<'_>, mut look: impl FnMut(Fingerprint, &E)) {
+        shard.all().for_each(|(fingerprint, entry)| look(fingerprint, entry));
+    }
+
+    fn put(
+        &self,
+        shard: &mut Self::Locked<'_>,
+        fingerprint: Fingerprint,
+        entry: E,
+        restored: Option<Timestamp>,
+    ) -> Restored {
+        let mut claimed = 0;
+        if let Some(at) = restored {
+            if shard.get(fingerprint).is_some() {
+                shard.forget(fingerprint, &self.common.budget);
+            }
+            claimed = bytes_beside_heap::<E>().saturating_add(entry.bytes(&self.common.rules));
+            // It has grown already, so the bytes that are kept for growth are for it.
+            let need = Need { first: claimed, next: 0 };
+            // A limiter with room stays even if it is idle: the clock may step back.
+            if !self.common.budget.claim_with_memory(need)
+                && !self.find_space(shard, need, true, at)
+            {
+                let is_idle = entry.is_idle(&self.common.rules, at);
+                return if is_idle { Restored::Idle } else { Restored::WithoutSpace };
+            }
+        }
+        shard.insert(fingerprint, entry, &self.common, claimed);
+        Restored::Kept
+    }
+
+    fn take(&self, shard: &mut Self::Locked<'_>, fingerprint: Fingerprint) -> Option<E> {
+        shard.take(fingerprint, &self.common.budget)
+    }
+
+    fn sweep_all(&self, shard: &mut Self::Locked<'_>, now: Timestamp) {
+        let all = shard.turns();
+        shard.sweep(&self.common, all, now);
+    }
+
+    fn lock_entry<'a>(
+        &self,
+        shard: &mut Self::Locked<'_>,
+        part: Part<'a>,
+        now: Timestamp,
+    ) -> LockedEntry<'a, E> {
+        if E::is_unlimited(&part) {
+            return LockedEntry::without(part, Standing::Unlimited);
+        }
+        let locked = self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now));
+        locked.unwrap_or_else(|| LockedEntry::without(part, Standing::Unlimited))
+    }
+
+    fn begin(&self, shard: &mut Self::Locked<'_>, locked: &mut LockedEntry<'_, E>, at: Timestamp) {
         if let Some(entry) = &mut locked.entry {
             locked.change = entry.begin(&locked.part, &mut shard.recent, at);
         }
     }
 
     /// Runs a step on a limiter. If it does not decide, it gets back what the step gives back.
-    pub(super) fn run(
+    fn run(
         &self,
-        shard: &mut Shard<E>,
+        shard: &mut Self::Locked<'_>,
         locked: &mut LockedEntry<'_, E>,
         shared: Option<&mut E>,
         step: Step,
@@ -167,9 +189,9 @@ impl<E: Entry> Sharded<E> {
     }
 
     /// Puts a limiter back as the step left it, and drops it if it was reset.
-    pub(super) fn put_back(
+    fn put_back(
         &self,
-        shard: &mut Shard<E>,
+        shard: &mut Self::Locked<'_>,
         locked: &mut LockedEntry<'_, E>,
         at: Timestamp,
     ) {
@@ -190,40 +212,5 @@ impl<E: Entry> Sharded<E> {
             _ => {}
         }
         self.drop_if_reset(shard, fingerprint, step, at);
-    }
-}
-
-fn shard_among<'s, E: Entry>(
-    shards: &'s mut [Locked<'_, E>],
-    fingerprint: Fingerprint,
-) -> Option<&'s mut Shard<E>> {
-    let number = Sharded::<E>::shard_of(fingerprint);
-    shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
-}
-
-impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
-    fn begin(&mut self, at: Timestamp) {
-        for locked in &mut self.locked.entries {
-            if let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) {
-                Sharded::begin(shard, locked, at);
-            }
-        }
-    }
-
-    fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One {
-        let (locked, shared) = self.locked.entry(number);
-        match shard_among(&mut self.shards, locked.part.fingerprint) {
-            Some(shard) => self.table.run(shard, locked, shared, step, at),
-            None => locked.run(&self.table.common.rules, shared, step, at),
-        }
-    }
-
-    fn release(mut self: Box<Self>, at: Timestamp) {
-        self.locked.release_overflow(&self.table.common);
-        for locked in &mut self.locked.entries {
-            if let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) {
-                self.table.put_back(shard, locked, at);
-            }
-        }
     }
 }

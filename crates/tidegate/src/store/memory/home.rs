@@ -1,0 +1,273 @@
+//! The work of a table that is the same wherever its limiters are: steps over several, migration and snapshots.
+
+use std::io;
+
+use tidegate_core::{Rule, Timestamp};
+
+use super::budget::Budget;
+use super::common::Common;
+use super::entry::Entry;
+use super::leaving::Leaving;
+use super::locked::{LockedEntry, LockedTable};
+use super::preview::Preview;
+use super::succession::{Moved, Succession};
+use super::table::{AnyHome, LockedLimiters, Overflow, Part, Restored, Table};
+use crate::clock::{Clock, Reading};
+use crate::key::Fingerprint;
+use crate::snapshot::Records;
+use crate::step::{One, Step};
+
+/// The maximum number of limiters that are written under one lock.
+const AT_ONCE: usize = 32;
+/// Parts that are written in turn: a lock that is taken again immediately would keep out the threads that wait for it.
+const IN_TURN: u32 = 8;
+
+/// A way to keep the limiters of a table: in parts, each under a lock.
+pub(super) trait Home: Sized + 'static {
+    type Entry: Entry;
+
+    /// A part, locked.
+    type Locked<'a>;
+
+    fn common(&self) -> &Common<Self::Entry>;
+
+    /// The number of a limiter's part, until the table grows.
+    fn number_of(&self, fingerprint: Fingerprint) -> u32;
+
+    /// Locks the part with this number; `None` after the last part.
+    fn lock_number(&self, number: u32) -> Option<Self::Locked<'_>>;
+
+    /// Looks at a limiter; `None` if it is not there.
+    fn look<O>(
+        &self,
+        part: &Self::Locked<'_>,
+        fingerprint: Fingerprint,
+        look: impl FnOnce(&Self::Entry) -> O,
+    ) -> Option<O>;
+
+    /// Looks at all limiters of a part.
+    fn look_at_all(&self, part: &Self::Locked<'_>, look: impl FnMut(Fingerprint, &Self::Entry));
+
+    /// Puts a limiter into its part: a limiter that is restored at this time in place of an earlier one, else a limiter
+    /// that is not there yet, whose place is claimed.
+    fn put(
+        &self,
+        part: &mut Self::Locked<'_>,
+        fingerprint: Fingerprint,
+        entry: Self::Entry,
+        restored: Option<Timestamp>,
+    ) -> Restored;
+
+    /// Takes a limiter out, whose place stays claimed.
+    fn take(&self, part: &mut Self::Locked<'_>, fingerprint: Fingerprint) -> Option<Self::Entry>;
+
+    /// Drops all idle limiters of a part.
+    fn sweep_all(&self, part: &mut Self::Locked<'_>, now: Timestamp);
+
+    /// Makes room for later limiters after some were added; no part is locked.
+    fn tend(&self, _now: Timestamp) {}
+
+    /// Takes a limiter of its locked part for a step, or makes a new one, with the memory that the step needs.
+    fn lock_entry<'a>(
+        &self,
+        part: &mut Self::Locked<'_>,
+        of: Part<'a>,
+        now: Timestamp,
+    ) -> LockedEntry<'a, Self::Entry>;
+
+    /// Prepares a limiter for a step at this time.
+    fn begin(
+        &self,
+        _part: &mut Self::Locked<'_>,
+        _locked: &mut LockedEntry<'_, Self::Entry>,
+        _at: Timestamp,
+    ) {
+    }
+
+    /// Runs a step on a limiter; `shared` is the overflow limiter, if it decides for this key.
+    fn run(
+        &self,
+        _part: &mut Self::Locked<'_>,
+        locked: &mut LockedEntry<'_, Self::Entry>,
+        shared: Option<&mut Self::Entry>,
+        step: Step,
+        at: Timestamp,
+    ) -> One {
+        locked.run(&self.common().rules, shared, step, at)
+    }
+
+    /// Puts a limiter back as the step left it.
+    fn put_back(
+        &self,
+        part: &mut Self::Locked<'_>,
+        locked: &mut LockedEntry<'_, Self::Entry>,
+        at: Timestamp,
+    );
+
+    /// Moves a limiter to its locked part, unless that was done.
+    #[cold]
+    fn move_in(&self, part: &mut Self::Locked<'_>, fingerprint: Fingerprint) {
+        if self.look(part, fingerprint, |_| ()).is_some() {
+            return;
+        }
+        let common = self.common();
+        let Some(left) = common.succession.take(|old| old.take_out(fingerprint)) else { return };
+        match common.adopted(left, common.succession.at) {
+            None => common.budget.release(1),
+            Some(entry) => _ = self.put(part, fingerprint, entry, None),
+        }
+    }
+
+    /// Locks the part of a limiter, wherever the limiter is.
+    fn lock_as_it_is(&self, fingerprint: Fingerprint) -> Option<Self::Locked<'_>> {
+        loop {
+            let number = self.number_of(fingerprint);
+            let part = self.lock_number(number)?;
+            // The part may have been split before it was locked; from now on it cannot be.
+            if self.number_of(fingerprint) == number {
+                return Some(part);
+            }
+        }
+    }
+
+    /// Locks all parts in turn, if there are limiters: an empty table takes no memory for its parts.
+    fn all_parts(&self) -> impl Iterator<Item = Self::Locked<'_>> {
+        let has_any = self.common().budget.keys() > 0;
+        (0..).take_while(move |_| has_any).map_while(|number| self.lock_number(number))
+    }
+
+    /// Adds the next few limiters of a part to a snapshot.
+    fn save_some(
+        &self,
+        number: u32,
+        next: &mut impl Iterator<Item = Fingerprint>,
+        clock: &dyn Clock,
+        records: &mut Records<'_, '_>,
+    ) {
+        let Some(part) = self.lock_number(number) else { return };
+        let now = clock.now();
+        for _ in 0..AT_ONCE {
+            if records.are_full() {
+                return;
+            }
+            let Some(fingerprint) = next.next() else { return };
+            let rules = &self.common().rules;
+            self.look(&part, fingerprint, |one| one.save(rules, Some(fingerprint), now, records));
+        }
+    }
+}
+
+impl<H: Home> AnyHome for H {
+    fn overflow(&self) -> &dyn Overflow {
+        self.common()
+    }
+
+    fn budget(&self) -> &Budget {
+        &self.common().budget
+    }
+
+    fn succession(&self) -> &Succession<dyn Table> {
+        &self.common().succession
+    }
+
+    fn hold<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
+        LockedTable::lock(self, parts, now)
+    }
+
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
+        let Part { fingerprint, generation, .. } = *part;
+        let common = self.common();
+        let Some(mut locked) = self.lock_as_it_is(fingerprint) else { return Err(Moved) };
+        if common.succession.check(generation)? {
+            self.move_in(&mut locked, fingerprint);
+        }
+        let copy = self.look(&locked, fingerprint, H::Entry::clone);
+        let now = reading.anew();
+        drop(locked);
+        Ok(H::Entry::preview(copy, &common.rules, part, now))
+    }
+
+    fn amend(&self, rule: &Rule) {
+        H::Entry::amend(&self.common().rules, rule);
+    }
+
+    fn fingerprints(&self, number: u32) -> Option<Vec<Fingerprint>> {
+        let part = self.lock_number(number)?;
+        let mut all = Vec::new();
+        self.look_at_all(&part, |fingerprint, _| all.push(fingerprint));
+        Some(all)
+    }
+
+    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
+        let mut part = self.lock_as_it_is(fingerprint)?;
+        self.common().leaving(self.take(&mut part, fingerprint)?)
+    }
+
+    fn adopt(&self, fingerprint: Fingerprint) {
+        if let Some(mut part) = self.lock_as_it_is(fingerprint) {
+            self.move_in(&mut part, fingerprint);
+        }
+        self.tend(self.common().succession.at);
+    }
+
+    fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize) {
+        let rules = &self.common().rules;
+        let mut bytes = 0_usize;
+        let mut count = 0;
+        for part in self.all_parts() {
+            self.look_at_all(&part, |_, entry| {
+                count += 1;
+                bytes = bytes.saturating_add(entry.bytes_under(rules, rule, at));
+            });
+        }
+        (bytes, count)
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        for mut part in self.all_parts() {
+            self.sweep_all(&mut part, now);
+        }
+        self.common().budget.keys() == 0 && self.common().is_overflow_idle(now)
+    }
+
+    fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
+        let has_any = self.common().budget.keys() > 0;
+        for first in (0..).take_while(|_| has_any).step_by(IN_TURN as usize) {
+            // If a part is split during the save, the limiters that leave it go to a later part.
+            let part = |number| Some((number, self.fingerprints(number)?.into_iter()));
+            let mut turns: Vec<_> = (first..first + IN_TURN).map_while(part).collect();
+            if turns.is_empty() {
+                break;
+            }
+            while !turns.is_empty() {
+                for (number, next) in &mut turns {
+                    self.save_some(*number, next, clock, records);
+                    records.write()?;
+                }
+                turns.retain(|(_, next)| next.len() > 0);
+            }
+        }
+        self.common().save_overflow(clock.now(), records);
+        records.write()
+    }
+
+    fn restore(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        left: Box<dyn Leaving>,
+        at: Timestamp,
+    ) -> Restored {
+        let common = self.common();
+        let Some(fingerprint) = fingerprint else { return common.restore_overflow(left, at) };
+        let Some(entry) = common.adopted(left, at) else { return Restored::Idle };
+        let Some(mut part) = self.lock_as_it_is(fingerprint) else { return Restored::WithoutSpace };
+        let restored = self.put(&mut part, fingerprint, entry, Some(at));
+        drop(part);
+        self.tend(at);
+        restored
+    }
+}
