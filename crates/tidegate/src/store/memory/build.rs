@@ -99,7 +99,8 @@ impl Visitor for Building<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> SharedTable {
         let Self { build, succession } = self;
-        let (algorithm, budget) = (algorithm.clone(), Arc::clone(build.budget));
+        let algorithm = algorithm.clone();
+        let budget = Arc::clone(build.budget);
         match (algorithm.packing(), build.base) {
             (Packing::One, Some(base)) => {
                 Arc::new(Packed::<R, 3, 1>::new(algorithm, base, budget, succession))

@@ -82,8 +82,8 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
     }
 
     fn leave(self, rules: &Parameters<R>, rule: &Rule) -> Option<Box<dyn Leaving>> {
-        let (algorithm, rule) = (rules.algorithm.clone(), rule.clone());
-        Some(Box::new(Left { algorithm, state: self.0?, rule }))
+        let algorithm = rules.algorithm.clone();
+        Some(Box::new(Left { algorithm, state: self.0?, rule: rule.clone() }))
     }
 
     fn bytes_under(&self, rules: &Parameters<R>, rule: &Rule, at: Timestamp) -> usize {

@@ -110,20 +110,18 @@ impl Generation {
     /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
     #[cfg(feature = "redis")]
     pub(crate) fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
-        let is_it = |rule: &TablesOfRule| rule.lineage == ask.lineage;
         match self.rules.get(ask.rule) {
-            Some(rule) if is_it(rule) => Some(ask.rule),
-            _ => self.rules.iter().position(is_it),
+            Some(rule) if rule.lineage == ask.lineage => Some(ask.rule),
+            _ => self.rules.iter().position(|rule| rule.lineage == ask.lineage),
         }
     }
 
     /// Returns whether the rule of a limiter from another generation is in force with other limiters.
     #[cfg(feature = "redis")]
     pub(crate) fn has_others_for<K>(&self, ask: &Ask<K>) -> bool {
-        let is_other = |rule: &TablesOfRule| {
-            rule.lineage != ask.lineage && rule.lineage.is_of_rule(ask.lineage)
-        };
-        self.rules.iter().any(is_other)
+        self.rules
+            .iter()
+            .any(|rule| rule.lineage != ask.lineage && rule.lineage.is_of_rule(ask.lineage))
     }
 
     /// Returns whether any rule has limiters with rules of their own.
@@ -162,20 +160,22 @@ impl Generation {
 
     /// The limiters of each rule and their bytes, in the order of the policy.
     pub(crate) fn kept(&self) -> impl Iterator<Item = (&PolicyRule, KeptOfRule)> {
-        let kept = |rule: &TablesOfRule| {
-            let budget = rule.tables.first().map(|table| table.budget());
-            let packed: usize = rule.tables.iter().map(|table| table.packed_bytes()).sum();
-            budget.map_or_else(KeptOfRule::default, |budget| KeptOfRule {
-                keys: budget.keys(),
-                bytes: budget.bytes() + packed,
-                dropped: budget.dropped(),
-            })
-        };
-        self.policy.rules().iter().zip(self.rules.iter().map(kept))
+        self.policy.rules().iter().zip(self.rules.iter().map(TablesOfRule::kept))
     }
 
     /// All tables, including the tables of removed rules.
     pub(super) fn tables(&self) -> impl Iterator<Item = &TableInForce> {
         self.rules.iter().flat_map(|rule| &rule.tables).chain(&self.removed)
+    }
+}
+
+impl TablesOfRule {
+    fn kept(&self) -> KeptOfRule {
+        let Some(table) = self.tables.first() else { return KeptOfRule::default() };
+        // All tables of a rule share its budget.
+        let budget = table.budget();
+        let packed: usize = self.tables.iter().map(|table| table.packed_bytes()).sum();
+        let bytes = budget.bytes() + packed;
+        KeptOfRule { keys: budget.keys(), bytes, dropped: budget.dropped() }
     }
 }

@@ -41,15 +41,21 @@ impl Known {
         let budget = budget_of(rule.spec(), Some(Arc::clone(&store.whole)));
         let build = Build { base: store.base, budget: &budget, at };
         let is_per_key = store.per_key.has(rule.spec());
-        let tables = match is_per_key {
-            true => vec![build.table_of_rules(&store.per_key.usual(rule), Vec::new())],
-            false => variants(rule).map(|rule| build.table(rule, None)).collect(),
+        let tables = if is_per_key {
+            vec![build.table_of_rules(&store.per_key.usual(rule), Vec::new())]
+        } else {
+            variants(rule).map(|rule| build.table(rule, None)).collect()
         };
-        let of_rule = TablesOfRule { lineage, tables, is_per_key, since: at };
-        let (rule, places) = (rule.clone(), budget.most_keys());
-        let (is_kept, is_planned) = (false, false);
-        let (is_in_force, removed_at) = (true, None);
-        Self { rule, budget, of_rule, places, is_in_force, removed_at, is_kept, is_planned }
+        Self {
+            rule: rule.clone(),
+            places: budget.most_keys(),
+            budget,
+            of_rule: TablesOfRule { lineage, tables, is_per_key, since: at },
+            is_in_force: true,
+            removed_at: None,
+            is_kept: false,
+            is_planned: false,
+        }
     }
 
     pub(super) fn supersede(&self) {
@@ -86,7 +92,8 @@ impl Known {
 
     /// Returns whether `rule` keeps the limiters: if it has the same key, and in a shared store also the same hash tag.
     pub(super) fn has_same_limiters(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
-        let (old, new) = (self.rule.spec(), rule.spec());
+        let old = self.rule.spec();
+        let new = rule.spec();
         old.key == new.key && (!store.per_key.is_shares() || old.hash_tag == new.hash_tag)
     }
 
@@ -148,7 +155,9 @@ impl Known {
 
     /// When the values of `rule` came in force, if `rule` comes in force at `at`.
     pub(super) fn since_under(&self, rule: &PolicyRule, at: Timestamp) -> Timestamp {
-        let (since, old, new) = (self.of_rule.since, self.rule.spec(), rule.spec());
+        let since = self.of_rule.since;
+        let old = self.rule.spec();
+        let new = rule.spec();
         let stays =
             self.removed_at.is_none() && (old.spec, &old.overrides) == (new.spec, &new.overrides);
         if stays { since } else { at.max(since.plus(Micros::from_micros(1))) }

@@ -13,7 +13,8 @@ pub(crate) fn carried<Old: Algorithm, New: Algorithm>(
     new: &New,
     now: Timestamp,
 ) -> Option<New::State> {
-    let (mut left, mut slot) = (Some(state), None);
+    let mut left = Some(state);
+    let mut slot = None;
     let states = (&mut left as &mut dyn Any).downcast_mut::<Option<New::State>>();
     match same_algorithm(old).zip(states) {
         Some((old, left)) => {

@@ -53,6 +53,10 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         Self { part, standing, entry: None, change: None, claimed: 0 }
     }
 
+    const fn has_no_space(&self) -> bool {
+        matches!(self.standing, Standing::NoSpace)
+    }
+
     /// Returns the limiter as the step leaves it.
     pub(super) fn end(&mut self) -> Option<E> {
         let undone = self.change.take().filter(|change| !change.in_force);
@@ -116,13 +120,14 @@ impl<'a, H: Home> LockedTable<'a, H> {
                 home.move_in(locked, part.fingerprint);
             }
         }
-        let entry = |part: &Part<'a>| match part_among(home, &mut parts, part.fingerprint) {
-            Some(locked) => home.lock_entry(locked, *part, now),
-            None => LockedEntry::without(*part, Standing::NoSpace),
-        };
-        let entries: InlineList<_> = asked.iter().map(entry).collect();
-        let has_no_space = |entry: &LockedEntry<'_, _>| matches!(entry.standing, Standing::NoSpace);
-        let first = entries.iter().position(has_no_space);
+        let mut entries = InlineList::new();
+        for part in asked {
+            entries.push(match part_among(home, &mut parts, part.fingerprint) {
+                Some(locked) => home.lock_entry(locked, *part, now),
+                None => LockedEntry::without(*part, Standing::NoSpace),
+            });
+        }
+        let first = entries.iter().position(LockedEntry::has_no_space);
         let mut locked = Box::new(Self { home, parts, entries, overflow: None });
         if let Some(first) = first {
             match home.common().hold_overflow(&locked.entries[first].part, now) {
@@ -193,8 +198,8 @@ impl<H: Home> LockedLimiters for LockedTable<'_, H> {
                 home.put_back(part, locked, at);
             }
         }
-        let is_added = |entry: &LockedEntry<'_, _>| matches!(entry.standing, Standing::Claimed);
-        let added = self.entries.iter().any(is_added);
+        let mut standings = self.entries.iter().map(|entry| entry.standing);
+        let added = standings.any(|standing| matches!(standing, Standing::Claimed));
         // A table grows only while none of its parts is locked here.
         drop(self);
         if added {

@@ -107,6 +107,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         if !is_spilled(words) {
             self.forget_spilled(fingerprint, place.state());
         }
+        // Giving everything back frees the place only if the state says nothing more. A window that began with its
+        // first unit still has an end, which decides when the next begins: it stays until a sweep finds it over.
         if words == [0; WORDS] {
             chain.clear(place);
             self.release(1);

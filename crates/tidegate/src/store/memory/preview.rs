@@ -109,7 +109,8 @@ impl<R: Algorithm> Preview for Copied<R> {
         }
         // In each lap, as many units as the limit leave and come.
         let limit = self.algorithm.limit().max(1);
-        let (laps, rest) = ((more - 1) / limit, (more - 1) % limit + 1);
+        let laps = (more - 1) / limit;
+        let rest = (more - 1) % limit + 1;
         let first = match self.algorithm.decide(&self.state, self.at, rest) {
             Verdict::Allow => Micros::ZERO,
             Verdict::Deny => self.algorithm.retry_after(&self.state, self.at, rest),

@@ -122,11 +122,10 @@ impl Lineages {
 
     /// The rules that a policy changes, or removes.
     fn changed_by(&self, policy: &Policy) -> Vec<Lineage> {
-        let stays = |known: &Known| {
+        let changed = self.by_name.values().filter(|known| {
             let next = policy.named(known.rule.domain(), known.rule.name());
-            next.is_ok_and(|(_, next)| next.spec() == known.rule.spec())
-        };
-        let changed = self.by_name.values().filter(|known| !stays(known));
+            !next.is_ok_and(|(_, next)| next.spec() == known.rule.spec())
+        });
         changed.map(|known| known.of_rule.lineage).collect()
     }
 
@@ -184,13 +183,12 @@ impl Lineages {
 
     /// Drops removed rules whose limiters are all idle.
     fn drop_idle(&mut self, store: &MemoryStore, now: Timestamp) {
-        let is_needed = |known: &Known| {
+        self.by_name.retain(|_, known| {
             known.is_in_force
                 || known.is_kept
                 || !known.is_idle(now)
                 || known.is_remembered(store, now)
-        };
-        self.by_name.retain(|_, known| is_needed(known));
+        });
     }
 }
 

@@ -17,7 +17,6 @@ use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Verdict, 
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
-use super::fixed::FixedEntry;
 use super::leaving::Leaving;
 use super::parameters::{Parameters, bytes_beside_heap};
 use super::preview::{Preview, UnlimitedPreview, preview};
@@ -110,15 +109,11 @@ impl Entry for RuledEntry {
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
-        let (usual, mut recent) = (rules.get(), Recent::default());
-        let part = Part::alone(Fingerprint::FIRST, 0, Step::Ask).under(&usual, false);
-        match entry {
-            _ if usual.is_unlimited() => return false,
-            None => *entry = Self::new(&part, &mut recent, now),
-            Some(entry) if entry.is_under(&part) => {}
-            Some(entry) => entry.carry_to(&usual, &mut recent, now),
+        let usual = rules.get();
+        if !usual.is_unlimited() {
+            Self::put_under(entry, &usual, now);
         }
-        true
+        !usual.is_unlimited()
     }
 
     /// In a step over one key, the refusal is under the rule of the overflow limiter, if there is one.
@@ -170,7 +165,7 @@ impl Entry for RuledEntry {
 
     #[inline]
     fn is_under(&self, part: &Part<'_>) -> bool {
-        part.rule.and_then(|rule| rule.visit(Comparing(self))).unwrap_or(false)
+        part.rule.is_some_and(|rule| self.has_rule(rule))
     }
 
     /// A rule that a request supplied does not come in force by a denial.
@@ -196,6 +191,23 @@ impl Entry for RuledEntry {
     }
 }
 
+impl RuledEntry {
+    #[inline]
+    fn has_rule(&self, rule: &Rule) -> bool {
+        rule.visit(Comparing(self)) == Some(true)
+    }
+
+    /// Puts a limiter outside of shards under `rule`, and creates it if necessary.
+    fn put_under(entry: &mut Option<Self>, rule: &Rule, now: Timestamp) {
+        let mut recent = Recent::default();
+        match entry {
+            None => *entry = rule.visit(Beginning(&mut recent, now)),
+            Some(entry) if entry.has_rule(rule) => {}
+            Some(entry) => entry.carry_to(rule, &mut recent, now),
+        }
+    }
+}
+
 /// Returns whether the rule comes in force only if units are taken under it.
 const fn is_tried(part: &Part<'_>) -> bool {
     part.supplied && !part.step.is_unconditional()
@@ -218,7 +230,7 @@ fn refusal(rule: &Rule, part: &Part<'_>) -> Decision {
     rule.visit(Refusing(part)).unwrap_or(Decision::UNLIMITED)
 }
 
-/// Creates a limiter, once the algorithm of its rule is known.
+/// Creates a limiter without a state, once the algorithm of its rule is known.
 struct Beginning<'a>(&'a mut Recent, Timestamp);
 
 impl Visitor for Beginning<'_> {
@@ -226,11 +238,7 @@ impl Visitor for Beginning<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> RuledEntry {
         let Self(recent, began) = self;
-        RuledEntry::of(Own {
-            parameters: recent.parameters(algorithm),
-            began,
-            entry: FixedEntry(None),
-        })
+        RuledEntry::under_parameters(recent.parameters(algorithm), began, None)
     }
 }
 
@@ -243,8 +251,7 @@ impl Visitor for Adopting {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let state: Box<R::State> = self.0.as_it_is().downcast().ok()?;
         let parameters = Arc::new(Parameters::new(algorithm.clone()));
-        let began = Timestamp::EPOCH;
-        Some(RuledEntry::of(Own { parameters, began, entry: FixedEntry(Some(*state)) }))
+        Some(RuledEntry::under_parameters(parameters, Timestamp::EPOCH, Some(*state)))
     }
 }
 
@@ -275,11 +282,8 @@ impl Visitor for Trying<'_> {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let Self { entry, part, rule, recent, now } = self;
         let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
-        let tried = RuledEntry::of(Own {
-            parameters: recent.parameters(algorithm),
-            began: if slot.is_some() { entry.any().began() } else { now },
-            entry: FixedEntry(slot),
-        });
+        let began = if slot.is_some() { entry.any().began() } else { now };
+        let tried = RuledEntry::under_parameters(recent.parameters(algorithm), began, slot);
         let commits = part.step.changes_rule(part.cost);
         let before = std::mem::replace(entry, tried);
         Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
@@ -304,7 +308,7 @@ impl Visitor for Previewing<'_> {
             return preview(algorithm, entry.state_under(algorithm, rule, now), now);
         }
         entry.any_mut().pass(now);
-        let (algorithm, rule) = (algorithm.clone(), rule.clone());
-        Box::new(AfterChange { entry, algorithm, rule, now, then: None })
+        let algorithm = algorithm.clone();
+        Box::new(AfterChange { entry, algorithm, rule: rule.clone(), now, then: None })
     }
 }

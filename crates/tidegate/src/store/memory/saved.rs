@@ -92,7 +92,8 @@ fn save_tables<'t>(
 
 /// A rule as the payload of its block.
 fn described(known: &Known) -> Vec<u8> {
-    let (mut payload, rule) = (Vec::new(), &known.rule);
+    let rule = &known.rule;
+    let mut payload = Vec::new();
     put_text(&mut payload, rule.domain());
     put_text(&mut payload, rule.name());
     for number in known.of_rule.lineage.numbers() {
@@ -267,7 +268,8 @@ impl Target {
         at: Timestamp,
         loaded: &mut SnapshotLoaded,
     ) -> Option<()> {
-        let (mut from, mut numbers) = (Cursor(payload), Vec::new());
+        let mut from = Cursor(payload);
+        let mut numbers = Vec::new();
         let number = usize::try_from(from.number()?).ok()?;
         let of_table = if self.has_own { None } else { Some(self.values.get(number)?.clone()?) };
         let table = self.tables.get(if self.is_one { 0 } else { number }).cloned();

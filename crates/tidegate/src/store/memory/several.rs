@@ -62,8 +62,9 @@ impl Generation {
 impl<'a> Locked<'a> {
     fn add(&mut self, limiters: Box<dyn LockedLimiters + 'a>, places: impl Iterator<Item = usize>) {
         let table = self.tables.len();
-        let limiter = |(number, place)| Limiter { place, table, number, admits: false };
-        self.limiters.extend(places.enumerate().map(limiter));
+        for (number, place) in places.enumerate() {
+            self.limiters.push(Limiter { place, table, number, admits: false });
+        }
         self.tables.push(limiters);
     }
 

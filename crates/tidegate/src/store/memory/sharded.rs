@@ -69,8 +69,8 @@ impl<E: Entry> Sharded<E> {
         succession: Succession<dyn Table>,
     ) -> Self {
         let common = Common::new(rules, budget, succession);
-        let (shards, next_swept) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { common, shards, next_swept, bytes_of_one: 0 }
+        let next_swept = AtomicUsize::new(0);
+        Self { common, shards: OnceLock::new(), next_swept, bytes_of_one: 0 }
     }
 
     fn shard_of(fingerprint: Fingerprint) -> u32 {
@@ -118,9 +118,9 @@ impl<E: Entry> Sharded<E> {
         if stays {
             shard.sweep(&self.common, SWEPT_PER_ADDED, now);
         }
-        self.after_sweeps(shard, now, || match stays {
-            true => self.common.budget.claim_with_memory(need),
-            false => self.common.budget.has_memory_for(need),
+        let budget = &self.common.budget;
+        self.after_sweeps(shard, now, || {
+            if stays { budget.claim_with_memory(need) } else { budget.has_memory_for(need) }
         })
     }
 
@@ -197,7 +197,8 @@ impl<E: Entry> Sharded<E> {
         Some(one)
     }
 
-    /// Drops a limiter that a step has reset, unless it remembers that.
+    /// Drops a limiter that a step has reset, unless it remembers that. A limiter that was given back everything waits
+    /// for its turn in a sweep: to drop it here would look through the turns of the shard with each refund.
     fn drop_if_reset(
         &self,
         shard: &mut Shard<E>,
@@ -205,8 +206,10 @@ impl<E: Entry> Sharded<E> {
         step: Step,
         now: Timestamp,
     ) {
-        let is_idle = |entry: &E| entry.is_idle(&self.common.rules, now);
-        if matches!(step, Step::Reset { .. }) && shard.get(fingerprint).is_some_and(is_idle) {
+        if matches!(step, Step::Reset { .. })
+            && let Some(entry) = shard.get(fingerprint)
+            && entry.is_idle(&self.common.rules, now)
+        {
             shard.forget(fingerprint, &self.common.budget);
         }
     }
@@ -223,9 +226,8 @@ impl<E: Entry> Table for Sharded<E> {
         if let Some(allowed) = self.ask_found(fingerprint, cost, clock) {
             return Ok(allowed);
         }
-        let (part, reading) =
-            (Part::alone(fingerprint, cost, Step::Decide), Reading::joined(early, clock));
-        self.one(&part, reading).map(|one| one.verdict.is_allowed())
+        let part = Part::alone(fingerprint, cost, Step::Decide);
+        self.one(&part, Reading::joined(early, clock)).map(|one| one.verdict.is_allowed())
     }
 
     #[inline]

@@ -94,7 +94,8 @@ impl Step {
             }
         };
         let decision = if self.wants_values() { held.report() } else { without_values(verdict) };
-        let (token, since) = (held.token(), Some(held.at()));
+        let token = held.token();
+        let since = Some(held.at());
         One { token, since, settled, ..One::of(verdict, decision, now) }
     }
 }
@@ -114,8 +115,7 @@ pub(super) fn refusal<R: Algorithm>(algorithm: &R, part: &Part<'_>) -> Decision 
         0 if !matches!(part.step, Step::Renew { .. }) => Outcome::Allow { delay: Micros::ZERO },
         _ => Outcome::Deny { retry_after: algorithm.window() },
     };
-    let (limit, reset_after) = (algorithm.limit(), algorithm.window());
-    Decision { outcome, limit, remaining: 0, reset_after }
+    Decision { outcome, limit: algorithm.limit(), remaining: 0, reset_after: algorithm.window() }
 }
 
 /// One limiter's part in a request.
@@ -136,8 +136,7 @@ pub(crate) struct Part<'a> {
 impl<'a> Part<'a> {
     /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        let (rule, supplied, generation) = (None, false, 0);
-        Self { fingerprint, cost, step, rule, supplied, generation }
+        Self { fingerprint, cost, step, rule: None, supplied: false, generation: 0 }
     }
 
     /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
@@ -154,10 +153,10 @@ impl<'a> Part<'a> {
     /// The step to run although the limiter may not decide: a step that cannot be refused for want of room, or the rest
     /// of it [without a limit](Step::without_limit).
     pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
-        match is_unlimited {
-            true => self.step.without_limit(self.cost),
-            false => self.step.is_unconditional().then_some(self.step),
+        if is_unlimited {
+            return self.step.without_limit(self.cost);
         }
+        self.step.is_unconditional().then_some(self.step)
     }
 }
 

@@ -26,7 +26,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         if is_spilled(place.state()) {
             return Ok(None);
         }
-        let (kept, next) = (place.words(), [0; MOST_WORDS]);
+        let kept = place.words();
+        let next = [0; MOST_WORDS];
         let lock = chain.into_lock();
         Ok(Some(LockedWords { table: self, fingerprint, _lock: lock, kept, next, changed: false }))
     }

@@ -86,6 +86,15 @@ pub(super) use for_each_kind;
 
 impl RuledEntry {
     #[inline]
+    pub(super) fn under_parameters<R: Algorithm>(
+        parameters: Arc<Parameters<R>>,
+        began: Timestamp,
+        state: Option<R::State>,
+    ) -> Self {
+        Self::of(Own { parameters, began, entry: FixedEntry(state) })
+    }
+
+    #[inline]
     pub(super) fn of<R: Algorithm>(own: Own<R>) -> Self {
         match (&own as &dyn Any).downcast_ref::<Own<TokenBucket>>() {
             Some(bucket) => Self::Bucket(bucket.clone()),

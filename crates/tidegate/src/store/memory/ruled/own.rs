@@ -9,7 +9,6 @@ use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
-use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
 
@@ -81,7 +80,8 @@ impl<R: Algorithm> AnyOwn for Own<R> {
     }
 
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
-        let (algorithm, mut state) = (&self.parameters.algorithm, self.entry.0.clone()?);
+        let algorithm = &self.parameters.algorithm;
+        let mut state = self.entry.0.clone()?;
         let cost = algorithm.remaining(&algorithm.fresh(now), now).checked_sub(units)?;
         let at = algorithm.advance(&mut state, now);
         let fits = algorithm.decide(&state, at, cost).is_allowed();
@@ -113,7 +113,6 @@ impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
         let known = &old.parameters.algorithm;
         let slot = state.and_then(|state| carried(known, state, algorithm, now));
         let began = if slot.is_some() { old.began } else { now };
-        let parameters = recent.parameters(algorithm);
-        RuledEntry::of(Own { parameters, began, entry: FixedEntry(slot) })
+        RuledEntry::under_parameters(recent.parameters(algorithm), began, slot)
     }
 }

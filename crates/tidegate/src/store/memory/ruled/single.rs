@@ -2,8 +2,7 @@
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::recent::Recent;
-use super::{Beginning, Comparing, RuledEntry};
+use super::RuledEntry;
 use crate::step::{One, Step};
 
 /// A limiter with a rule of its own, outside of any table.
@@ -19,12 +18,7 @@ impl Single {
         cost: u64,
         now: Timestamp,
     ) -> Option<One> {
-        let mut recent = Recent::default();
-        match &mut self.0 {
-            Some(entry) if rule.visit(Comparing(entry)) == Some(true) => {}
-            Some(entry) => entry.carry_to(rule, &mut recent, now),
-            None => self.0 = rule.visit(Beginning(&mut recent, now)),
-        }
+        RuledEntry::put_under(&mut self.0, rule, now);
         self.run_as_it_is(step, cost, now)
     }
 

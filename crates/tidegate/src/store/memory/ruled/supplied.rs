@@ -56,27 +56,21 @@ impl<R: Algorithm> Supplied<'_, R> {
     /// Returns the shortest wait after which `cost` is admitted if no request comes before; `None` if it is not
     /// admitted even when nothing is used any more. Without requests, usage only falls.
     fn least_wait(&self, cost: u64) -> Option<Micros> {
-        let (mut least, mut most) = (0, self.reset_after().as_micros());
         if !self.admits_after(self.reset_after(), cost) {
             return None;
         }
-        let mut probe = |at: u64| match self.admits_after(Micros::from_micros(at), cost) {
-            true => most = at,
-            false => least = at + 1,
-        };
-        // The guess is nearly always right, so that a log is copied only a few times.
-        if let Some(guess) = self.guess(cost).filter(|guess| *guess < self.reset_after()) {
-            let guess = guess.as_micros();
-            probe(guess);
-            if guess > 0 {
-                probe(guess - 1);
-            }
-        }
+        let mut least = 0;
+        let mut most = self.reset_after().as_micros();
+        // The guess is nearly always right, so that a log is copied only for it and for the microsecond before it.
+        let guess = self.guess(cost).map(Micros::as_micros).filter(|guess| *guess < most);
+        let mut guesses = guess.into_iter().chain(guess.and_then(|guess| guess.checked_sub(1)));
         while least < most {
-            let middle = least + (most - least) / 2;
-            match self.admits_after(Micros::from_micros(middle), cost) {
-                true => most = middle,
-                false => least = middle + 1,
+            let guess = guesses.next().filter(|guess| (least..most).contains(guess));
+            let at = guess.unwrap_or(least + (most - least) / 2);
+            if self.admits_after(Micros::from_micros(at), cost) {
+                most = at;
+            } else {
+                least = at + 1;
             }
         }
         Some(Micros::from_micros(most))
@@ -94,7 +88,8 @@ impl<R: Algorithm> Supplied<'_, R> {
     }
 
     fn admits_after(&self, wait: Micros, cost: u64) -> bool {
-        let (mut slot, at) = (self.after(wait), self.now.plus(wait));
+        let mut slot = self.after(wait);
+        let at = self.now.plus(wait);
         Step::Decide.run(self.algorithm, &mut slot, cost, at).verdict.is_allowed()
     }
 

@@ -25,15 +25,17 @@ impl<E: Entry> Sharded<E> {
         now: Timestamp,
     ) -> Option<LockedEntry<'a, E>> {
         let entry = E::new(&part, &mut shard.recent, now)?;
-        let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
-        Some(match self.find_space(shard, need, stays, now) {
-            true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
-            true => LockedEntry::new(part, Standing::Absent, entry, 0),
-            false => {
-                let never = E::never(&part, now);
-                LockedEntry::without(part, never.map_or(Standing::NoSpace, Standing::Refused))
-            }
-        })
+        let need = self.need(&entry);
+        let stays = part.step.begins(part.cost);
+        if !self.find_space(shard, need, stays, now) {
+            let never = E::never(&part, now);
+            let standing = never.map_or(Standing::NoSpace, Standing::Refused);
+            return Some(LockedEntry::without(part, standing));
+        }
+        if !stays {
+            return Some(LockedEntry::new(part, Standing::Absent, entry, 0));
+        }
+        Some(LockedEntry::new(part, Standing::Claimed, entry, need.first))
     }
 
     /// Takes a limiter out of its shard; `None` if it is not there, or was dropped for lack of memory.
@@ -47,9 +49,10 @@ impl<E: Entry> Sharded<E> {
         // The entry is taken out first, or the search for room could drop it.
         let entry = kept.entry.take()?;
         let is_under = entry.is_under(&part);
-        let wanted = match is_under {
-            true => self.growth(&entry, &part),
-            false => self.wanted_under(kept.bytes, &part, recent),
+        let wanted = if is_under {
+            self.growth(&entry, &part)
+        } else {
+            self.wanted_under(kept.bytes, &part, recent)
         };
         if self.after_sweeps(shard, now, || self.common.budget.claim_bytes(wanted)) {
             return Some(LockedEntry::new(part, Standing::There, entry, wanted));

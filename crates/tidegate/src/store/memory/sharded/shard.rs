@@ -50,8 +50,7 @@ impl<E: Entry> Kept<E> {
 
 impl<E: Entry> Default for Shard<E> {
     fn default() -> Self {
-        let (limiters, turns) = (HashMap::default(), VecDeque::new());
-        Self { limiters, turns, recent: E::Recent::default() }
+        Self { limiters: HashMap::default(), turns: VecDeque::new(), recent: E::Recent::default() }
     }
 }
 
