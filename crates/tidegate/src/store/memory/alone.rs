@@ -71,6 +71,7 @@ impl Limiters {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
         }
         self.newest.publish(|| {
+            // Marked first: a step that saw no mark came before any limiter is moved.
             old.succession().serve_since(NEVER);
             self.budget.follow(spec);
             let new = build(at()).table(rule, Some(&old));

@@ -31,6 +31,7 @@ impl Build<'_> {
     pub(super) fn table(self, rule: &Rule, old: Option<&TableInForce>) -> TableInForce {
         let is_unlimited = rule.is_unlimited();
         if let Some(old) = old.filter(|_| is_unlimited) {
+            // Nothing is counted now, but units may be given back, and the rest counts under the next limit.
             old.succession().serve_since(KEPT);
             return TableInForce { is_unlimited, ..old.clone() };
         }

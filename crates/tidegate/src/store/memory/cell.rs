@@ -29,7 +29,7 @@ pub(crate) struct Unkeyed {
     replacement: RwLock<Replacement>,
 }
 
-/// What decides once the first cell is closed.
+/// The cell that decides once the first cell is closed.
 #[derive(Debug)]
 struct Replacement {
     /// `None` until the rule changes.

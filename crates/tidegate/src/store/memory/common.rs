@@ -111,6 +111,7 @@ impl<E: Entry> Common<E> {
         let growth = if part.step.grows(part.cost) { need.next } else { 0 };
         let bytes = need.first.saturating_sub(slot.bytes).max(growth);
         let claimed = self.budget.claim_bytes(bytes);
+        // Only the step that would create the overflow limiter finds it without counted bytes.
         slot.entry.take_if(|_| !claimed && slot.bytes == 0);
         claimed.then_some(bytes)
     }
@@ -152,6 +153,7 @@ impl<E: Entry> Overflow for Common<E> {
         if !E::share(rules, &mut slot.entry, now) {
             return Ok(refusal());
         }
+        // Without memory, a limiter in use still decides, and keeps new units more coarsely.
         let claimed = self.claim_overflow(&mut slot, part);
         let entry =
             slot.entry.as_mut().filter(|entry| claimed.is_some() || !entry.is_idle(rules, now));

@@ -48,7 +48,7 @@ pub(super) trait Home: Sized + 'static {
     /// Looks at all limiters of a part.
     fn look_at_all(&self, part: &Self::Locked<'_>, look: impl FnMut(Fingerprint, &Self::Entry));
 
-    /// Puts a limiter into its part: a limiter that is restored at this time in place of an earlier one, else a limiter
+    /// Puts a limiter into its part: if it is restored at this time, in place of an earlier state; else a limiter
     /// that is not there yet, whose place is claimed.
     fn put(
         &self,

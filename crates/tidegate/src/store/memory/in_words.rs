@@ -50,6 +50,8 @@ impl Generation {
                 }
             }
         }
+        // Nothing was stored so far: a panic or an early return before this line leaves all limiters as they were. A
+        // limiter is dropped with its chain locked by itself, because dropping may move others within the chain.
         let idle: StepList<_> = all.iter().filter_map(LockedWords::store).collect();
         drop(all);
         idle.into_iter().for_each(|(table, fingerprint)| table.drop_if_empty(fingerprint));
@@ -75,6 +77,7 @@ impl Generation {
             if rule.is_per_key || number <= last || step.may_not_fit(cost) {
                 return Ok(false);
             }
+            // All requests lock in the same order, so that no two of them wait for each other.
             last = number;
             let Some(table) = rule.tables.get(ask.variant) else { return Ok(false) };
             let words = table.lock_words(ask.fingerprint, self.number)?;

@@ -75,19 +75,22 @@ impl Known {
         let build = Build { base: store.base, budget: &self.budget, at };
         let become_per_key = self.wants_rules_per_key(store, rule);
         let of_own = if become_per_key { BYTES_OF_OWN_RULE } else { 0 };
-        let variants = self.of_rule.tables.iter().enumerate();
-        let moved = variants.filter_map(|(variant, old)| {
+        let mut bytes = 0_usize;
+        let mut limiters = 0;
+        for (variant, old) in self.of_rule.tables.iter().enumerate() {
             let next = rule.variant(variant);
-            let (bytes, count) = match () {
-                () if become_per_key => old.weigh(next, at),
-                () if self.keeps(variant, rule) => return None,
-                () => build.weigh(&**old, next),
+            let (moved, count) = if become_per_key {
+                old.weigh(next, at)
+            } else if self.keeps(variant, rule) {
+                continue;
+            } else {
+                build.weigh(&**old, next)
             };
-            Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
-        });
-        moved.fold((0, 0), |(bytes, limiters), (more, count)| {
-            (bytes.saturating_add(more), limiters + count)
-        })
+            let own = count.saturating_mul(of_own);
+            bytes = bytes.saturating_add(moved).saturating_add(own);
+            limiters += count;
+        }
+        (bytes, limiters)
     }
 
     /// Returns whether `rule` keeps the limiters: if it has the same key, and in a shared store also the same hash tag.
@@ -121,11 +124,13 @@ impl Known {
             let Self { is_kept, is_planned, .. } = *self;
             let fresh = Self { is_kept, is_planned, ..Self::new(store, rule, lineage, at) };
             let old = std::mem::replace(self, fresh);
+            // The fingerprints of the old limiters are of other keys: nothing can be carried over.
             migrations.ended.extend(old.of_rule.tables);
             self.become_per_key(store, rule, at, migrations);
             return;
         }
         self.budget.follow(rule.spec());
+        // A packed table has lines for the largest number of keys that it was built for; for more, it needs a successor.
         let has_places = self.budget.most_keys() <= self.places;
         if self.of_rule.is_per_key {
             self.amend_overflow(store, rule);

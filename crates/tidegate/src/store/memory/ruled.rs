@@ -185,6 +185,7 @@ impl Entry for RuledEntry {
             let trying = Trying { entry: self, part, rule, recent, now: at };
             return rule.visit(trying).map(Box::new);
         }
+        // A look under the key's own rule: the limiter is put back as it was.
         let before = self.clone();
         self.carry_to(rule, &mut Recent::default(), at);
         Some(Box::new(Change { before, seen: None, commits: false, in_force: false }))

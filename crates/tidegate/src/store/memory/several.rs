@@ -49,6 +49,7 @@ impl Generation {
             match table.hold(&parts, clock.now()) {
                 Ok(limiters) => locked.add(limiters, of_one.iter().map(|(place, _)| *place)),
                 Err(Moved) => {
+                    // The newer generation may have other tables, so none of these locks is of use.
                     locked.unlock(clock.now());
                     return Err(Moved);
                 }
@@ -88,6 +89,7 @@ impl<'a> Locked<'a> {
             let ask = &asks[limiter.place];
             let table = &mut self.tables[limiter.table];
             let (_, step) = ask.part(step(limiter.place));
+            // A later limiter may still refuse, and then this limiter must not have taken.
             let first = if step.takes_if_all_admit() { Step::Peek } else { step };
             let one = table.run(limiter.number, first, at);
             limiter.admits = one.verdict.is_allowed();

@@ -170,6 +170,7 @@ impl<E: Entry> Sharded<E> {
     fn with_found(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
         let (kept, _) = shard.get_mut(part.fingerprint)?;
         let entry = kept.entry.as_mut().filter(|entry| entry.is_under(part))?;
+        // Claimed before the step, so that no two limiters can grow into the same bytes.
         let growth = self.growth(entry, part);
         if !self.common.budget.claim_bytes(growth) {
             return None;

@@ -145,6 +145,7 @@ impl<R: Algorithm> Limited<R> {
             if !changed {
                 return Some(out);
             }
+            // Only a debt or a reservation can outgrow the word, so other steps need not unpack it again to compare.
             let is_stored = match slot {
                 Some(state) if may_not_fit && !self.fits(&state, now) => self.spill(word, state),
                 state => self.replace(word, self.pack(state.as_ref())),
@@ -172,11 +173,10 @@ impl<R: Algorithm> Cell for Limited<R> {
             }
             // One word has no time of a last unit that could overtake the reading.
             let mut state = self.algorithm.unpack(self.base, [word]);
-            let verdict = self.algorithm.ask(&mut state, early, cost);
-            let [next] = self.algorithm.pack(self.base, &state);
-            if !verdict.is_allowed() {
+            if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
                 return Some(false);
             }
+            let [next] = self.algorithm.pack(self.base, &state);
             if self.replace(word, next) {
                 return Some(true);
             }

@@ -59,6 +59,7 @@ impl<R: Algorithm> Supplied<'_, R> {
         if !self.admits_after(self.reset_after(), cost) {
             return None;
         }
+        // Usage only falls from now on, so there is a first time that admits the cost, and halving finds it.
         let mut least = 0;
         let mut most = self.reset_after().as_micros();
         // The guess is nearly always right, so that a log is copied only for it and for the microsecond before it.
