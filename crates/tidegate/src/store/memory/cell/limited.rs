@@ -110,14 +110,14 @@ impl<R: Algorithm> Limited<R> {
         Some(Some(out))
     }
 
-    /// [`Cell::admits`] on the state next to the word, as [`Limited::on_unpacked`]. It stays out of line: the usual case
-    /// then needs fewer registers.
+    /// [`Cell::admits`] where the word holds no state. It stays out of line: the usual case then needs fewer registers.
     #[inline(never)]
-    fn admits_unpacked(&self, cost: u64, clock: &dyn Clock) -> Option<Option<bool>> {
-        self.on_unpacked(clock, |slot, now| {
+    fn admits_unpacked(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
+        let admitted = self.on_unpacked(clock, |slot, now| {
             let state = slot.get_or_insert_with(|| self.algorithm.fresh(now));
             self.algorithm.ask(state, now, cost).is_allowed()
-        })
+        });
+        admitted.unwrap_or_else(|| self.admits(cost, early, clock))
     }
 
     /// Runs a step on the state, and stores the state that `run` leaves if it returns true with its result; `None` if
@@ -163,22 +163,22 @@ impl<R: Algorithm> Cell for Limited<R> {
     }
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
+        let mut word = self.word.load(Acquire);
+        // Outside of the loop, so that a state that is never packed needs none of its registers.
+        if word & CLOSED != 0 {
+            return self.admits_unpacked(cost, early, clock);
+        }
         loop {
-            let word = self.word.load(Acquire);
-            if word & CLOSED != 0 {
-                match self.admits_unpacked(cost, clock) {
-                    Some(admitted) => return admitted,
-                    None => continue,
-                }
-            }
             // One word has no time of a last unit that could overtake the reading.
             let mut state = self.algorithm.unpack(self.base, [word]);
             if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
                 return Some(false);
             }
             let [next] = self.algorithm.pack(self.base, &state);
-            if self.replace(word, next) {
-                return Some(true);
+            match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
+                Ok(_) => return Some(true),
+                Err(other) if other & CLOSED == 0 => word = other,
+                Err(_) => return self.admits_unpacked(cost, early, clock),
             }
         }
     }
