@@ -2,13 +2,8 @@
 
 use tidegate_core::{Decision, Timestamp};
 
-use super::common::LockedOverflow;
 use super::entry::{Change, Entry};
-use super::home::Home;
-use super::succession::Moved;
-use super::table::{LockedLimiters, Part};
-use crate::inline_list::InlineList;
-use crate::key::Fingerprint;
+use super::table::Part;
 use crate::step::{One, Step};
 
 /// One limiter of a step over several.
@@ -53,7 +48,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         Self { part, standing, entry: None, change: None, claimed: 0 }
     }
 
-    const fn has_no_space(&self) -> bool {
+    pub(super) const fn has_no_space(&self) -> bool {
         matches!(self.standing, Standing::NoSpace)
     }
 
@@ -89,121 +84,5 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
             }),
         };
         one.unwrap_or_else(|| One::instead(E::refusal(rules, &self.part, false), at))
-    }
-}
-
-/// The limiters of a step in one table, their parts locked.
-pub(super) struct LockedTable<'a, H: Home> {
-    home: &'a H,
-    parts: InlineList<(u32, H::Locked<'a>)>,
-    entries: InlineList<LockedEntry<'a, H::Entry>>,
-    /// The overflow limiter if a key has no room, and the index of the first such key: it decides for that key, and the
-    /// other keys without room are refused.
-    overflow: Option<(LockedOverflow<'a, H::Entry>, usize)>,
-}
-
-impl<'a, H: Home> LockedTable<'a, H> {
-    /// Locks the limiters of all parts of a step, each once; `now` is at or before the time of the step.
-    ///
-    /// # Errors
-    /// Returns [`Moved`] if the table may not be asked any more.
-    pub(super) fn lock(
-        home: &'a H,
-        asked: &[Part<'a>],
-        now: Timestamp,
-    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
-        let mut parts = lock_parts(home, asked);
-        for part in asked {
-            if home.common().succession.check(part.generation)?
-                && let Some(locked) = part_among(home, &mut parts, part.fingerprint)
-            {
-                home.move_in(locked, part.fingerprint);
-            }
-        }
-        let mut entries = InlineList::new();
-        for part in asked {
-            entries.push(match part_among(home, &mut parts, part.fingerprint) {
-                Some(locked) => home.lock_entry(locked, *part, now),
-                None => LockedEntry::without(*part, Standing::NoSpace),
-            });
-        }
-        let first = entries.iter().position(LockedEntry::has_no_space);
-        let mut locked = Box::new(Self { home, parts, entries, overflow: None });
-        if let Some(first) = first {
-            match home.common().hold_overflow(&locked.entries[first].part, now) {
-                Ok(overflow) => locked.overflow = overflow.map(|overflow| (overflow, first)),
-                Err(Moved) => {
-                    locked.release(now);
-                    return Err(Moved);
-                }
-            }
-        }
-        Ok(locked)
-    }
-}
-
-/// Locks the parts of all limiters, in the order of their numbers.
-fn lock_parts<'a, H: Home>(home: &'a H, asked: &[Part<'_>]) -> InlineList<(u32, H::Locked<'a>)> {
-    loop {
-        let numbers = asked.iter().map(|part| home.number_of(part.fingerprint));
-        let mut numbers: InlineList<_> = numbers.collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let lock = |number: &u32| Some((*number, home.lock_number(*number)?));
-        let parts: InlineList<_> = numbers.iter().filter_map(lock).collect();
-        // A part may have been split before it was locked; from now on none can be.
-        let mut of_all = asked.iter().map(|part| home.number_of(part.fingerprint));
-        if of_all.all(|number| numbers.binary_search(&number).is_ok()) {
-            return parts;
-        }
-    }
-}
-
-/// Returns the part of a limiter among the locked parts.
-fn part_among<'s, 'a, H: Home>(
-    home: &H,
-    parts: &'s mut [(u32, H::Locked<'a>)],
-    fingerprint: Fingerprint,
-) -> Option<&'s mut H::Locked<'a>> {
-    let of_limiter = home.number_of(fingerprint);
-    parts.iter_mut().find(|(number, _)| *number == of_limiter).map(|(_, part)| part)
-}
-
-impl<H: Home> LockedLimiters for LockedTable<'_, H> {
-    fn begin(&mut self, at: Timestamp) {
-        for locked in &mut self.entries {
-            if let Some(part) = part_among(self.home, &mut self.parts, locked.part.fingerprint) {
-                self.home.begin(part, locked, at);
-            }
-        }
-    }
-
-    fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One {
-        let shared = self.overflow.as_mut().filter(|(_, first)| *first == number);
-        let shared = shared.and_then(|((shared, _), _)| shared.entry.as_mut());
-        let locked = &mut self.entries[number];
-        match part_among(self.home, &mut self.parts, locked.part.fingerprint) {
-            Some(part) => self.home.run(part, locked, shared, step, at),
-            None => locked.run(&self.home.common().rules, shared, step, at),
-        }
-    }
-
-    fn release(mut self: Box<Self>, at: Timestamp) {
-        let home = self.home;
-        if let Some(((mut shared, claimed), _)) = self.overflow.take() {
-            home.common().weigh_overflow(&mut shared, claimed);
-        }
-        for locked in &mut self.entries {
-            if let Some(part) = part_among(home, &mut self.parts, locked.part.fingerprint) {
-                home.put_back(part, locked, at);
-            }
-        }
-        let mut standings = self.entries.iter().map(|entry| entry.standing);
-        let added = standings.any(|standing| matches!(standing, Standing::Claimed));
-        // A table grows only while none of its parts is locked here.
-        drop(self);
-        if added {
-            home.tend(at);
-        }
     }
 }
