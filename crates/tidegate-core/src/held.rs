@@ -194,6 +194,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     fn report_of(&self, state: &R::State) -> Decision {
         let algorithm = self.algorithm;
         let at = self.at;
+        // Nonzero only while the clock is behind the last unit, by at most W.
         let behind = self.at.since(self.now);
         // Units just taken are in the state already, and must not delay themselves.
         let taken = if self.taken { self.cost } else { 0 };
@@ -213,6 +214,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
             limit: algorithm.limit(),
             remaining: algorithm.remaining(state, at),
             reset_after: match algorithm.reset_after(state, at) {
+                // An idle limiter is idle now, whatever the clock shows.
                 Micros::ZERO => Micros::ZERO,
                 wait => wait.plus(behind),
             },

@@ -40,6 +40,7 @@ pub struct Level {
 
 impl Rate {
     pub(crate) const fn new(limit: u64, window: Micros) -> Self {
+        // With a limit of 0 the divisor is W itself: n is 0 and w is 1, so that a grain is a unit.
         let common = greatest_common_divisor(limit, window.as_micros());
         Self { n: limit / common, w: window.as_micros() / common }
     }
@@ -76,6 +77,7 @@ impl Rate {
     pub(crate) fn split(self, grains: u128) -> [i64; 2] {
         let n = u128::from(self.n).max(1);
         match i64::try_from(grains / n) {
+            // A script's numbers are doubles, which hold every whole number up to 2^53.
             Ok(us) if us <= 1 << 53 => [us, (grains % n).try_into().unwrap_or(0)],
             _ => [1 << 53, 0],
         }
@@ -248,6 +250,7 @@ impl Level {
             self.empty_at = rate.instant(at) + left.min(rest);
         }
         if whole > 0 {
+            // The units leave now: the levels before now, which the mark is about, stay as they were.
             self.past.see(rest);
             self.set_whole(rate, at, rest);
         }
@@ -264,7 +267,10 @@ impl Level {
         undrained: u128,
     ) -> u64 {
         let whole = self.whole(rate, at);
+        // A mark is brought up to date only when the level changes, so the present level counts too.
         let held = self.past.least_since(since.at).min(whole);
+        // Two lower bounds of the units that are still there: they drained first, and yet
+        // these are left; or the level never fell below this, whichever units drained.
         let owed = undrained.max(rate.grains(units).min(held));
         self.past.see(whole);
         self.lower(rate, at, since.at, owed, undrained)
@@ -294,6 +300,7 @@ impl Level {
         let kept = left.saturating_sub(of_level).min(whole - given);
         self.empty_at -= left - kept;
         self.set_whole(rate, at, whole - given);
+        // Without these units every level since then would have been lower, the lowest of them too.
         self.past.lower(given);
         rate.units_ceil(given)
     }
@@ -329,6 +336,8 @@ impl Level {
             [whole_low, whole_high, low, high] => {
                 let whole = grains(whole_low, whole_high);
                 let caused = rate.instant(last).saturating_add(grains(low, high));
+                // The time of the cut is not in the numbers. With the last unit's time in its
+                // place no unit from before the restoration gives back more than it would have.
                 level.past.ease(Some(Self::eased(rate, last, whole, last, caused)));
             }
             _ => return None,

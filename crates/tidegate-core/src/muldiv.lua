@@ -1,5 +1,7 @@
 -- Returns a * b / c in whole numbers, and the remainder; a and b are below 2^53, c below 2^52.
 local function muldiv(a, b, c)
+  -- The product of such numbers has more than the 53 bits of a double. So it is added up bit
+  -- by bit of b, and divided on the way: r stays below c, and twice c is a whole number still.
   local q, r = 0, 0
   local a_rest = a % c
   local a_whole = (a - a_rest) / c

@@ -150,6 +150,7 @@ impl Past {
         let past = self.0.get_or_insert_default();
         past.mark = None;
         past.rates.forget();
+        // Units of `at` itself are lost as well, and `admits` lets units of `lost_before` come back.
         past.lost_before = past.lost_before.max(at.plus(Micros::from_micros(1)));
         past.until = past.until.max(until);
     }
@@ -265,6 +266,7 @@ impl Past {
 
     /// Notes the units of a counter that make no caller wait, or that all do.
     pub(crate) fn exceed(&mut self, excess: Option<Excess>) {
+        // Else there is no change, and no memory is allocated to say so.
         if excess.is_some() || self.excess().is_some() {
             let excess = excess.filter(|excess| excess.units > 0 || excess.caused > 0);
             self.0.get_or_insert_default().excess = excess.map(Box::new);
@@ -313,6 +315,7 @@ impl Past {
     /// One of the reservations that took their units at `since` or later is settled.
     pub(crate) fn close(&mut self, since: Timestamp) {
         self.change(|mark| {
+            // An older reservation was counted by an earlier mark, which went when the level ran empty.
             if mark.first <= since {
                 mark.reservations -= 1;
             }
@@ -350,7 +353,7 @@ impl Past {
         mark.filter(|mark| mark.began <= since).map_or(0, |mark| mark.least)
     }
 
-    /// Changes the mark, and drops it if `stays` says so.
+    /// Changes the mark, and drops it unless `stays` says that it stays.
     fn change(&mut self, stays: impl FnOnce(&mut LevelMark) -> bool) {
         if let Some(past) = &mut self.0 {
             past.mark.take_if(|mark| !stays(mark));
@@ -367,6 +370,7 @@ impl Memory {
     /// Lasts as long as `gone` says that the largest number of units counts, from `at` on.
     fn outlast(&mut self, at: Timestamp, most: u64, gone: impl FnOnce(u64) -> Micros) {
         self.most = self.most.max(most);
+        // If the clock has stepped back, the lost units are from after `at`.
         self.until = self.lost_before.max(at).plus(gone(self.most));
     }
 

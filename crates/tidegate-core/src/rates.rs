@@ -59,6 +59,7 @@ impl Rates {
     /// The units that drained from `since` until the last change, but not after `at`, times microseconds of the window;
     /// and when that change was.
     pub(crate) fn drained(&self, since: Timestamp, at: Timestamp) -> (u128, Timestamp) {
+        // Below 2^53 us x 10^9 units in all, so that no sum overflows.
         let mut sum = 0_u128;
         let mut begin = since;
         for former in &self.0 {

@@ -63,6 +63,8 @@ impl Rule {
                 algorithm.restore_fields(kind, parameters, &mut spec);
             }
             let rule = Self::new(spec).ok()?;
+            // An algorithm may build a rule from parameters of
+            // another, so the rule has to write the same numbers.
             let input = rule.script_input(0)?;
             ((input.script.kind, input.parameters) == (kind, parameters)).then_some(rule)
         })

@@ -9,6 +9,7 @@ local function closed(key, v, arg, now, verb, full, amended, taken)
   -- advance
   local at = now
   if now < last then
+    -- The longest window, 366 days, stands for the window that this limit lacks.
     if last - now <= 31622400000000 then at = last else last, amended = now, amended or last end
   end
   if verb == 'used' then return at, held, last end
@@ -30,6 +31,7 @@ local function closed(key, v, arg, now, verb, full, amended, taken)
   -- encode
   if v and not (takes or amended) then return verdict, at end
   local gone = 0
+  -- Never, because units never leave: 2^53 is after the last instant.
   if held > 0 then gone = 9007199254740992 end
   return verdict, at, takes, amended or takes, struct.pack('<dd', held, last), gone, nil, nil, nil, back
 end

@@ -78,6 +78,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let algorithm = self.algorithm;
         let state = self.slot.borrow_mut().as_mut();
         if let Some(past) = state.and_then(|state| algorithm.past_mut(state)) {
+            // Units may come back of either limit; the larger number of units counts for longer.
             past.rule_changes(at, algorithm.limit().max(limit), |most| algorithm.counts_for(most));
         }
     }

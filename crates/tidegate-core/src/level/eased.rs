@@ -34,10 +34,12 @@ impl Level {
         }
         let left = self.left(rate, at);
         let whole = self.whole(rate, at);
+        // One window drains `per_window` units, and then a unit fits if `capacity - 1` are left.
         let most = rate.grains(capacity.saturating_add(per_window - 1).saturating_add(debt));
         let kept = left.min(most);
         let above = kept.saturating_sub(rate.grains(debt));
         let before = self.past.eased().map_or(Timestamp::EPOCH, |eased| eased.cut);
+        // If this change lowers nothing, an earlier lowering may still hold.
         let cut = if kept < left { at } else { before };
         let is_above = above > rate.grains(capacity);
         let caused = if is_above { rate.instant(at).saturating_add(above) } else { 0 };

@@ -56,6 +56,7 @@ impl Concurrency {
     fn permit(&self, state: &mut State, at: Timestamp, units: u64) -> TakenPermit {
         state.permits.drop_ended(at);
         state.last = at;
+        // Larger than the last token even if the clock stepped back or two permits share a microsecond.
         state.token_us = state.token_us.saturating_add(1).max(at.as_micros()).min(Token::MAX_US);
         TakenPermit { ends: self.end(at), token_us: state.token_us, units }
     }
@@ -122,10 +123,12 @@ impl Decide for Concurrency {
 
     /// Gives back units of the permits that end first.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        // Not up to `at`: a slightly earlier reading still counts the permits that have ended since.
         state.permits.drop_ended(state.last);
         let mut left = units;
         let (first, _) = state.permits.ended(at);
         while left > 0 {
+            // A permit that comes back in full is removed, so the next permit is at the same index.
             match state.permits.give_back(first, left) {
                 0 => return,
                 given => left -= given,
@@ -228,6 +231,7 @@ impl Decide for Concurrency {
         let Some((index, permit)) = permit.filter(|(_, permit)| permit.ends > at) else {
             return false;
         };
+        // Out and in again, because permits are in the order of their ends.
         state.permits.remove(index);
         state.permits.insert(TakenPermit { ends: permit.ends.max(self.end(at)), ..permit });
         state.last = at;
@@ -305,6 +309,8 @@ impl Persist for Concurrency {
         let mut permits = TakenPermits::default();
         for [ends_us, token_us, units] in all {
             let ends = Timestamp::EPOCH.plus(Micros::from_micros(*ends_us));
+            // All code relies on the order of the ends and on a
+            // sum without overflow; these numbers are from a file.
             let is_next = permits.last_end().is_none_or(|last| last <= ends);
             permits.units().checked_add(*units).filter(|_| *units > 0 && is_next)?;
             permits.insert(TakenPermit { ends, token_us: *token_us, units: *units });

@@ -98,16 +98,19 @@ impl TakenPermits {
         if !self.has_place() {
             let more = held.max(FEWEST).min(most.saturating_sub(held));
             self.by_end.reserve_exact(more.max(1));
+        // An eighth, and then twice the need: use that goes up and down does not allocate each time.
         } else if held.max(FEWEST).saturating_mul(8) < self.by_end.capacity() {
             self.by_end.shrink_to(2 * held.max(FEWEST));
         }
     }
 
     pub(super) fn insert(&mut self, permit: TakenPermit) {
+        // So the sum of all units cannot overflow anywhere.
         let permit = TakenPermit { units: permit.units.min(u64::MAX - self.units), ..permit };
         if permit.units == 0 {
             return;
         }
+        // From the back, because a new permit usually ends last.
         let earlier = self.by_end.iter().rposition(|one| one.order() <= permit.order());
         let index = earlier.map_or(0, |index| index + 1);
         self.units += permit.units;

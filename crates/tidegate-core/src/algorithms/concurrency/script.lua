@@ -77,6 +77,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
     if token > 0 then
       local name = pack('<I7', token)
       place = 0
+      -- The same bytes may stand elsewhere, across two fields: a token is at the eighth byte of a permit.
       repeat place = string.find(permits, name, place + 1, true) until not place or place % 20 == 8
       place = place and place > ended and place - 8
     end
@@ -105,6 +106,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
     local place = #permits
     while place > 0 do
       local its_end, its = unpack('<I7I7', permits, place - 19)
+      -- From the end, because a new permit usually ends last.
       if its_end < ends or its_end == ends and its < of then break end
       place = place - 20
     end
@@ -119,6 +121,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
   local changed = amended or takes
   if changed or not v then
     value = pack('<ddd', last, newest, held) .. permits
+    -- A shorter value cannot be written over the beginning of the old one.
     if v and #value + 33 < #v then whole = 'whole' end
   end
   if not full then return verdict, at, takes, changed, value, gone, expires, whole end

@@ -137,7 +137,9 @@ impl Decide for FixedWindow {
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
         state.ends = match self.anchor {
+            // The count goes on in the window that holds `to`.
             Anchor::Epoch => self.end(to),
+            // The window moves as a whole, so that it has as long to run as before.
             Anchor::FirstRequest => state.ends.minus(state.last.since(to)),
         };
         state.last = to;
@@ -201,6 +203,7 @@ impl Lease for FixedWindow {
 impl Pack for FixedWindow {
     /// At a limit of 0 the used units were taken under another limit, so their number has no bound.
     fn packing(&self) -> Packing {
+        // At least one bit more than the limit has, for a debt.
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
         } else {
@@ -213,6 +216,7 @@ impl Pack for FixedWindow {
     #[inline]
     fn pack<const WORDS: usize>(&self, base: Timestamp, state: &State) -> [u64; WORDS] {
         let end = match self.anchor {
+            // Without units such a window decides like a fresh state, and all zeros are an idle state.
             Anchor::Epoch if state.count == 0 => 0,
             Anchor::Epoch => state.ends.as_micros() / self.window.as_micros(),
             Anchor::FirstRequest => state.ends.since(base).as_micros(),

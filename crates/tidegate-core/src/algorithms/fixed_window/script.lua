@@ -16,6 +16,7 @@ local function fixed_window(key, v, arg, now, verb, full, amended, taken)
       at = last
     else
       if anchored == 1 then
+        -- The window moves as a whole; else the count goes on in the window that holds `now`.
         ends = ends - (last - now)
         if ends < 0 then ends = 0 end
       else
@@ -44,6 +45,7 @@ local function fixed_window(key, v, arg, now, verb, full, amended, taken)
       if anchored == 0 then ends = ends - at % W end
     end
     count, last, takes = inside + cost, at, true
+    -- 2^53 - 1: above it a double does not hold every whole number.
     if count > 9007199254740991 then count = 9007199254740991 end
   elseif cost < 0 and v and (not taken or taken.since >= ends - W and taken.since < ends) then
     -- give_back. Units of another window are not given back to this window.

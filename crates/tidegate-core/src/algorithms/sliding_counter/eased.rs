@@ -25,6 +25,7 @@ impl SlidingCounter {
         let count = if before == 0 { &mut state.current } else { &mut state.previous };
         let given = units.min(*count);
         *count -= given;
+        // An excess belongs to the window that counts until then.
         let until = self.start(state.window.saturating_add(2) - before);
         if let Some(excess) = state.past.excess().filter(|excess| excess.until == until) {
             let is_of_it = since.is_none_or(|since| since <= excess.cut);
@@ -67,6 +68,8 @@ impl Amend for SlidingCounter {
         };
         let at = self.not_before(state, at);
         let View { current, overlap_us, .. } = self.view(state, at);
+        // One window later this count is the previous count, with a weight of
+        // `overlap_us` / W. A unit fits then if `kept` x `overlap_us` <= (N - 1) x W.
         let passes = u128::from(one_less) * u128::from(self.window.as_micros());
         let passes = u64::try_from(passes / u128::from(overlap_us)).unwrap_or(u64::MAX);
         let kept = current.min(self.limit.max(passes).saturating_add(debt));
@@ -77,6 +80,7 @@ impl Amend for SlidingCounter {
             return;
         }
         let cut = before.map_or(Timestamp::EPOCH, |excess| excess.cut);
+        // If this change lowers nothing, an earlier lowering may still hold.
         let cut = if kept < current { at } else { cut };
         let units = self.whole(state, at).current - kept;
         let until = self.start(self.number(at) + 2);

@@ -178,11 +178,13 @@ impl Decide for SlidingCounter {
     /// Lowers the count of the window of `since`, if that is the running or the previous window.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         let number = self.number(self.not_before(state, at));
+        // Units of older windows weigh nothing any more.
         let of_take = self.number(since.at);
         if of_take + 1 < number || !state.past.admits(since) {
             return 0;
         }
         match state.window.checked_sub(of_take) {
+            // 0 is the state's own window. It may be the running window, or the window before that.
             Some(before @ 0..=1) => self.lower(state, before, units, Some(since.at)),
             _ => 0,
         }
@@ -279,6 +281,7 @@ impl Lease for SlidingCounter {
 impl Pack for SlidingCounter {
     /// At a limit of 0 the used units were taken under another limit, so their number has no bound.
     fn packing(&self) -> Packing {
+        // At least one bit more than the limit has, for a debt.
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
         } else {

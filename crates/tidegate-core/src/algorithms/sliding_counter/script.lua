@@ -60,6 +60,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
       verdict = 2
     elseif free < 0 then
       verdict = 1
+    -- Below 2^53 the products are exact; above, the division is made in whole numbers.
     elseif weighted < 9007199254740991 then
       if weighted > free * W then verdict = 1 end
     else
@@ -70,6 +71,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
 
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
+    -- The state's window becomes the previous window, or is too old to count.
     if number > window then previous = number == window + 1 and current or 0 end
     window, current, last, takes = number, all + cost, at, true
     if current > 9007199254740991 then current = 9007199254740991 end
@@ -114,6 +116,7 @@ local function sliding_counter(key, v, arg, now, verb, full, amended, taken)
   end
   local value, whole = struct.pack('<dddd', window, current, previous, last), nil
   if eased then value = value .. struct.pack('<dddd', eased, off, cut, caused) end
+  -- A shorter value, written over the old value, would leave the end of that.
   if v and #v ~= 33 + #value then whole = 'whole' end
   return verdict, at, takes, amended or takes, value, gone, expires, whole, shown, back
 end
@@ -148,6 +151,8 @@ if changes then
     else
       local is_it = eased == number
       local count = is_it and all - off or all
+      -- One window later this count is the previous count, with a weight
+      -- of (W - at % W) / W. With this many units one unit fits then.
       local kept = math.min(count, math.max(N, (muldiv(N - 1, W, W - at % W))) + debt)
       local above = kept > debt + N and kept - debt or 0
       if kept < count or above > 0 or is_it then

@@ -162,6 +162,8 @@ impl Decide for SlidingLog {
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let tick_us = spec.resolution.map_or(1, |tick| Micros::from(tick).as_micros());
+        // Units of one tick share an entry. A window that begins
+        // within a tick touches one tick more than it is long.
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
         let layout = spec.layout.unwrap_or_default();
         let max_debt = spec.max_debt;

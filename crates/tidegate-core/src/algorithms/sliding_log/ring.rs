@@ -141,6 +141,7 @@ impl LogRing {
 
     /// Overwrites the newest entry, or the first slot where there is none.
     pub(super) fn replace_newest(&mut self, entry: LogEntry) {
+        // The last slot may hold an entry that was dropped, which is not the newest entry.
         let there_is_one = self.len() > 0;
         match self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
             Some(newest) if there_is_one => *newest = entry,
@@ -162,6 +163,7 @@ impl LogRing {
                 self.skipped -= self.chunk_len();
             }
         }
+        // The last chunk begins again at its first slot.
         if let (1, 0, Some(only)) = (self.chunks.len(), self.len(), self.chunks.front_mut()) {
             only.clear();
             self.skipped = 0;

@@ -183,6 +183,8 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
     end
     local older = kept
     if replaces then older = kept - 1 end
+    -- Few entries become a ring at fifteen, and a ring becomes few entries
+    -- at eight, so that a log of about one size is not rewritten each time.
     local few = kept <= 8 or (slots == 0 and kept < 15)
     if few or slots == 0 or older >= slots or newest >= 281474976710656 then
       -- All entries that stay, in one text: without a ring all of them, with a ring its entries and then the newest.
@@ -253,6 +255,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
       local dropped_units, kept, moves = 0, 0, {}
       for older = left_entries - 1, 0, -1 do
         local leaves, through = look(key, v, first, entries, slots, forgotten, older)
+        -- At most so many, to bound the time of a call.
         if leaves <= last - base or kept == 4096 then
           dropped_units = through
           break

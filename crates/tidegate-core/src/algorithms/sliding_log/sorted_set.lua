@@ -137,6 +137,7 @@ local function sorted_set(key, v, arg, now, verb, full, amended, taken)
       shift, forgotten = 0, 0
     end
     held = before + cost
+    -- The same bound as in the other layout, whose totals have 32 bits.
     if held > 4294967295 then held = 4294967295 end
     if forgotten + held > 9007199254740991 then
       -- Totals start again from 0: all units that count become one entry, which leaves with the units taken

@@ -27,6 +27,7 @@ pub(super) fn raised<const WORDS: usize>(words: &[u64; WORDS], by: u32, kept: u3
     let mut raised = [0; WORDS];
     for (index, to) in raised.iter_mut().rev().enumerate() {
         let from = |below: usize| index.checked_sub(below).map_or(0, |index| at(words, index));
+        // With the word below, because bits cross from one word to the next.
         let wide = (u128::from(from(whole)) << u64::BITS) | u128::from(from(whole + 1));
         let kept = kept.saturating_sub(index as u32 * u64::BITS);
         let mask = 1_u64.checked_shl(kept).map_or(u64::MAX, |over| over - 1);

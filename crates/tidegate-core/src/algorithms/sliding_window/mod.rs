@@ -222,7 +222,9 @@ impl Decide for SlidingWindow {
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
         let newest = self.bucket(to);
+        // Bucket k is in slot k modulo the span: the counters turn, so that each has the age that it had.
         let turn = (state.newest % self.span + self.span - newest % self.span) % self.span;
+        // In place there may be more slots than buckets.
         state.slots[..self.span as usize].rotate_left(turn as usize);
         state.newest = newest;
         state.last = to;

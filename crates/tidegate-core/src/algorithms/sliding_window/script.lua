@@ -54,6 +54,7 @@ local function sliding_window(key, v, arg, now, verb, full, amended, taken)
       counters = string.rep('\0', 4 * (passed - 1)) .. string.sub(counters, 1, 4 * (span - passed))
     end
     local after = units + cost
+    -- A counter has 32 bits.
     if after > 4294967295 then after = 4294967295 end
     counters = struct.pack('<I4', after) .. counters
     newest, total, last, takes = bucket, count + after - units, at, true
@@ -85,6 +86,7 @@ local function sliding_window(key, v, arg, now, verb, full, amended, taken)
   if v and not (takes or amended) then return verdict, at end
   local gone = 0
   if total > 0 then
+    -- The newest bucket with units leaves last.
     for age = 0, span - 1 do
       if struct.unpack('<I4', counters, 4 * age + 1) > 0 then
         gone = (newest + span - age) * width

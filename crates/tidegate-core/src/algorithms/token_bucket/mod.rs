@@ -59,9 +59,11 @@ impl TokenBucket {
         let is_of_other_limit = state.past().is_of_other_limit(since);
         let units = if is_of_other_limit { units } else { units.min(self.capacity) };
         let (drained, rated) = state.past().drained(since, at);
+        // Since the last change the present limit counts.
         let passed = u128::from(at.since(rated).as_micros());
         let drained = drained.saturating_add(passed * u128::from(self.per_window));
         let parts_of_a_grain = u128::from(self.rate.parts_of_a_grain(self.window));
+        // Rounded up, so that a grain that has drained in part does not come back.
         self.rate.grains(units).saturating_sub(drained.div_ceil(parts_of_a_grain))
     }
 }

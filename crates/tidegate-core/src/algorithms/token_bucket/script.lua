@@ -37,6 +37,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       at = last
     else
       last, amended = now, amended or last
+      -- Units taken until now come back no more (`Past::lose`).
       if mark then mark = '' end
       if eased and eased > now then eased = now end
     end
@@ -82,6 +83,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
     level_us, level_part, last, takes = left_us + cost_us, left_part + cost_part, at, true
+    -- One carry is enough: both parts are below n.
     if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_part - n end
     if level_us > 9007199254740991 then level_us, level_part = 9007199254740991, 0 end
     if eased then
@@ -91,8 +93,10 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     else
       all_us, all_part = level_us, level_part
     end
+    -- An argument has 113 bytes; the byte more opens a reservation.
     if #arg == 114 then
       if not first then first, open, least_us, least_part = at, 0, 0, 0 end
+      -- Nothing is left of earlier units, so the mark begins again with these.
       if least_us == 0 and least_part == 0 then began, least_us, least_part = at, all_us, all_part end
       open, mark = open + 1, ''
     end
@@ -115,6 +119,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         end
         if not drained_us or cost_us < 0 then cost_us, cost_part = 0, 0 end
         undrained_us, undrained_part = cost_us, cost_part
+        -- The level never fell below the lowest since then, so that
+        -- much of them is still there, whichever units drained.
         if first and began <= since and not taken.leased then
           if taken_us > least_us or taken_us == least_us and taken_part > least_part then
             taken_us, taken_part = least_us, least_part
@@ -159,6 +165,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         if n > 0 then back = q + (rest + -rest % w) / w else back = q end
       end
     end
+    -- As though the units had never been taken, so every level since then was lower, the lowest too.
     if first and taken then
       least_us, least_part = least_us - cost_us, least_part - cost_part
       if least_part < 0 then least_us, least_part = least_us - 1, least_part + n end
@@ -294,6 +301,7 @@ if changes or settles then
       local function is_less(us, part, other_us, other_part)
         return us < other_us or us == other_us and part < other_part
       end
+      -- One window drains N units, and then a unit fits if capacity - 1 are left.
       local most_us, most_part = split(capacity + N - 1 + debt, n, w)
       if is_less(most_us, most_part, left_us, left_part) then
         left_us, left_part, eased = most_us, most_part, at
