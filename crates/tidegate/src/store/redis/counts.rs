@@ -76,6 +76,7 @@ impl RequestCounts {
     /// one, with which an overload is reported: one late request alone may be chance.
     pub(super) fn overloaded(&self, now: Instant) -> bool {
         let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
+        // Counted under the lock, so that exactly one caller sees the second request of an overload.
         let before = self.overloaded.fetch_add(1, Relaxed);
         let since = overload.map_or(before, |overload| overload.before);
         *overload = Some(Overload { last: now, before: since });

@@ -130,6 +130,7 @@ impl Dispatcher {
                 is_open
             } else {
                 let left = (last_tick + TICK).saturating_duration_since(Instant::now());
+                // An inbox without a request in this time is still open.
                 timeout(left, take).await.unwrap_or(true)
             };
             if !is_open {

@@ -72,6 +72,7 @@ impl<T> Inbox<T> {
                     return false;
                 }
             }
+            // A notification that comes between the unlocking and this wait is kept for it.
             self.filled.notified().await;
         }
     }

@@ -146,6 +146,7 @@ impl Dispatcher {
 
     /// Reports that no node has a map of slots.
     fn no_nodes(&self, error: StoreError) {
+        // Once there is a map, each shard reports for itself.
         if self.cluster.map.borrow().is_empty() {
             if !self.is_lost.replace(true) {
                 (self.shared.observer)(StoreEvent::Lost(&error));
@@ -205,6 +206,7 @@ impl Dispatcher {
             let ranges = held.map(|(_, ranges)| ranges.clone()).unwrap_or_default();
             let had = !shard.ranges().is_empty();
             shard.set_ranges(ranges);
+            // A node that keeps some of its slots answers `MOVED` about the others.
             if had && held.is_none() {
                 for request in shard.take_all().into_iter().filter(|request| !request.is_done()) {
                     request.home.set(usize::MAX);
@@ -265,6 +267,7 @@ impl Dispatcher {
             let is_kept = !shard.ranges().is_empty()
                 || !shard.is_idle()
                 || now.duration_since(shard.asked_at.get()) < KEPT
+                // `MOVED` may have named it before the nodes do.
                 || self.cluster.names(shard);
             shard.is_retired.set(!is_kept);
             is_kept

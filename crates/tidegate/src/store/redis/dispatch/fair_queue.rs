@@ -193,6 +193,7 @@ impl<T> FairQueue<T> {
         let hash = turn.3;
         let key = self.keys.get_mut(&hash)?;
         key.turn = None;
+        // If all fit, all go, in the order of arrival. The sort is stable, so a source keeps its order.
         if key.waiting.len() > most {
             key.waiting.make_contiguous().sort_by_key(|one| one.source_time);
         }
@@ -272,6 +273,7 @@ impl<T> FairQueue<T> {
     /// are removed once they are many.
     pub(super) fn drop_one(&mut self, is_dropped: impl Fn(&T) -> bool) {
         self.dropped += 1;
+        // The removal looks at all requests, so it waits until the dropped requests pay for it.
         if self.dropped <= 64 + self.waiting / 2 {
             return;
         }

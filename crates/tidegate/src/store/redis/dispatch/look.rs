@@ -261,6 +261,7 @@ pub(super) async fn report_findings(dispatcher: Rc<Dispatcher>) {
     let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
     let shared: &StoreState = &dispatcher.shared;
     let new = shared.findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The braces move the guard, so that the lock is free again when the observer is called.
     let new = { new }.new_among(findings);
     new.iter().for_each(|finding| (shared.observer)(StoreEvent::Finding(finding)));
 }

@@ -65,6 +65,7 @@ impl Pending {
     ) -> Self {
         let Question { asked, source, deadline, answer } = question;
         let latest = deadline + MOST_LATENESS;
+        // From the real clock to the thread's clock, which lacks the time that the thread has stood still.
         let deadline = deadline - stalled;
         let left = deadline.saturating_duration_since(now);
         Self {
@@ -151,6 +152,7 @@ impl Pending {
                 self.waits.replace(Waits::Late(late));
                 drop(answer.send(Err(NoReply { error, late: Some(hears) })));
             }
+            // It was given up before: a late receiver stays.
             waits => drop(self.waits.replace(waits)),
         }
     }

@@ -391,6 +391,7 @@ impl ShardState {
     }
 
     fn add_due(&mut self, at: Instant, request: Rc<Pending>) {
+        // From the back, because most requests are due after all others.
         let later = self.due.iter().rev().take_while(|(due, _)| *due > at).count();
         self.due.insert(self.due.len() - later, (at, request));
     }

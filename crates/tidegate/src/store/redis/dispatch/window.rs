@@ -86,6 +86,7 @@ impl Window {
         if self.usual > self.longest() {
             self.shrink(now);
         } else if was_full {
+            // A new window doubles in a round trip, any other grows by one limiter.
             let step = if self.is_new { 1.0 } else { 1.0 / self.size };
             self.size = (self.size + step * limiters as f64).min(self.most);
         }

@@ -24,6 +24,7 @@ local sub, byte, unpack, pack = string.sub, string.byte, struct.unpack, struct.p
 function changes.fetch(key)
   local kind = redis.call('TYPE', key).ok
   if kind == 'string' then
+    -- Longer than any state but a long log, whose front is enough, and many permits, which are read in full.
     local v = redis.call('GETRANGE', key, '0', '4199')
     local its = #v == 4200 and algorithms[byte(v, 2)]
     if its and its.keeps then v = redis.call('GET', key) end
@@ -106,6 +107,7 @@ end
 local function rewound_from(key, v)
   local _, W = unpack('<I4I6', v, 3)
   if W == 0 then W = 31622400000000 end
+  -- At a reading after all others the clock moves no state, so this is the time as it is stored.
   local _, _, last = used_of(key, v, false, 9007199254740992)
   return last - now > W and last + 1 or 0
 end
@@ -257,6 +259,7 @@ function changes.wait(key, amending, arg, exactly)
   local reset = most
   if not admits(most) then return nil end
   while exactly and least < most do
+    -- In whole numbers: the remainder is taken off first.
     local middle = least + (most - least - (most - least) % 2) / 2
     if admits(middle) then most = middle else least = middle + 1 end
   end

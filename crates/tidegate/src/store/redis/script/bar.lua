@@ -17,6 +17,7 @@ local function note(limits, change)
   if last[1] ~= change.is then limits[#limits + 1] = {change.is, change.at} end
   while #limits > KEPT do
     local oldest = table.remove(limits, 1)
+    -- The next limit takes its place, and from its time on the faster of both counts.
     limits[1] = {math.max(oldest[1], limits[1][1]), oldest[2]}
   end
 end

@@ -95,6 +95,7 @@ local function hold(k, its, at, v, head, value, gone, parts, newer)
     states[k], dues[k] = false, nil
   elseif parts == 'parts' then
     states[k], dues[k], gones[k] = head .. value .. sub(v, 34 + #value), dues[k] or 'front', gone
+  -- A log with a ring is longer than its front: it is written now, and only the front is remembered.
   elseif parts == 'whole' and its.front and #value > 204 then
     write_whole(key, head .. value, 'whole', gone)
     states[k], dues[k] = sub(head .. value, 1, 237), nil
@@ -142,6 +143,8 @@ end
 local function put_back(ks)
   for i = 1, #ks do
     local k = ks[i]
+    -- Without a due change the store may have another state
+    -- by now than the remembered state: it is read again.
     if not dues_before[i] then reads[k] = nil end
     states[k], dues[k], gones[k] = states_before[i], dues_before[i], gones_before[i]
     known[k] = nil

@@ -131,6 +131,7 @@ impl Call {
         let is_one = limiters.len() == 1 && !looks && !step.needs_bounds();
         let form = if is_one { CallForm::One } else { CallForm::Several };
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
+        // Keys are counted by their expiry, and in a replay none expires.
         let counts = if at.is_some() { Vec::new() } else { CountedKey::of(limiters, step) };
         let plain = Self::plain(form, step, kinds, keys, at);
         Self { enforced, flags, counts, ..plain }.composed(arguments)

@@ -33,6 +33,7 @@ impl CountedKey {
             args.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
             args.extend((*most as f64).to_le_bytes());
             for text in [prefix, name] {
+                // The script reads the length from two bytes.
                 let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
                 args.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
                 args.extend(text);

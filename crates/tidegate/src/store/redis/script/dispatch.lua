@@ -139,8 +139,11 @@ for i = count, 1, -1 do
     elseif flag % 8 > 3 and verdict == 1 then
       wait, reset = changes.wait(key, amending, arg, verb ~= 'decide')
     end
+    -- A state that was only tried stays as it is. The exception is a denial for which no wait
+    -- is long enough: then the new values come in force, because waiting alone would not help.
     stays = flag % 8 > 1 and (verb == 'peek' or not takes and (wait or flag % 8 < 4 or verdict ~= 1))
     if not stays then changes.bars(key, amending) end
+    -- Nothing is left of the old state, and the writes below rely on a key that is not there.
     if not v and not stays then call('DEL', key) end
   end
 

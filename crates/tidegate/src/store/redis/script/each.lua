@@ -20,6 +20,7 @@ local function save(key, v, head, value, its, at, gone, expires, parts, newer)
     its.write(key, v, head, value, parts, newer)
     -- A key whose expiry cannot be set would stay forever.
     if not given and gone ~= expires and not pcall(expire, key, gone) then
+      -- The key is deleted first: the second attempt fails with the error that the caller gets.
       if not v then call('DEL', key) end
       expire(key, gone)
     end

@@ -44,6 +44,7 @@ impl Each {
         let mut numbers = Vec::with_capacity(calls.len());
         for arg in calls.iter().flat_map(|call| call.arguments()) {
             let known = values.iter().position(|known| *known == arg);
+            // At most `MOST`, so it fits a byte.
             numbers.push(known.unwrap_or(values.len()) as u8 + 1);
             if known.is_none() {
                 values.push(arg);

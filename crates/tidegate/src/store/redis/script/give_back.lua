@@ -20,6 +20,7 @@ function settles.taken(key, v, arg, now, amending)
     if last - now > W or since - math.max(now, last) > W then lost = 9007199254740992 end
   end
   local opened = of == 1 and since
+  -- Before all times, so that no unit counts any more; the reservation is closed all the same.
   if since < lost or of == 3 then since = -9007199254740992 end
   if under < 0 then under = nil end
   return {since = since, limits = limits, under = under, drained = drained, leased = of == 2, opened = opened}
@@ -34,6 +35,7 @@ function settles.cut(key, v, arg, now, amended)
   local _, used, _, part = its.step(key, v, arg, now, 'used', true, amended)
   if its.units then used = its.units(used, part, N, W) end
   local space = most - used
+  -- A debt may be larger than that already, for example after a change of the rule.
   if space < 0 then space = 0 end
   if cost <= space then return arg, 0 end
   if its.with_cost then return its.with_cost(arg, space), cost - space end

@@ -19,6 +19,7 @@ local whose = string.sub(entry, 1, 16)
 local function note(units, at, gone)
   local record, node = call('GET', record_key) or '', string.sub(entry, 1, 8)
   local oldest, kept, latest = struct.unpack('<d', entry, 17), {}, at
+  -- The oldest leases go where there are too many: their units then stay taken.
   local begin = #record - WIDTH * (MOST - 1)
   for i = begin > 0 and begin + 1 or 1, #record, WIDTH do
     local ticket, _, _, ends = struct.unpack('<dddd', record, i + 8)
@@ -44,6 +45,7 @@ local function consume(units)
     if string.sub(record, i, i + 15) == whose then
       local taken, at, gone = struct.unpack('<ddd', record, i + 16)
       if taken == stay then return nil, true end
+      -- More than the record has: the call does not fit this lease.
       if taken - units < stay then return end
       call('SETRANGE', record_key, string.format('%d', i + 15), struct.pack('<d', stay))
       return math.max(at - earlier, 0), false, gone
@@ -88,6 +90,7 @@ function step(key, v, arg, now, verb, full, amended)
     ask(key, prepared, arg, now, 'ask', full, amended)
   if verdict ~= 0 then return verdict, select(2, ask(key, v, arg, now, 'look', full, amended)) end
   note(cost, at, gone)
+  -- Names the time before, so that dispatch.lua moves the bar.
   if before - now > struct.unpack('<d', arg, 42) then changed = before end
   return verdict, at, takes, changed, value, gone, expires, parts, state
 end

@@ -269,6 +269,7 @@ impl<'a> ScriptLimiter<'a> {
         };
         let asks = self.looks
             && (matches!(step, ScriptStep::Decide | ScriptStep::Ask) || step.is_report());
+        // `0` is 48, a multiple of 8. So scripts read the flags from the remainder, and `LOOKS` from 56 on.
         b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
@@ -312,6 +313,7 @@ impl<'a> ScriptLimiter<'a> {
         // No permit has the last token.
         let no_token = Token::from_micros(LAST_TOKEN).filter(|_| self.is_of_other_rule());
         let token = no_token.or(self.token);
+        // Algorithms with permits leave the place of a token last.
         if let Some(token) = token.filter(|_| names_one && self.holds_permits())
             && let Some(place) = input.args.last_mut()
         {

@@ -61,6 +61,8 @@ local keys, args, verb, flags, first, tail, given = KEYS, ARGV, 'ask', '', 0, 1,
 if args[2] then
   if args[3] then
     verb, flags, first, tail = args[1], args[2], 2, 2 + #keys
+    -- The limiters of a batch share arguments, so the last
+    -- five are counted from the end, where all are given.
     if verb == 'batch' then tail = #args - 5 end
     if flags ~= '' then algorithms = {} end
     given = tonumber(args[tail + 1])

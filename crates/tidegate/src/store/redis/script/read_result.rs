@@ -82,6 +82,7 @@ impl Call {
     fn alone(&self, one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
         let heard = match reply {
             RedisReply::Bytes(state) => {
+                // Units were taken at the reading of the clock: the time of the last unit is all three times.
                 let at = last(one, state)?;
                 Heard {
                     verdict: Verdict::Allow,

@@ -43,11 +43,13 @@ local function space_of(counter, most)
   local all = call('ZCARD', counter)
   if expired > 0 then
     local last = expired - 1
+    -- A few at a time, to bound the time of a call. The result leaves out all that have expired.
     if last > 63 then last = 63 end
     call('ZREMRANGEBYRANK', counter, '0', string.format('%d', last))
   end
   most = most * slots / 16384
   most = most - most % 1
+  -- Else a node with few slots would keep no key at all.
   if most < 1 then most = 1 end
   return most - (all - expired)
 end

@@ -109,6 +109,7 @@ impl<'a> SentCall<'a> {
         // The reply may come before the request is decided without the store. Its units come back only when that is known.
         self.store.client.runtime().spawn(async move {
             let replied = late.await.unwrap_or(Err(StoreError::Away));
+            // A sender that is dropped without a word means that the units come back.
             let is_kept = kept.await.is_ok();
             store.conclude(&asked, replied, is_kept).await;
         });

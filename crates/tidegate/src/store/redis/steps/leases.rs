@@ -44,6 +44,7 @@ pub(super) async fn take_lease(
             Ok(answer) => read(&answer, limiter, wanted),
             Err(_) => LeaseResult::Unknown,
         },
+        // The script did nothing, because the key has another layout by now.
         Err(error) if error.is_of_other_layout() => LeaseResult::Undecided,
         Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
         Err(_) => LeaseResult::Unknown,

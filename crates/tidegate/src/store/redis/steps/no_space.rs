@@ -23,6 +23,7 @@ pub(super) async fn decide_without_space(
     call_args: &CallArgs<'_>,
     pending: PendingStep<'_>,
 ) -> Result<RoutedReply, GaveUp> {
+    // In a cluster the overflow limiter may live in another slot than the limiters of the step.
     let is_alone = limiters.len() == 1 || !store.client.settings().url.is_cluster();
     let mut rest: Vec<ScriptLimiter<'_>> = Vec::with_capacity(limiters.len());
     let mut refused = Vec::new();

@@ -55,6 +55,7 @@ async fn run_twice(
             again.await
         }
         Ok(reply) => reply,
+        // The first call is still under way, and its reply may yet come first.
         Err(_) => either(first, pin!(again)).await,
     }
 }

@@ -123,6 +123,7 @@ impl RedisStore {
         let call = Arc::new(self.call(limiters, call_args));
         let done = match self.answer(limiters, call, pending).await {
             Ok((CallResult::Decided(done), route)) => Ok((done, route)),
+            // Boxed, because it may lead back here by way of `no_space`.
             Ok((other, _)) => Box::pin(self.ask_again(limiters, other, call_args, pending)).await,
             Err(gave_up) => Err(gave_up),
         };

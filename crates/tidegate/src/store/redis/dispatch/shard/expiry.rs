@@ -81,6 +81,7 @@ impl StoreShard {
                 state.queue.drop_one(|request| request.is_done());
             }
         }
+        // Afterwards, so that the loop does not look at them twice.
         again.into_iter().for_each(|(at, request)| state.add_due(at, request));
         None
     }
@@ -103,6 +104,7 @@ impl StoreShard {
 
     fn due(&self, state: &ShardState, request: &Pending, look: Look) -> Due {
         let Look { now, real, is_outage } = look;
+        // It was looked at when it had to be sent, and was sent: the store has until the deadline.
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
