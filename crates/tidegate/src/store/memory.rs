@@ -179,6 +179,7 @@ impl MemoryStore {
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
     ) -> Result<Done, Moved> {
+        // One limiter needs no order of locks, and its table reads the clock.
         if let [ask] = asks {
             let step = step(0);
             let one = match generation.table(ask) {
@@ -188,6 +189,7 @@ impl MemoryStore {
             self.tidy_if(generation, one.overflow, one.at);
             return Ok(done_by(ask, one, step));
         }
+        // In the usual case all limiters are packed, and in their tables.
         if let Some(done) = generation.step_in_words(asks, clock, &step)? {
             return Ok(done);
         }

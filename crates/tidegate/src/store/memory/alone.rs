@@ -66,6 +66,7 @@ impl Limiters {
         let old = self.table();
         let build = |at| Build { base: self.base, budget: &self.budget, at };
         let before = at();
+        // Before anything changes, because an error leaves the old rule in force.
         let (bytes, limiters) = build(before).weigh(&*old, rule);
         if bytes > spec.most_bytes() {
             return Err(too_small(spec.most_bytes(), bytes, limiters));
@@ -80,6 +81,8 @@ impl Limiters {
         });
         published();
         let new = self.table();
+        // Under an unlimited rule the limiters stay in the old table.
+        // Any other table lets the old table go only when that is empty.
         if !new.is_unlimited {
             sweep(&*old, &*new);
             new.succession().end();

@@ -108,12 +108,14 @@ impl Budget {
 
     fn claim_up_to(&self, cap: usize, bytes: usize) -> bool {
         let more = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= cap);
+        // Relaxed everywhere: each count is exact by itself, and the locks of tables publish the limiters.
         self.bytes.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
     /// The maximum number of bytes with one new limiter: the whole cap if it is the only one. `own` is 1 if it is
     /// counted already, else 0.
     fn newcomers_cap(&self, need: Need, own: usize) -> usize {
+        // A single limiter may have all of it, because no other limiter can grow.
         let cap = self.bytes_cap();
         if need.next > 0 && self.keys() > own { cap - cap / KEPT_FOR_GROWTH } else { cap }
     }
@@ -137,6 +139,7 @@ impl Budget {
         if !self.claim_here() {
             return false;
         }
+        // In both budgets or in none. For a moment this budget counts one too many, which can only refuse.
         let claimed = self.whole.as_ref().is_none_or(|whole| whole.claim());
         if !claimed {
             self.keys.fetch_sub(1, Relaxed);

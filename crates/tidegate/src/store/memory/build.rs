@@ -55,6 +55,7 @@ impl Build<'_> {
             old if rule.gives_back_as(&old.rule) => old.meaning_since,
             _ => self.at,
         };
+        // A limiter may come from any of the tables, so the latest change of the meaning counts for all.
         let meaning_since = old.iter().map(meaning_of).max().unwrap_or(Timestamp::EPOCH);
         let is_one_of_several = old.len() > 1;
         let rates_of = |old: &SharedTable| {
@@ -65,6 +66,7 @@ impl Build<'_> {
             let differs = (spec.limit, spec.capacity) != (new.limit, new.capacity);
             let mut rates = old.rates.clone();
             if let Limit::Units(limit) = spec.limit
+                // Several tables had several limits, and it is not known which of them a limiter had.
                 && (is_one_of_several || differs)
             {
                 rates.end(limit, self.at);
@@ -82,6 +84,7 @@ impl Build<'_> {
     pub(super) fn weigh(self, old: &dyn Table, rule: &Rule) -> (usize, usize) {
         let packed = self.base.map(|_| rule.visit(Packs).unwrap_or(Some(0)));
         let (bytes, limiters) = match packed.flatten() {
+            // Limiters of one word are bounded by their number, and an unlimited rule counts none.
             Some(0) => return (0, 0),
             _ => old.weigh(rule, self.at),
         };
@@ -102,6 +105,7 @@ impl Visitor for Building<'_> {
         let Self { build, succession } = self;
         let algorithm = algorithm.clone();
         let budget = Arc::clone(build.budget);
+        // A line of 64 bytes has a header of 4 and, for each limiter, a fingerprint of 12 and its words of 8.
         match (algorithm.packing(), build.base) {
             (Packing::One, Some(base)) => {
                 Arc::new(Packed::<R, 3, 1>::new(algorithm, base, budget, succession))

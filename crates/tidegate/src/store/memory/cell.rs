@@ -80,6 +80,7 @@ impl Unkeyed {
     fn step_replaced(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
         let step = if replacement.is_unlimited { step.without_limit(cost) } else { Some(step) };
+        // Under an unlimited rule such a step only gives back, and its reply is not the reply to the caller.
         let one = step.zip(replacement.cell.as_ref());
         let one = one.and_then(|(step, cell)| cell.step(cost, step, reading));
         one.filter(|_| !replacement.is_unlimited).unwrap_or_else(|| One::unlimited(reading.early()))
@@ -96,6 +97,7 @@ impl Unkeyed {
     /// Puts another rule in force; what was used stays used.
     pub(crate) fn amend(&self, rule: &Rule, reading: Reading<'_>) {
         let mut replacement = self.replacement.write().unwrap_or_else(PoisonError::into_inner);
+        // A step that finds the cell closed asks for the next cell, and waits for this lock.
         let next = replacement.cell.as_ref().unwrap_or(&self.first).close(rule, reading);
         *replacement = Replacement { cell: Some(next), is_unlimited: rule.is_unlimited() };
     }

@@ -108,6 +108,7 @@ impl<E: Entry> Common<E> {
     fn claim_overflow(&self, slot: &mut Shared<E>, part: &Part<'_>) -> Option<usize> {
         let entry = slot.entry.as_ref()?;
         let need = entry.need(&self.rules);
+        // A new limiter needs its first bytes, and these include the next unit.
         let growth = if part.step.grows(part.cost) { need.next } else { 0 };
         let bytes = need.first.saturating_sub(slot.bytes).max(growth);
         let claimed = self.budget.claim_bytes(bytes);

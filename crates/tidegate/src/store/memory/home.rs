@@ -114,6 +114,7 @@ pub(super) trait Home: Sized + 'static {
         let common = self.common();
         let Some(left) = common.succession.take(|old| old.take_out(fingerprint)) else { return };
         match common.adopted(left, common.succession.at) {
+            // It is idle. Its place has stayed claimed since it left the old table.
             None => common.budget.release(1),
             Some(entry) => _ = self.put(part, fingerprint, entry, None),
         }
@@ -148,6 +149,7 @@ pub(super) trait Home: Sized + 'static {
         let Some(part) = self.lock_number(number) else { return };
         let now = clock.now();
         for _ in 0..AT_ONCE {
+            // A full block is written without a lock; then this part goes on.
             if records.are_full() {
                 return;
             }
@@ -313,6 +315,7 @@ impl<'a, H: Home> LockedTable<'a, H> {
         if let Some(first) = first {
             match home.common().hold_overflow(&locked.entries[first].part, now) {
                 Ok(overflow) => locked.overflow = overflow.map(|overflow| (overflow, first)),
+                // Not only dropped: limiters were taken out, and places were claimed.
                 Err(Moved) => {
                     locked.release(now);
                     return Err(Moved);

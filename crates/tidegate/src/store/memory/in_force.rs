@@ -45,6 +45,8 @@ impl TableInForce {
         clock: &dyn Clock,
     ) -> Result<bool, Moved> {
         if self.is_unlimited {
+            // No generation has this number or a higher number, so
+            // only a table that was superseded reports a newer one.
             self.succession().check(KEPT).map(|_| true)
         } else {
             self.table.admits(fingerprint, cost, early, clock)
@@ -96,6 +98,8 @@ impl TableInForce {
             return self.table.hold(parts, now);
         }
         self.succession().check(KEPT)?;
+        // Settlements and resets give back, and either is the
+        // step of all parts: all of them give back, or none does.
         let back: Option<InlineList<_>> = parts.iter().map(given_back).collect();
         let kept = back.map(|back| {
             let locked = self.table.hold(&back, now)?;

@@ -69,6 +69,7 @@ impl Known {
         rule: &PolicyRule,
         at: Timestamp,
     ) -> (usize, usize) {
+        // Limiters that stay where they are need no more room, and limiters that are dropped need none.
         if self.of_rule.is_per_key || !self.has_same_limiters(store, rule) {
             return (0, 0);
         }
@@ -79,6 +80,7 @@ impl Known {
         let mut limiters = 0;
         for (variant, old) in self.of_rule.tables.iter().enumerate() {
             let next = rule.variant(variant);
+            // In the one table for all variants no state is packed.
             let (moved, count) = if become_per_key {
                 old.weigh(next, at)
             } else if self.keeps(variant, rule) {

@@ -16,6 +16,7 @@ pub(crate) fn carried<Old: Algorithm, New: Algorithm>(
     let mut left = Some(state);
     let mut slot = None;
     let states = (&mut left as &mut dyn Any).downcast_mut::<Option<New::State>>();
+    // The same algorithm keeps the times of its units. Under another algorithm they count as taken now.
     match same_algorithm(old).zip(states) {
         Some((old, left)) => {
             slot = left.take();

@@ -70,6 +70,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         let one = match (self.standing, &mut self.entry) {
             (Standing::Unlimited, _) => Some(One::unlimited(at)),
             (Standing::Refused(decision), _) => Some(One::instead(decision, at)),
+            // There is no memory for one unit more: new units are kept more coarsely.
             (Standing::Full, Some(entry)) => entry.run_in_place(rules, step, cost, at),
             (_, Some(entry)) => {
                 let one = entry.run(rules, step, cost, at);
@@ -78,6 +79,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
                     None => one,
                 })
             }
+            // It gives nothing back there, because it is not known where its units were taken.
             (_, None) => shared.map(|entry| {
                 let one = entry.run(rules, step.beyond(cost), cost, at);
                 One { overflow: true, elsewhere: true, ..one }

@@ -28,6 +28,7 @@ impl<'a> Lock<'a> {
 impl Drop for Lock<'_> {
     #[inline]
     fn drop(&mut self) {
+        // Not in one step, because only the thread with the lock writes the header.
         self.0.store(self.0.load(Relaxed) & !LOCKED, Release);
     }
 }
@@ -74,6 +75,7 @@ impl<'a> LockedWords<'a> {
     #[inline]
     pub(super) fn store(&self) -> Option<(&'a dyn RunOnWords, Fingerprint)> {
         if self.changed {
+            // The unlocking publishes them.
             self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
         }
         let is_idle = self.changed && self.next == [0; MOST_WORDS];

@@ -19,6 +19,7 @@ impl Migrations {
     /// Moves or drops all limiters that no step has moved.
     pub(super) fn run(self) {
         self.succeeded.iter().for_each(|(old, new)| sweep(&**old, &**new));
+        // Afterwards, because a table may succeed several tables.
         self.succeeded.iter().for_each(|(_, new)| new.succession().end());
         for old in &self.ended {
             for fingerprint in limiters(&**old) {

@@ -77,6 +77,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> Result<Chain<'_, PLACES, WORDS>, Moved> {
         // Chains of fingerprints always exist.
         let Some(chain) = self.chains.lock(fingerprint) else { return Err(Moved) };
+        // Read with the chain locked: a step that sees no mark
+        // comes before any limiter is moved out (succession.rs).
         match self.common.succession.check(generation) {
             Ok(false) => Ok(chain),
             Ok(true) => Ok(self.with_moved(chain, fingerprint)),

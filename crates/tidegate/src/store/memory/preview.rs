@@ -97,6 +97,7 @@ impl<R: Algorithm> Preview for Copied<R> {
         }
         let free = self.algorithm.remaining(&self.state, self.at);
         let more = units.saturating_add(cost).saturating_sub(free);
+        // All fit now, or units leave one by one: then the cost comes after the others as it is.
         let Some(lap) = self.algorithm.lap().filter(|_| more > 0) else {
             self.algorithm.take(&mut self.state, self.at, units);
             return self.admit(cost);
@@ -109,6 +110,7 @@ impl<R: Algorithm> Preview for Copied<R> {
         }
         // In each lap, as many units as the limit leave and come.
         let limit = self.algorithm.limit().max(1);
+        // The last of so many units is number `rest` of its lap.
         let laps = (more - 1) / limit;
         let rest = (more - 1) % limit + 1;
         let first = match self.algorithm.decide(&self.state, self.at, rest) {

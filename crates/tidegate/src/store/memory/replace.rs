@@ -39,6 +39,7 @@ impl MemoryStore {
         let mut lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.newest.read().share();
         let policy = next(&before.policy)?;
+        // Before anything changes, because an error leaves the old policy in force.
         lineages.have_space(self, &policy, at())?;
         let changed = lineages.changed_by(&policy);
         let mut migrations = Migrations::default();
@@ -173,10 +174,12 @@ impl Lineages {
             // Nothing remembered of the old limiters applies to the others.
             known.of_rule.lineage = known.of_rule.lineage.with_other_limiters();
         }
+        // Before the old rule is replaced, because both are compared.
         let since = known.since_under(rule, at);
         known.follow(store, rule, at, migrations);
         known.of_rule.since = since;
         let tables = known.of_rule.tables.iter();
+        // Tables that stay were marked above: they may be asked again, from this generation on.
         tables.for_each(|table| table.succession().serve_since(number));
         known.of_rule.clone()
     }

@@ -190,6 +190,7 @@ impl<'s> Loading<'s> {
     pub(crate) fn rule(&mut self, payload: &[u8]) -> Option<Target> {
         let saved = SavedRule::read(&mut Cursor(payload))?;
         let number = saved.lineage.number_of_rule();
+        // Each rule of a snapshot has a number of its own.
         if number >= self.first_free || !self.numbers.insert(number) {
             return None;
         }
@@ -220,6 +221,7 @@ impl<'s> Loading<'s> {
         let need_own = saved.has_own || !saved.has_overrides_of(known);
         if need_own && !known.of_rule.is_per_key {
             known.is_planned = true;
+            // Putting a policy in force locks them again.
             drop(lineages);
             self.put_in_force();
         }

@@ -55,6 +55,7 @@ impl Generation {
                 }
             }
         }
+        // Decided in the order of the request, which is the order of the decisions.
         locked.limiters.sort_unstable_by_key(|limiter| limiter.place);
         Ok(())
     }

@@ -255,6 +255,7 @@ impl<E: Entry> Table for Sharded<E> {
         let mut left = SWEPT_WHEN_FULL;
         for _ in 0..shards.len() {
             let number = self.next_swept.fetch_add(1, Relaxed) % shards.len();
+            // A shard that is in use keeps its turn for another time: a sweep waits for no lock.
             if let Ok(mut shard) = shards[number].try_lock() {
                 let looked_at = left.min(shard.turns());
                 shard.sweep(&self.common, looked_at, now);

@@ -69,6 +69,7 @@ impl<T: ?Sized> Succession<T> {
 
     /// Lets only steps of this generation and of later ones ask.
     pub(super) fn serve_since(&self, generation: GenerationNumber) {
+        // Not in one step, because changes of a rule come one at a time.
         let moves = self.mark.load(Acquire) % 2;
         self.mark.store(generation * 2 + moves, Release);
     }

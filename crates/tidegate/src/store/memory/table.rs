@@ -70,6 +70,7 @@ impl Step {
             }
             Self::Report => {
                 settled = held.take_reported(now);
+                // Usage of 0 has not advanced the state.
                 held.advance(now);
                 held.decide()
             }
@@ -80,6 +81,7 @@ impl Step {
             }
             Self::Settle { actual, token, since } => {
                 settled = held.settle(now, Settlement { token, since, reserved: cost, actual });
+                // A settlement without a limiter has advanced nothing.
                 held.advance(now);
                 held.decide()
             }

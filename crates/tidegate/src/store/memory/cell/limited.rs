@@ -79,6 +79,7 @@ impl<R: Algorithm> Limited<R> {
     /// Moves a state that does not fit next to the word; false if another word is there by then.
     #[cold]
     fn spill(&self, word: u64, state: R::State) -> bool {
+        // Locked before the word changes: a thread that reads the mark waits until the state is there.
         let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
         let replaced = self.replace(word, UNPACKED);
         if replaced {
@@ -104,6 +105,7 @@ impl<R: Algorithm> Limited<R> {
         let out = run(&mut slot, now);
         let is_packed = self.packs && slot.as_ref().is_none_or(|state| self.fits(state, now));
         // If the cell was closed since, the thread that closed it waits for the state under the lock.
+        // The exchange may fail for no reason: the state then stays here until the next step.
         if is_packed && self.replace(UNPACKED, self.pack(slot.as_ref())) {
             *slot = None;
         }
@@ -205,6 +207,8 @@ impl<R: Algorithm> Cell for Limited<R> {
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell> {
         let state = match self.word.swap(CLOSED, AcqRel) {
             0 | CLOSED => None,
+            // A step that holds the lock now runs before the change: it
+            // sees the mark when it ends, and leaves its state here.
             UNPACKED => self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).take(),
             word => Some(self.algorithm.unpack(self.base, [word])),
         };

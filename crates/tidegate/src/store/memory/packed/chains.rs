@@ -209,8 +209,12 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         }
         let Some(old) = self.lock_number(count - largest_power(count)) else { return };
         let Some(new) = self.lock_number(count) else { return };
+        // Both chains stay locked until the new count is stored,
+        // so that no step looks for a limiter in the wrong chain.
         let (entries, mut spare) = old.empty();
         for (fingerprint, state) in entries {
+            // There are enough lines: limiters in two chains take
+            // at most one line more, and the new home is a line.
             let chain = if number_of(fingerprint, count + 1) == count { &new } else { &old };
             if let Some(place) = chain.vacant().or_else(|| chain.extend_with(spare.pop()?)) {
                 place.put(fingerprint, state);
@@ -224,6 +228,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         let freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner).pop();
         freed.or_else(|| {
             let number = self.spares_made.load(Relaxed);
+            // Made before the number is taken, because a taken line must be there.
             self.spares.make(number)?;
             let next = self.spares_made.compare_exchange(number, number + 1, Relaxed, Relaxed);
             // Another thread took it: look again.
@@ -249,6 +254,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     /// Returns the lock without the lines it covers.
     #[inline]
     pub(super) fn into_lock(self) -> Lock<'a> {
+        // A chain that is dropped unlocks.
         ManuallyDrop::new(self).home.held_lock()
     }
 

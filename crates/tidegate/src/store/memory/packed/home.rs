@@ -28,6 +28,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Home for Packed<R, P
     }
 
     fn lock_number(&self, number: u32) -> Option<Self::Locked<'_>> {
+        // The line of a chain that is being split off is there before the chain counts.
         if number < self.chains.count() { self.chains.lock_number(number) } else { None }
     }
 
@@ -116,6 +117,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Home for Packed<R, P
         let stays = part.step.takes(part.cost);
         let standing = match slot {
             Some(_) => Standing::There,
+            // A look at a new limiter is refused without room, as the step itself would be.
             None if !self.find_space(stays, now) => {
                 return LockedEntry::without(part, Standing::NoSpace);
             }

@@ -32,6 +32,7 @@ impl Growing {
     /// Finds a line by its number, which is below [`LARGE`].
     #[inline]
     const fn of(number: usize) -> Self {
+        // The bit length of `number / FIRST`: 0 for 0, 1 for 1, 2 for 2 and 3, and so on.
         let segment = (number / FIRST * 2 + 1).ilog2() as usize;
         Self { segment, before: ((FIRST << segment) / 2) & !(FIRST - 1) }
     }

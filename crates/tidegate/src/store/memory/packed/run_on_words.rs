@@ -45,6 +45,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> RunOnWords
     ) -> One {
         let words = from_fn(|index| locked.kept.get(index).map_or(0, |word| word.load(Relaxed)));
         let mut slot = Some(self.common.rules.algorithm.unpack::<WORDS>(self.base, words));
+        // The clock was read with the chains locked, so no earlier step has a later time.
         let one = step.run(&self.common.rules.algorithm, &mut slot, cost, now);
         locked.changed = step.changes(one.verdict, cost);
         if locked.changed {
@@ -57,6 +58,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> RunOnWords
     #[cold]
     fn drop_if_empty(&self, fingerprint: Fingerprint) {
         let Some(chain) = self.chains.lock(fingerprint) else { return };
+        // It was unlocked since, and another step may have taken from it.
         if let Some(place) = chain.find(fingerprint)
             && place.state() == [0; WORDS]
         {

@@ -42,6 +42,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             if let Some(state) = self.spilled.get(fingerprint) {
                 return state;
             }
+            // A mark without a state decides as an idle limiter would.
             words = [0; WORDS];
         }
         self.common.rules.algorithm.unpack(self.base, words)

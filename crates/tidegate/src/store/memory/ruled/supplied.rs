@@ -40,6 +40,7 @@ impl<R: Algorithm> Supplied<'_, R> {
                 Some(wait) => one.decision = self.denied(one.decision, wait),
                 None => has_to_begin = true,
             }
+        // Without values only one question is left: whether any wait suffices.
         } else if one.verdict == Verdict::Deny {
             has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }

@@ -57,6 +57,7 @@ impl<E: Entry> Sharded<E> {
         if self.after_sweeps(shard, now, || self.common.budget.claim_bytes(wanted)) {
             return Some(LockedEntry::new(part, Standing::There, entry, wanted));
         }
+        // It still decides. New units are kept more coarsely, in the memory that it has.
         if is_under && !entry.is_idle(&self.common.rules, now) {
             return Some(LockedEntry::new(part, Standing::Full, entry, 0));
         }
@@ -65,6 +66,8 @@ impl<E: Entry> Sharded<E> {
             return None;
         }
         if let Some((kept, _)) = shard.get_mut(part.fingerprint) {
+            // Its own rule would need more memory: it stays under
+            // the rule that it has, and the key is refused.
             kept.entry = Some(entry);
         }
         Some(LockedEntry::without(
