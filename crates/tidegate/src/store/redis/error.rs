@@ -63,6 +63,7 @@ impl StoreError {
 
     pub(super) fn of(error: &RedisError) -> Self {
         let text = error.to_string();
+        // The client knows some errors of a server by their kind, and the others only by their code.
         match error.kind() {
             ErrorKind::Server(kind) => Self::of_known(kind, text),
             ErrorKind::Extension => match error.code() {

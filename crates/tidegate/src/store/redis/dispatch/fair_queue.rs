@@ -149,6 +149,7 @@ impl<T> FairQueue<T> {
     /// Counts the request with each key it names; returns the key that most requests name.
     fn name(&mut self, keys: &[KeyHash]) -> KeyHash {
         let mut busiest = (0, keys.first().copied().unwrap_or_default());
+        // Requests without keys wait together, under the hash 0.
         if keys.is_empty() {
             self.keys.entry(busiest.1).or_insert_with(KeyQueue::new);
         }

@@ -277,6 +277,7 @@ impl Flush {
             match call {
                 Sent::One(request) => {
                     if request.asking.get() {
+                        // It holds for the next command alone.
                         pipeline.add_command(redis::cmd("ASKING"));
                     }
                     let asked = &request.asked;

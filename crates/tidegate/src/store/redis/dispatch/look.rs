@@ -149,6 +149,7 @@ pub(super) async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, St
             Some(node) => connect_to(settings, node).await?,
             None => connect(settings).await?,
         };
+        // The map of a cluster names primaries. A single address may be a replica by now.
         if shard.node.is_none() {
             is_primary(&mut connection).await?;
         }

@@ -24,6 +24,7 @@ pub(super) fn ranges_of(reply: &Value, asked: &NodeAddress) -> Vec<Range> {
 
 fn range_of(range: &Value, asked: &NodeAddress) -> Option<Range> {
     let Value::Array(parts) = range else { return None };
+    // The first and the last slot, the primary, and then the replicas.
     let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = parts.as_slice() else {
         return None;
     };
@@ -33,6 +34,7 @@ fn range_of(range: &Value, asked: &NodeAddress) -> Option<Range> {
         Value::SimpleString(host) => host.clone(),
         _ => String::new(),
     };
+    // A node that does not know its own address says nothing or `?`.
     let host = if host.is_empty() || host == "?" { asked.0.clone() } else { host };
     let node = (host, u16::try_from(*port).ok()?);
     Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, node })

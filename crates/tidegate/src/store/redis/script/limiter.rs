@@ -238,6 +238,7 @@ impl<'a> ScriptLimiter<'a> {
     fn units(&self, step: ScriptStep) -> i64 {
         let cost = in_script(self.cost);
         match step {
+            // A permit comes back as a whole, for any actual cost.
             ScriptStep::Settle if self.holds_permits() => -cost,
             ScriptStep::Renew => 0,
             ScriptStep::Settle => in_script(self.actual) - cost,

@@ -181,12 +181,15 @@ impl Call {
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script()?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
+        // A report that took usage has no verdict: whether one unit more fits follows from the state.
         let decision = match self.step {
             ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
                 one.rule.standing(&reply)?
             }
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
+        // The state is as under the values that were tried.
+        // How long these have to wait, only the script knows.
         let decision = match waits {
             Some((retry_after, reset_after)) if !verdict.is_allowed() => {
                 Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }

@@ -172,6 +172,7 @@ impl Drop for SentCall<'_> {
         let asked = self.asked();
         self.store.client.runtime().spawn(async move {
             let replied = match heard(replied.await) {
+                // The thread has given up the wait before: the reply comes over a channel of its own.
                 Err(NoReply { late: Some(late), .. }) => {
                     late.await.unwrap_or(Err(StoreError::Away))
                 }
@@ -283,6 +284,7 @@ impl RedisStore {
             let Some(one) = asks.get(*place) else { continue };
             let rule = one.rule_in(self.policy());
             let is_queue = rule.is_some_and(|rule| rule.spec().algorithm.is_queue());
+            // Units of other limiters are back, or count no more: none of them stays taken.
             back += if is_queue { settled.returned.min(one.cost) } else { one.cost };
         }
         let counts = self.client.counts();
@@ -329,11 +331,13 @@ impl RedisStore {
                 None => send_undo(&self.client, &call).await,
             };
             let reply = match replied {
+                // The script did nothing, as after nil.
                 Err(error) if error.is_of_other_layout() => RedisReply::Nil,
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {
                 CallResult::Superseded(found)
+                    // Under values with another meaning nothing may come back.
                     if found.count_as(limiters)
                         && changes < MOST_CHANGES
                         && Instant::now() < until =>

@@ -91,6 +91,7 @@ pub(super) async fn return_lease(
                 changes += 1;
                 newer = newer.and(found);
             }
+            // It counts in another way by now, or has changed too often.
             _ => return Ok(None),
         }
     }

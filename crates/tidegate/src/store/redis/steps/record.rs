@@ -28,6 +28,7 @@ pub(super) async fn run_on_record(
         RedisReply::Int(0) => Ok(RecordReply::Unknown),
         RedisReply::Int(1) => Ok(RecordReply::Done),
         RedisReply::Int(2) => Ok(RecordReply::Claimed),
+        // From the end: the rest of its life, then the content.
         RedisReply::Array(mut both) => match (both.pop(), both.pop()) {
             (Some(RedisReply::Int(left)), Some(RedisReply::Bytes(content))) => {
                 let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());

@@ -145,6 +145,8 @@ impl RedisStore {
         let mut newer = NewerValues::default();
         let mut route = None;
         loop {
+            // Newer values add up from reply to reply. Whether the
+            // next call has to amend, only the last reply says.
             let mut amends = false;
             let mut lacks = None;
             match answer {

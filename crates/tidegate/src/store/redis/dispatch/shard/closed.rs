@@ -58,6 +58,7 @@ impl StoreShard {
         let mut answered = Answered::default();
         let is_closed = matches!(error, StoreError::Unreachable(_));
         if is_latest && state.health == ShardHealth::Fit {
+            // A connection that was closed is opened again before the shard counts as unavailable.
             let found = if is_closed { &mut answered.closed } else { &mut answered.lost };
             *found = Some(error.clone());
         }
