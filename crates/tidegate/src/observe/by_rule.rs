@@ -51,6 +51,7 @@ impl<T: Send + Sync + 'static> ByRule<T> {
                 Arc::clone(known.entry(name).or_insert_with(|| Arc::new((self.make)(rule))))
             })
             .collect();
+        // Only with a new rule, because no other call can make this list longer.
         if known.len() > before {
             known.retain(|_, of_rule| Arc::strong_count(of_rule) > 1);
         }

@@ -139,6 +139,7 @@ impl<C: Clock> Recorder<C> {
     /// Returns whether the key of a rule is in the sample.
     fn samples(&self, request: &Request<'_>, matched: &Matched<'_>) -> bool {
         let rule = matched.rule();
+        // Not seeded: all recorders choose the same keys.
         let mut hasher = DefaultHasher::new();
         let Some(descriptor) = matched.descriptor(request) else { return false };
         let names = rule.spec().key.iter();
@@ -161,6 +162,7 @@ impl<C: Clock> Recorder<C> {
         if domain != Request::DEFAULT_DOMAIN {
             object.value("domain", &domain)?;
         }
+        // One descriptor without values of its own has a shorter form.
         match request.descriptors() {
             [one] if one.own_limit().is_none() => {
                 let RecordedDescriptor { descriptor, cost, .. } =

@@ -36,6 +36,7 @@ impl Pace {
     /// has passed ([`Pace::advance`]), and `at` is the instant that counts.
     pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
         let mut slot = Some(self.state.clone());
+        // Not eased as the state of a limiter is: promised slots keep their order.
         Held::new(&other.algorithm, &mut slot, 0).refit(at, &self.algorithm);
         let state = slot.unwrap_or(other.state);
         *self = Self { state, since: at, ..other };
@@ -46,6 +47,7 @@ impl Pace {
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, Micros) {
         let last = self.algorithm.last(&self.state);
         let at = self.algorithm.advance(&mut self.state, now);
+        // The state notices a step back of the clock only if units were taken. Else the last change shows it.
         if last > Timestamp::EPOCH || self.since.since(now) <= self.window {
             return (at, last.since(at));
         }

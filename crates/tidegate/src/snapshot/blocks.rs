@@ -105,6 +105,7 @@ impl<R: Read> ReadBlocks<R> {
             return Err(SnapshotError::Checksum { at: begun_at });
         }
         let kind = Kind::from_number(kind).ok_or(SnapshotError::Malformed { at: begun_at })?;
+        // Nothing follows the end: a longer file was not written by this program.
         if kind == Kind::End && self.from.read(&mut [0])? > 0 {
             return Err(SnapshotError::Malformed { at: self.at });
         }

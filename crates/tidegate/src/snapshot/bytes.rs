@@ -60,9 +60,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0;
+        // Seven bits in a byte, low bits first; the high bit says that more follow.
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit.
             if bits << shift >> shift != bits {
                 return None;
             }

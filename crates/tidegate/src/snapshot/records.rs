@@ -133,6 +133,7 @@ pub(crate) fn read_values(from: &mut Cursor<'_>) -> Option<Option<ScriptParamete
     }
     let max_debt = match from.number()? {
         0 => None,
+        // Two bounds were written as this number; both are larger than any debt.
         u64::MAX => Some(u64::MAX),
         more => Some(more - 1),
     };

@@ -44,6 +44,8 @@ impl Still<'_> {
     /// Returns whether the two seconds that contain the half second `ahead` have room for `units` in it.
     fn has_space(&self, ahead: u64, units: u64, limit: u64) -> bool {
         let before = if ahead == 0 { self.passed_before() } else { self.passed(ahead - 1) };
+        // Two seconds contain it, and the fuller of them decides.
+        // Nothing is borrowed beyond the last half second.
         let neighbour = before.max(self.passed(ahead + 1));
         fits([neighbour, self.passed(ahead), units], limit)
     }

@@ -14,6 +14,7 @@ impl Ring {
         loop {
             let before = self.settled();
             let seen = look(RingReading::new(self, before >> 1));
+            // A half second that began during the look may have taken a slot that was read.
             if self.is_at(before) {
                 return seen;
             }

@@ -77,6 +77,7 @@ impl Ring {
     #[inline]
     pub(super) fn reach(&self, now: Timestamp) {
         let number = number_of(now);
+        // Pairs with the release of the word in `begin`: the slot of the current half second is written.
         if self.word.0.load(Acquire) >> 1 < number {
             drop(self.hold(number));
         }
@@ -213,6 +214,7 @@ pub(super) struct Still<'a> {
 impl Still<'_> {
     fn add_large(&self, what: Count, amount: u64) {
         let Self { ring, current, .. } = self;
+        // No half second begins while the lock is held, so the oldest that counts stays the oldest.
         let kept = ring.totals.read().since(&ring.began_with(oldest_kept(*current)));
         let space = MOST_OF_LARGE.saturating_sub(kept.of(what));
         ring.totals.add(what, amount.min(space));

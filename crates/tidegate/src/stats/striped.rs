@@ -29,6 +29,7 @@ impl<const N: usize> Striped<N> {
     /// Adds to one counter. A number without a counter is ignored.
     #[inline]
     pub fn add(&self, counter: usize, amount: u64) {
+        // The number of stripes is a power of two.
         let stripe = self.0.get(number_of_thread() & self.0.len().saturating_sub(1));
         if let Some(number) = stripe.and_then(|stripe| stripe.0.get(counter)) {
             number.fetch_add(amount, Relaxed);

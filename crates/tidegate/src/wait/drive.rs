@@ -43,6 +43,7 @@ impl Alarm {
         self.0.take_if(|(set, _)| *set != at);
         let (_, sleep) = self.0.get_or_insert_with(|| (at, timer.sleep_until(at)));
         let rings = Pin::new(sleep).poll(context).is_ready();
+        // A timer that has fired must not be polled again, and it may have fired early.
         self.0.take_if(|_| rings);
         rings
     }

@@ -72,6 +72,7 @@ impl Permits {
 
     /// Changes the limit. Under a lower one nothing is admitted until enough units have come back.
     pub(super) fn set_limit(&self, limit: u64) {
+        // First changed, then woken, as when units come back.
         self.counted().limit = limit;
         self.queues.wake_all();
     }

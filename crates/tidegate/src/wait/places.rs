@@ -115,6 +115,7 @@ impl Places {
     pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &QueuePlace> {
         let mut path = Vec::new();
         let mut down = self.root.as_deref();
+        // The path from the root stands for the recursion, so that the walk can end anywhere.
         let in_order = std::iter::from_fn(move || {
             while let Some(node) = down {
                 visited();
@@ -151,6 +152,7 @@ impl Places {
         let mut node = self.root.as_deref()?;
         while node.place.deadline != node.earliest {
             visited();
+            // Only a subtree with the same earliest deadline has the place.
             let left = node.left.as_deref().filter(|left| left.earliest == node.earliest);
             node = left.or(node.right.as_deref())?;
         }
@@ -207,6 +209,7 @@ fn join(before: Tree, behind: Tree) -> Tree {
         (one, none) => return one.or(none),
     };
     visited();
+    // The root with the larger priority stays above, so that no child has a larger priority.
     if before.priority > behind.priority {
         before.right = join(before.right.take(), Some(behind));
         before.sum_up();

@@ -127,6 +127,7 @@ impl<K: QueueKey> Queues<K> {
 
     /// Counts `many` waiters less.
     pub(crate) fn remove(&self, key: &K, many: usize) {
+        // In the reverse order of `add`, so that a total of 0 shows that every count is 0.
         self.count(key).fetch_sub(many, SeqCst);
         self.waiting.fetch_sub(many, SeqCst);
     }

@@ -140,6 +140,7 @@ pub(crate) fn refuse_behind<D: Waitable>(
         }
         is_behind = true;
         seen.allowed = false;
+        // As though it came last.
         let forecast = forecast_for(waitable, held, stop, Ticket::MAX);
         if let Some(decided) = decided {
             let least = decided.decision.retry_after_micros();

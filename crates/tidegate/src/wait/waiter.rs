@@ -60,6 +60,7 @@ impl<D: InProcess> Waiter<D> {
     /// Takes the units if it is the waiter's turn, else waits or gives up. Must not be called again
     /// when it is done.
     pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> AttemptResult<Done> {
+        // Code of the runtime, so it runs before the queues are locked.
         let waker = waker.clone();
         self.held(now, |asking| asking.poll(now, waker))
     }

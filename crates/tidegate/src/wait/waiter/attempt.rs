@@ -123,6 +123,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         let ticket = self.place.ticket;
         let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
         let queue = stop.map(|stop| self.held.queue(&stop.queue));
+        // The queue is gone, or has this waiter no more.
         if queue.is_some_and(|queue| !queue.is_some_and(|queue| queue.holds(ticket))) {
             self.place.stands = None;
             self.place.ticket = self.held.ticket();
@@ -151,6 +152,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         }
         let forecast = decision.retry_after_micros().and_then(|least| {
             let forecast = forecast_for(self.waitable, self.held, stop, self.place.ticket)?;
+            // Never sooner than the limiter itself says.
             Some(Forecast { wait: forecast.wait.max(least), ..forecast })
         });
         Some(Obstacle { stop: number, is_behind, forecast })
@@ -188,6 +190,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         let stops =
             obstacles.iter().filter_map(|obstacle| self.waitable.stops().get(obstacle.stop));
         let latest = stops.map(|stop| self.place.arrived.plus(stop.patience.wait)).min();
+        // Never later than before: a limiter that was in the way earlier may have had less patience.
         self.place.deadline = self.place.deadline.min(latest.unwrap_or(Timestamp::MAX));
     }
 
@@ -221,6 +224,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     /// When to try again without being woken: a waiter that is not the head tries only to evict the waiter before it,
     /// or to give up.
     fn tries_again_at(&self, stop: &QueuedLimiter<D::Key>) -> Timestamp {
+        // At the deadline itself the request may still be admitted.
         let own = self.place.deadline.plus(Micros::from_micros(1));
         let queue = self.held.queue(&stop.queue);
         let sleeper = queue.and_then(|queue| queue.patience(self.place.ticket));
