@@ -46,6 +46,7 @@ impl<C> Frontend<C> {
                     // Two descriptors have the same limiter, which decides once, about the sum of their costs.
                     Some(ask) => {
                         ask.cost = ask.cost.saturating_add(descriptor.units());
+                        // A descriptor without a cost may be followed by one with a cost.
                         ask.reserves = request.reserves() && ask.cost > 0;
                         ask.by.add(place);
                         // The first descriptor with values decides which hold.
@@ -62,6 +63,7 @@ impl<C> Frontend<C> {
                             Some(values) => (ValuesSource::Request, Some(Arc::clone(values))),
                             None => self.plans.of(lineage(number), rule, descriptor),
                         };
+                        // The list is about to leave the stack: room for a few at once saves allocations.
                         if all.len() == all.inline_size() {
                             all.reserve(3);
                         }

@@ -279,6 +279,7 @@ pub(crate) fn again<T, K, M>(
         .filter_map(|one| {
             let ask = of(&one);
             let place = answered.iter().position(|one| identify(one) == (ask.lineage, ask.by))?;
+            // Taken out, so that each limiter of the answer has at most one partner.
             Some((one, answered.remove(place)))
         })
         .collect()

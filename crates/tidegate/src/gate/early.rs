@@ -31,6 +31,7 @@ pub(super) fn without_asking<C: Clock>(
     once: Option<IdempotencyKey>,
     clock: &impl Clock,
 ) -> Result<Option<Done>, Moved> {
+    // The remembered answer first: a repeated request is no new request, so no ban applies to it.
     match once.and_then(|once| gate.answers.recall(once, asks, clock)) {
         Some(repeated) => Ok(Some(repeated)),
         None => banned(gate, generation, asks, clock),

@@ -34,6 +34,7 @@ impl<'a> Fingerprints<'a> {
         if rule.picks_entries() {
             return self.seed.of_parts(rule.key(descriptor));
         }
+        // By the address, which no other descriptor of the request has.
         let from = std::ptr::from_ref(descriptor).cast();
         if let Some(last) = &self.last
             && last.descriptor == from

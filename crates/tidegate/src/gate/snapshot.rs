@@ -140,6 +140,7 @@ impl<C: Clock> Gate<C> {
             };
             read.ok_or(SnapshotError::Malformed { at: blocks.at() })?;
         }
+        // The store's rules have the lineages of the snapshot now, and bans and plans follow them by name.
         loading.end();
         let after = self.memory.lineages();
         let other = |lineage: Lineage| {

@@ -228,6 +228,7 @@ impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
         if let Some(done) = early {
             return Stepped { generation, asks, done };
         }
+        // It does not wait: of the queues it only learns who is in front, and for how long.
         let waitable = gate.waitable(request, generation.share(), asks, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
         waitable.last.stepped(done)
@@ -253,6 +254,7 @@ impl<C: Clock> ToGate<'_, C> {
         ask: impl Fn(&Generation, &[Ask], Option<IdempotencyKey>) -> Result<T, Moved>,
     ) -> (Arc<Generation>, InlineList<Ask>, T) {
         let (generation, (asks, early)) = self.gate.memory.ask(|generation| {
+            // The same policy, and no plan that could differ by now: the limiters are as they were found.
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
                 return Ok((self.asks.clone(), ask(generation, &self.asks, self.once)?));
             }

@@ -41,6 +41,7 @@ impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
     /// Runs one step without waiting. If callers wait, the step comes after them, unless it gives units back.
     #[inline]
     pub(crate) fn step(self, step: Step) -> One {
+        // Units that come back overtake no caller, and are what the waiters wait for.
         if !self.queues.are_idle() && !step.gives_back() {
             return self.behind(step);
         }

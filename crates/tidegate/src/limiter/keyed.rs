@@ -295,6 +295,7 @@ impl<C: Clock> KeyedLimiter<C> {
                 *fingerprint = self.seed.of(&key);
             }
             let fingerprints = &fingerprints[..batch.len()];
+            // The result is used, or the compiler would leave the reads out.
             std::hint::black_box(self.limiters.touch(fingerprints));
             for fingerprint in fingerprints {
                 verdicts.push(if self.queues.are_idle() {

@@ -98,6 +98,7 @@ impl LookedUp {
     pub(super) fn plan<C: Clock>(&self, all: &KeyedLimiter<C>) -> Plan {
         let known = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.unwrap_or_else(|| {
+            // The function of the caller runs without the lock.
             let plan = all.plan(&self.key);
             self.set(Some(plan.clone()));
             plan

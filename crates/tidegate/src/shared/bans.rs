@@ -24,6 +24,7 @@ pub(super) async fn banned<'g, S: Store>(
     }
     let now = gate.now();
     let left = gate.front.bans.left(asks, |ask| gate.local.fingerprint(ask), now)?;
+    // Any node may have admitted the request before the ban; only the store remembers that answer.
     if origin.id.is_some()
         && dedupe::time(&in_force.generation.policy, asks).is_some()
         && let Some(seen) = Box::pin(remembered(gate, in_force, asks, origin)).await

@@ -70,6 +70,7 @@ impl SharedReplay {
     fn remember(&self, asks: &[KeyAsk], answer: Option<Vec<u8>>) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         for ask in asks {
+            // Most keys are known, and are not copied.
             if !keys.contains(&ask.fingerprint) {
                 keys.insert(ask.fingerprint.clone());
             }

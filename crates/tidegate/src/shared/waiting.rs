@@ -178,6 +178,7 @@ impl<S: Store> SharedGate<S> {
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
+        // Looked at for the units of all who wait, and not asked: nothing may be taken before them.
         let mut waitable = ToStore::new(self, Arc::clone(in_force), asks.into(), Micros::ZERO);
         let costs = waitable.look(|stop| self.sums_of(&stop.queue));
         let seen = in_force.look(asks, &costs, origin).await;
@@ -314,6 +315,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
 
     fn hear(&mut self, seen: StepReply, looked: bool) -> Next<'g> {
         let gate = self.turn.waitable().gate;
+        // Read before the reply is handled, which may move it to another queue.
         let stood = self.turn.stands();
         let at = seen.now;
         let now = gate.now();
@@ -338,6 +340,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
 
     fn has_joined_another(&mut self, stood: Option<usize>, looked: bool) -> bool {
         let has_joined = !looked && self.turn.stands() != stood && self.retries > 0;
+        // At most once for each limiter, so that a request which is refused in turn by several comes to rest.
         self.retries -= usize::from(has_joined);
         has_joined
     }

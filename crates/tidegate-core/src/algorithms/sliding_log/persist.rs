@@ -29,6 +29,8 @@ impl Persist for SlidingLog {
         let mut total = 0_u64;
         for [later_us, units] in entries {
             leaves = leaves.plus(Micros::from_micros(*later_us));
+            // All code relies on entries with units, and on totals
+            // that do not wrap; these numbers are from a file.
             total = total.checked_add(*units).filter(|total| *units > 0 && *total <= MOST_HELD)?;
             ring.record(LogEntry { leaves, total });
         }

@@ -52,6 +52,7 @@ impl RecordedReservation {
         to.count(taken.limiters.len());
         for one in &taken.limiters {
             let (lineage, by) = one.known_by;
+            // By name, because each process numbers the rules by itself.
             to.text(name(lineage)?);
             to.number(by.bits());
             to.limiter(one);

@@ -58,6 +58,7 @@ impl<'g, S: Store> ToStore<'g, S> {
         if !Arc::ptr_eq(&newest, &self.in_force) {
             self.asks = self.gate.asks(&newest, request);
             self.in_force = newest;
+            // Replies of the limiters under the old policy say nothing about these.
             self.replies.clear();
             self.laps.clear();
         }
@@ -184,6 +185,7 @@ fn laps_behind(before: Sums, cost: u64, limit: u64) -> (u64, u64) {
     // The last unit of the request, counted from 0.
     let units = before.costs.saturating_add(cost) - 1;
     let by_unit = (units / limit, units % limit + 1);
+    // A request that costs less than every earlier request may come in with the last of them.
     let requests = (before.count + u64::from(cost >= before.least)).saturating_sub(1);
     match limit.checked_div(before.least) {
         Some(fit @ 1..) => by_unit.max((requests / fit, (requests % fit + 1) * before.least)),
