@@ -194,7 +194,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     fn report_of(&self, state: &R::State) -> Decision {
         let algorithm = self.algorithm;
         let at = self.at;
-        // Nonzero only while the clock is behind the last unit, by at most W.
+        // Nonzero only while the clock reads less than the time of the last unit, by at most W.
         let behind = self.at.since(self.now);
         // Units just taken are in the state already, and must not delay themselves.
         let taken = if self.taken { self.cost } else { 0 };
@@ -214,7 +214,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
             limit: algorithm.limit(),
             remaining: algorithm.remaining(state, at),
             reset_after: match algorithm.reset_after(state, at) {
-                // An idle limiter is idle now, whatever the clock shows.
+                // An idle limiter is idle now, at any reading of the clock.
                 Micros::ZERO => Micros::ZERO,
                 wait => wait.plus(behind),
             },
@@ -258,6 +258,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
 
     fn decide(&mut self) -> Verdict {
         self.verdict = match self.slot() {
+            // A cost of 0 is always admitted, and never reaches an algorithm.
             Some(state) if self.asked() > 0 => self.algorithm.decide(state, self.at, self.asked()),
             _ => Verdict::Allow,
         };

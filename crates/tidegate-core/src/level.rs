@@ -169,6 +169,7 @@ impl Level {
     #[inline]
     pub(crate) fn unpack(rate: Rate, base: Timestamp, words: [u64; 2]) -> Self {
         match u128::from(words[1]) << WORD_BITS | u128::from(words[0]) {
+            // An idle limiter, which is empty at any reading of the clock.
             0 => Self::EMPTY,
             grains => Self { empty_at: rate.instant(base).saturating_add(grains), ..Self::EMPTY },
         }

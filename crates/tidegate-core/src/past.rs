@@ -233,6 +233,7 @@ impl Past {
             if past.until <= at {
                 past.rates.forget();
             }
+            // An excess ends with `counted` alone, because the clock may step back.
             if past.is_over(at) && past.mark.is_none() && past.excess.is_none() {
                 self.0 = None;
             }

@@ -58,6 +58,7 @@ impl Rule {
             let [limit, window_us, ..] = parameters;
             let mut spec = Spec::new(algorithm, limit, Duration::from_micros(window_us));
             if window_us == 0 {
+                // A limit of 0 without a window has no other field.
                 spec.window = None;
             } else {
                 algorithm.restore_fields(kind, parameters, &mut spec);

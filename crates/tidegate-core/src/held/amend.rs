@@ -68,6 +68,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
             *past = past_of(old, state);
             past.pass(at);
         }
+        // A fresh state that remembers nothing is as good as none.
         let remembers = self.algorithm.is_unused(&fresh, at) && !self.algorithm.is_idle(&fresh, at);
         *self.slot.borrow_mut() = remembers.then_some(fresh);
         self.note_change(at, old.limit());

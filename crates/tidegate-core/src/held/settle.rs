@@ -95,6 +95,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
                 let (state, at) = self.advanced(now);
                 algorithm.return_permit(state, at, token, units);
             }
+            // The limiter is gone, and its permits with it.
             Some(_) => {}
             None => self.give_back_units(now, units),
         }
@@ -133,6 +134,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     fn take_as_far_as_fits(&mut self, now: Timestamp, units: u64) -> Settled {
         let algorithm = self.algorithm;
         let (state, at) = self.advanced(now);
+        // More may be in use already, for example after a change of the rule.
         let taken = units.min(algorithm.most_in_use().saturating_sub(algorithm.used(state, at)));
         if taken > 0 {
             self.take_units(taken);
@@ -160,6 +162,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if let Some(of_fresh) = algorithm.past_mut(&mut fresh) {
             *of_fresh = past;
         }
+        // Without the full state the next request would begin with fewer tokens again.
         let stays = begins_in_use > 0 || !algorithm.is_idle(&fresh, at);
         *self.slot.borrow_mut() = stays.then_some(fresh);
     }

@@ -121,7 +121,7 @@ local function concurrency(key, v, arg, now, verb, full, amended, taken)
   local changed = amended or takes
   if changed or not v then
     value = pack('<ddd', last, newest, held) .. permits
-    -- A shorter value cannot be written over the beginning of the old one.
+    -- A shorter value, written over the old value, would leave the end of that.
     if v and #value + 33 < #v then whole = 'whole' end
   end
   if not full then return verdict, at, takes, changed, value, gone, expires, whole end

@@ -50,6 +50,7 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
 
   -- decode
   local cost, W, N, tick, most = unpack('<ddddd', arg, 34)
+  -- A front of 237 bytes belongs to a ring, and has the header after its newest eight entries.
   local base, last, newest, first, entries, slots, forgotten, held =
     unpack('<dddI4I4I4I4I4', v or string.rep('\0', 77), v and #v > 236 and 114 or 34)
   if not v then base = now end

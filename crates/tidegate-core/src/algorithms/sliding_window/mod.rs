@@ -245,6 +245,7 @@ impl Decide for SlidingWindow {
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let mut excess = (self.count(state, at) + cost).saturating_sub(self.limit);
         for age in (0..self.gone(state, at).start).rev() {
+            // Units leave in this order, bucket by bucket, until enough have left.
             excess = excess.saturating_sub(self.aged(state, age));
             if excess == 0 {
                 return self.leaves(state, age).since(at);
@@ -322,6 +323,7 @@ impl Scripted for SlidingWindow {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let (&[newest, total, last], by_age) = numbers.split_first_chunk()?;
         let mut slots = Slots::new(self.span);
+        // These numbers are from a store, and all code relies on the sum and the bounds.
         let sum = by_age.iter().try_fold(0, |sum: u64, units| sum.checked_add(*units));
         if by_age.len() as u64 != self.span
             || sum != Some(total)
@@ -351,6 +353,7 @@ const fn divides(buckets: u64, window: Micros) -> bool {
 /// The number of buckets nearest to `buckets` that divides the window; 1 always does.
 fn nearest(buckets: u64, window: Micros) -> u64 {
     let below = (1..=buckets).rev().find(|n| divides(*n, window)).unwrap_or(1);
+    // No farther above than the divisor below is.
     let above = (buckets..=MAX_BUCKETS.min(2 * buckets - below)).find(|n| divides(*n, window));
     above.unwrap_or(below)
 }

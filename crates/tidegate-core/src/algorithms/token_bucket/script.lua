@@ -61,6 +61,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
 
   -- decide
   if cost > 0 and (verb == 'ask' or verb == 'look') then
+    -- The cost is above the capacity.
     if most_us < 0 then
       verdict = 2
     elseif left_us > most_us or (left_us == most_us and left_part > most_part) then
@@ -108,6 +109,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       -- Units that have drained since they were taken may have drained alone, so they do not come back, unless the
       -- level was never so low since. The last slots of a queue come back as long as no later slot is promised.
       local taken_us, taken_part = cost_us, cost_part
+      -- The number of the leaky queue.
       if string.byte(arg, 2) == 2 then
         if since ~= last then cost_us, cost_part = 0, 0 end
         undrained_us, undrained_part = cost_us, cost_part
@@ -131,6 +133,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         end
       end
     end
+    -- Without a time some units come back in any case. With a mark, a settlement closes its reservation.
     takes = not taken or mark ~= nil and not taken.leased or cost_us > 0 or cost_part > 0
     if cost_us > all_us or cost_us == all_us and cost_part > all_part then cost_us, cost_part = all_us, all_part end
     if cost_us > 0 or cost_part > 0 then
@@ -194,6 +197,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     if not mark or mark == '' then mark = string.rep('\0', 40) end
     mark = mark .. struct.pack('<ddddd', all_us + since, all_part, caused_us, caused_part, eased)
   end
+  -- A bucket that begins with fewer tokens must not begin again, and a level that does not drain never goes.
   if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = 9007199254740992 end
   if mark then value = value .. mark end
   if v and #v ~= 33 + #value then whole = 'whole' end
