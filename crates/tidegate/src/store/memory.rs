@@ -154,6 +154,7 @@ impl MemoryStore {
             let since = one.and_then(Ask::taken);
             let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
             let table = one.and_then(|one| generation.table(one));
+            // A table knows since when its rule has its meaning, and which limits it had.
             table.map_or(step, |table| table.succession().dated(step))
         })
     }

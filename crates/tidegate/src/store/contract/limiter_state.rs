@@ -118,6 +118,7 @@ impl LimiterState {
     pub fn step(&mut self, rule: &Rule, step: LimiterStep, now: Timestamp) -> LimiterReply {
         let (step, cost) = step.parts();
         if step == Step::Peek {
+            // On a copy, because a look puts no values in force.
             return self.clone().run(rule, step, cost, now);
         }
         if matches!(step, Step::Reset { .. }) && rule.begins_in_use() && self.0.is_new() {

@@ -45,8 +45,7 @@ impl TableInForce {
         clock: &dyn Clock,
     ) -> Result<bool, Moved> {
         if self.is_unlimited {
-            // No generation has this number or a higher number, so
-            // only a table that was superseded reports a newer one.
+            // No generation has this number or a higher number, so only a table that was superseded refuses.
             self.succession().check(KEPT).map(|_| true)
         } else {
             self.table.admits(fingerprint, cost, early, clock)
@@ -84,6 +83,7 @@ impl TableInForce {
     ) -> Result<One, Moved> {
         self.succession().check(KEPT)?;
         if let Some(part) = given_back(part) {
+            // Its reply is not shown: an unlimited rule admits everything.
             run(&part)?;
         }
         Ok(One::unlimited(reading.early()))

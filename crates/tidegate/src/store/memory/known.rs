@@ -80,7 +80,7 @@ impl Known {
         let mut limiters = 0;
         for (variant, old) in self.of_rule.tables.iter().enumerate() {
             let next = rule.variant(variant);
-            // In the one table for all variants no state is packed.
+            // In a single table for all variants no state is packed.
             let (moved, count) = if become_per_key {
                 old.weigh(next, at)
             } else if self.keeps(variant, rule) {

@@ -124,6 +124,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let place = if words == [0; WORDS] { None } else { chain.make_space() };
         match place {
             Some(place) => place.put(fingerprint, words),
+            // The state is idle, or there are no more lines: its place is free again.
             None => {
                 self.forget_spilled(fingerprint, words);
                 self.release(1);
@@ -287,6 +288,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
             return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
         let algorithm = &self.common.rules.algorithm;
+        // Decided on the words, which an algorithm may do without unpacking them.
         let allowed = algorithm.ask_packed(self.base, &mut words, early, cost).is_allowed();
         if allowed {
             place.set_state(words);

@@ -289,6 +289,7 @@ impl Target {
                 None => of_table.as_ref()?,
             };
             let left = restored(rule, &numbers)?;
+            // An unlimited rule counts nothing.
             let restored = if table.is_unlimited {
                 Restored::Idle
             } else {

@@ -233,6 +233,7 @@ impl<E: Entry> Table for Sharded<E> {
 
     #[inline]
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        // An unlimited key is locked only if units may come back.
         if E::is_unlimited(part) && part.unconditional_step(true).is_none() {
             return Ok(One::unlimited(reading.early()));
         }

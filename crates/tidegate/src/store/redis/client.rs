@@ -191,6 +191,7 @@ fn start_thread(shared: &Arc<StoreState>) -> std::io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let on_thread = Arc::clone(shared);
+    // Dropped when the thread ends, or if it does not start.
     let ended = Ended(Arc::clone(shared));
     thread::Builder::new().name("tidegate-store".to_owned()).spawn(move || {
         let _ended = ended;

@@ -143,6 +143,7 @@ impl Dispatcher {
             taken.drain(..).for_each(|question| self.ask(question, stalled, now));
             let shards = self.shards.borrow().clone();
             shards.iter().for_each(|shard| self.send(shard));
+            // Under a steady stream of requests the inbox never rests, and the time is read all the same.
             if last_tick.elapsed() >= TICK {
                 self.tick().await;
                 last_tick = Instant::now();
@@ -183,6 +184,7 @@ impl Dispatcher {
             let keys = shard.hashes(question.asked.keys());
             return shard.push(Rc::new(Pending::new(question, keys, stalled, now)));
         }
+        // The map of slots has a hole, or there is none yet.
         if self.is_cluster() {
             self.look_for_nodes();
         }
@@ -345,6 +347,7 @@ impl Dispatcher {
             };
         }
         let shards = self.cluster.shards(&self.shards.borrow());
+        // Once all parts are lost, the store is reported as a whole.
         let all_lost = shards.iter().all(|shard| matches!(shard.health(), ShardHealth::Lost(_)));
         match error {
             Some(error) if all_lost => {

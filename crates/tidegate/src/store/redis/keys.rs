@@ -31,6 +31,7 @@ pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_
         shorten(&mut key, begins, "#");
         key.push('}');
     }
+    // Domain and rule stay readable: only what comes after them is ever shortened.
     escape(rule.domain(), &mut key);
     key.push(':');
     key.push_str(rule.name());
@@ -130,6 +131,7 @@ fn add_part(digest: &mut Sha256, part: &[u8]) {
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let behind = key.get(open + 1..)?;
+        // Empty braces are no tag: the whole key chooses the slot.
         let length = behind.iter().position(|byte| *byte == b'}').filter(|length| *length > 0)?;
         behind.get(..length)
     });

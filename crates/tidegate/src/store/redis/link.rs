@@ -167,6 +167,7 @@ pub(super) fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> C
     let mut args = Cow::Borrowed(args);
     if counts
         && !part.is_empty()
+        // The last argument of such a call is empty until then.
         && let Some(last) = args.to_mut().last_mut()
     {
         *last = part.to_vec();
@@ -175,6 +176,8 @@ pub(super) fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> C
 }
 
 fn config() -> AsyncConnectionConfig {
+    // The dispatcher keeps the deadlines, and waits longer
+    // for replies that are late: they say what was taken.
     AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None)
 }
 

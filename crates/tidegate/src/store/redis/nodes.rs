@@ -27,6 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// Lists a node, or removes it if its time to live is 0. Returns the number of nodes, the number of nodes before this
 /// node in a stable order, and whether it was newly added.
 static BEAT: LazyLock<JoinedScript> = LazyLock::new(|| {
+    // A node leaves with the lowest score, by its rank, so that scripts need no right to another command.
     let text = "\
 local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
 if life == 0 then

@@ -57,6 +57,7 @@ impl Route {
         let turn = self.line.turns.acquire().await;
         let _turn = turn.map_err(|error| StoreError::Unreachable(error.to_string()))?;
         let value = match self.send("EVALSHA", &call.script.sha1, call).await? {
+            // The server has lost its scripts since, and runs the text.
             Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
                 self.send("EVAL", &call.script.text, call).await?
             }

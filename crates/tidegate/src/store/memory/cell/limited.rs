@@ -47,6 +47,7 @@ impl<R: Algorithm> Limited<R> {
             algorithm,
             base: base.unwrap_or(Timestamp::EPOCH),
             packs: base.is_some(),
+            // All zeros are an idle state.
             word: AtomicU64::new(if base.is_some() { 0 } else { UNPACKED }),
             unpacked: Mutex::new(None),
             ruled_since: Timestamp::EPOCH,

@@ -64,6 +64,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Home for Packed<R, P
         let at = restored.unwrap_or(self.common.succession.at);
         // From now on the state has no last unit that would reveal a clock gone back.
         algorithm.advance(&mut state, at);
+        // A limiter from an old table has its place; its bytes were uncounted when it left.
         if restored.is_none() {
             self.common.budget.resize(0, Self::BYTES);
         } else if algorithm.is_idle(&state, at) {
@@ -145,6 +146,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Home for Packed<R, P
             (Standing::Claimed, _) => {
                 self.add(chain, fingerprint, self.words(fingerprint, state, may_not_fit, at));
             }
+            // It was only looked at, or has no place.
             _ => {}
         }
     }

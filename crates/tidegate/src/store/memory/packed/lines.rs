@@ -75,6 +75,7 @@ impl<L: Default> Lines<L> {
     /// Makes the line with a number; `None` if there is no room for it.
     pub(super) fn make(&self, number: u32) -> Option<&L> {
         let number = number as usize;
+        // The first segment is made as a whole.
         if number >= self.most.next_multiple_of(FIRST) {
             return None;
         }

@@ -56,6 +56,7 @@ impl<R: Algorithm> Spilled<R> {
         let mut states = self.lock();
         let bytes = Self::bytes(common, state);
         let before = states.get(&fingerprint).map(|before| Self::bytes(common, before));
+        // A state that is kept may grow without room: to drop it would forgive a debt.
         if before.is_some() || always {
             common.budget.resize(before.unwrap_or(0), bytes);
         } else if !common.budget.claim_bytes(bytes) {

@@ -82,6 +82,7 @@ impl<R: Algorithm> AnyOwn for Own<R> {
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
         let algorithm = &self.parameters.algorithm;
         let mut state = self.entry.0.clone()?;
+        // No more than `units` are used exactly when this cost fits.
         let cost = algorithm.remaining(&algorithm.fresh(now), now).checked_sub(units)?;
         let at = algorithm.advance(&mut state, now);
         let fits = algorithm.decide(&state, at, cost).is_allowed();

@@ -40,7 +40,7 @@ impl<R: Algorithm> Supplied<'_, R> {
                 Some(wait) => one.decision = self.denied(one.decision, wait),
                 None => has_to_begin = true,
             }
-        // Without values only one question is left: whether any wait suffices.
+        // Without values the only question is if any wait suffices.
         } else if one.verdict == Verdict::Deny {
             has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }
@@ -122,6 +122,7 @@ impl<R: Algorithm> Preview for AfterChange<R> {
         }
         let Self { entry, algorithm, rule, now, then } = self;
         let supplied = Supplied { entry, algorithm, rule, now: *now };
+        // Taking the first cost puts the rule in force, so later costs are played through under it.
         let (preview, before) = then.get_or_insert_with(|| {
             let at_once = supplied.admits_after(Micros::ZERO, cost);
             let wait = if at_once { None } else { supplied.least_wait(cost) };

@@ -215,6 +215,7 @@ impl<E: Entry> Home for Sharded<E> {
                     self.add(shard, fingerprint, entry, locked.claimed, at);
                 });
             }
+            // It was only looked at, or has no place.
             _ => {}
         }
         self.drop_if_reset(shard, fingerprint, step, at);

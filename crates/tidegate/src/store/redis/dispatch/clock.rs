@@ -41,6 +41,7 @@ impl ThreadClock {
     fn at(&self, real: Instant) -> Instant {
         let gap = real.duration_since(self.last.replace(real));
         if gap > LONG {
+            // The usual gap counts as time in which the thread ran.
             self.stalled.set(self.stalled.get() + (gap - USUAL));
         }
         real - self.stalled.get()

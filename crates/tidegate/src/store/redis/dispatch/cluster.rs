@@ -163,7 +163,7 @@ impl Dispatcher {
         let mut nodes = nodes_of_url(&self.shared.settings);
         for shard in self.shards.borrow().iter() {
             let Some(node) = shard.node.clone() else { continue };
-            // Each node once, whether the URL or the map names it.
+            // Each node once, also if both the URL and the map name it.
             nodes.retain(|other| *other != node);
             if let Some(connection) = shard.connection().filter(|_| shard.is_fit()) {
                 fit.spawn_local(slots_of(connection, node.clone()));

@@ -242,6 +242,7 @@ impl<T> FairQueue<T> {
             key.calls -= 1;
         }
         self.unname(&taken.named);
+        // A request without keys names none, so nothing else forgets the key that it waited under.
         if taken.named.is_empty() {
             self.forget(taken.key);
         }

@@ -52,6 +52,7 @@ impl CallKeys {
     pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
         let known = self.0.len();
         self.0.extend(keys.iter().filter(|key| !self.0.contains(key)).copied().collect::<Vec<_>>());
+        // A request by itself goes with any number of keys.
         let fits = known == 0 || self.0.len() <= CallBatch::MOST_KEYS;
         if !fits {
             self.0.truncate(known);
@@ -303,6 +304,7 @@ impl Flush {
             if matches!(&call, Sent::One(request) if request.asking.get()) {
                 values.next();
             }
+            // A reply that is missing becomes a reply that no script gives, and counts as a failure.
             let value = values.next().unwrap_or(Value::Okay);
             (call, value)
         })

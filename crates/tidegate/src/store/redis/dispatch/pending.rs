@@ -127,6 +127,7 @@ impl Pending {
         match self.waits.replace(Waits::Nobody) {
             Waits::InTime(answer) => {
                 let replied = reply.map_err(|error| NoReply { error, late: None });
+                // No receiver is left: units of this call are not given back in any case.
                 if let Err(unheard) = answer.send(replied) {
                     drop(unheard);
                 }
@@ -142,6 +143,7 @@ impl Pending {
 
     /// Ends the wait for a reply in time. If the store was asked, a late reply can still be received.
     pub(super) fn give_up(&self, error: StoreError) {
+        // It was not sent, so no reply can come late.
         if self.state.get() != CallState::Sent {
             self.reply(Err(error));
             return;

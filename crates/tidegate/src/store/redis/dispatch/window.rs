@@ -81,6 +81,7 @@ impl Window {
         self.late = (took > self.timeout).then(|| (self.late.map_or(now, |(since, _)| since), now));
         self.usual = match self.usual {
             Duration::ZERO => took,
+            // An eighth of each new round trip, as TCP smooths its own (RFC 6298).
             usual => (usual * 7 + took) / 8,
         };
         if self.usual > self.longest() {

@@ -37,6 +37,7 @@ impl Call {
         limiters: &[ScriptLimiter<'_>],
         reply: &RedisReply,
     ) -> Result<CallResult, NotAnAnswer> {
+        // A key has another layout by now (`is_of_other_layout`). A call that amends reads any layout.
         if *reply == RedisReply::Nil && self.form != CallForm::Amending {
             return Ok(CallResult::Changed);
         }
@@ -181,15 +182,15 @@ impl Call {
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let state = integers(&one.rule.script()?, state)?;
         let reply = ScriptReply { now, at, verdict, taken, state };
-        // A report that took usage has no verdict: whether one unit more fits follows from the state.
+        // A report that took usage has no verdict: the state shows if one unit more fits.
         let decision = match self.step {
             ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
                 one.rule.standing(&reply)?
             }
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
-        // The state is as under the values that were tried.
-        // How long these have to wait, only the script knows.
+        // The state is as under the values that were tried, and the
+        // limiter is still under its own: only the script knows the waits.
         let decision = match waits {
             Some((retry_after, reset_after)) if !verdict.is_allowed() => {
                 Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }

@@ -262,6 +262,7 @@ impl RedisStore {
             })
             .collect();
         let given_back = self.give_back_here(&here, took).await;
+        // Even if the store did not reply: units may be free, so waiters of these limiters ask again.
         self.units_back(&here);
         if took.route.is_some() {
             self.count_undone(asks, took, &given_back);

@@ -44,6 +44,7 @@ async fn run_twice(
 ) -> Result<Delivered, GaveUp> {
     let deadline = pending.args.deadline;
     let mut first = pin!(attempt(store, call, pending));
+    // Half of the time that is left for each attempt.
     let half = deadline.duration_since(Instant::now()) / 2;
     let reply = timeout_at(deadline - half, first.as_mut()).await;
     let again = async {

@@ -145,8 +145,8 @@ impl RedisStore {
         let mut newer = NewerValues::default();
         let mut route = None;
         loop {
-            // Newer values add up from reply to reply. Whether the
-            // next call has to amend, only the last reply says.
+            // Newer values add up from reply to reply. Only the
+            // last reply says if the next call has to amend.
             let mut amends = false;
             let mut lacks = None;
             match answer {
@@ -252,6 +252,7 @@ impl RedisStore {
                 .turned_out(actual)
                 .of_permit(ask.token);
             let limiter = limiter.taken_at(since);
+            // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
             let limiter = if earlier.is_some() {
                 limiter.leased()
             } else if ask.reserves {
@@ -259,6 +260,7 @@ impl RedisStore {
             } else {
                 limiter
             };
+            // Asked for a unit that it does not take: its usage is reported later.
             let looks = costs.is_empty() && ask.asks > ask.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(revisions::revision(self, ask));

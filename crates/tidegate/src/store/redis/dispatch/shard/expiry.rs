@@ -52,6 +52,7 @@ impl StoreShard {
             return Some(StoreError::Timeout);
         }
         let is_suspect = self.is_suspect(state, silent);
+        // It stays crowded as long as it is a suspect, even if requests leave.
         state.is_crowded = is_suspect && (is_busy || state.is_crowded || self.has_many(state));
         let look = Look { now, real, is_outage: is_suspect && !state.is_crowded };
         let mut again = Vec::new();
@@ -67,16 +68,20 @@ impl StoreShard {
                     continue;
                 }
                 Due::Unavailable => request.give_up(request.unanswered(&StoreError::Timeout)),
+                // It is not checked yet, or its connection is being opened: that is no overload.
                 Due::Overloaded if state.health != ShardHealth::Fit => {
                     request.give_up(StoreError::Away);
                 }
                 Due::Overloaded => {
                     self.overloaded(&state.queue, &request);
+                    // The shard had the request, and was late with
+                    // it. A request that was not sent says nothing.
                     if !was_queued && now >= request.deadline {
                         state.window.late(now);
                     }
                 }
             }
+            // It stays in the queue as done, until many such requests are removed together.
             if was_queued {
                 state.queue.drop_one(|request| request.is_done());
             }
@@ -132,6 +137,7 @@ impl ShardState {
     /// The time since the shard was asked without an answer.
     fn silent(&self, now: Instant) -> Duration {
         let asked_at = self.link.as_ref().and_then(|link| link.sent_at.front().copied());
+        // Since the oldest write without a reply, or since the last reply if that is later.
         asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(self.heard_at)))
     }
 
@@ -139,6 +145,7 @@ impl ShardState {
     fn pop_due(&mut self, look: Look) -> Option<Rc<Pending>> {
         let (_, request) = self
             .due
+            // The real clock ends a wait even while the thread's clock stands still.
             .pop_front_if(|(at, request)| *at <= look.now || request.latest <= look.real)?;
         Some(request)
     }
