@@ -130,6 +130,7 @@ impl Taken {
                     cost = cost.saturating_add(actual);
                 }
             }
+            // Units that were reserved too many cannot come back, and units that are missing cannot be taken.
             let settled = match cost.checked_sub(reserved) {
                 Some(0) => Settled::Whole,
                 Some(cut) => Settled::Cut(cut),

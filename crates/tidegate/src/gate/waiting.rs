@@ -228,7 +228,7 @@ impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
         if let Some(done) = early {
             return Stepped { generation, asks, done };
         }
-        // It does not wait: of the queues it only learns who is in front, and for how long.
+        // It does not wait: it only learns which requests are in front of it, and for how long.
         let waitable = gate.waitable(request, generation.share(), asks, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
         waitable.last.stepped(done)

@@ -160,6 +160,7 @@ impl<C: Clock> KeyedLimiter<C> {
                 )
             }
         });
+        // With plans no waiter was woken yet.
         self.queues.wake_all();
         changed
     }

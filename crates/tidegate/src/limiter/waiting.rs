@@ -45,6 +45,7 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
     ) -> LimiterCall<'a, Fingerprint, OfKey<'a, C>> {
         let terms = match key.rule() {
+            // Without plans, a rule that the call supplies is ignored.
             _ if self.plans.is_none() => CallRule::Table,
             Some(rule) => CallRule::Supplied(rule),
             None => CallRule::LookedUp(Box::new(key.key().encode(LookedUp::new))),

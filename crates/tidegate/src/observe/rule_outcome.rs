@@ -51,7 +51,7 @@ impl RuleOutcome {
     pub fn of(answer: &Answer<'_>, matched: &Matched<'_>) -> Self {
         let decision = matched.decision();
         match (matched.is_enforced(), decision.is_allowed()) {
-            // Whatever the decision, which is about one unit more.
+            // Regardless of the decision, which is about one unit more.
             _ if matched.is_report() => Self::Reported,
             (false, true) => Self::ShadowAllowed,
             (false, false) => Self::ShadowRefused,

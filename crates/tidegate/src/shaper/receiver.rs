@@ -38,6 +38,7 @@ impl<T, C: Timer> Receiver<T, C> {
             match self.shaper.shared.take_or_wait(self.ticket, context.waker()) {
                 Next::Item(departure) => return Poll::Ready(Some(departure)),
                 Next::Ended => return Poll::Ready(None),
+                // The waker is registered, and the next push calls it.
                 Next::Empty => return Poll::Pending,
                 Next::At(slot) => ready!(self.sleep_until(slot, context)),
             }

@@ -28,6 +28,7 @@ impl Warned {
         let too_small = rules.filter(|(_, rule)| share.is_too_small(rule));
         let new = too_small.filter(|(number, _)| warned.insert(newest.lineage(*number)));
         let names: Vec<_> = new.map(|(_, rule)| rule.name()).collect();
+        // The observer is called without the lock.
         drop(warned);
         if !names.is_empty() {
             (self.report)(StoreEvent::NoShare { rules: &names, nodes: share.nodes() });

@@ -127,6 +127,7 @@ impl<S: Store> SharedGate<S> {
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
         let in_force = self.newest();
+        // A ban may have to ask the store for a remembered answer.
         if !in_force.tower.decides_now() || !self.front.bans.is_empty() {
             return None;
         }
@@ -178,7 +179,8 @@ impl<S: Store> SharedGate<S> {
         asks: &[KeyAsk],
         origin: Origin<'_>,
     ) -> Option<Answer<'_>> {
-        // Looked at for the units of all who wait, and not asked: nothing may be taken before them.
+        // A look for the units of all requests that wait,
+        // because nothing may be taken before these are decided.
         let mut waitable = ToStore::new(self, Arc::clone(in_force), asks.into(), Micros::ZERO);
         let costs = waitable.look(|stop| self.sums_of(&stop.queue));
         let seen = in_force.look(asks, &costs, origin).await;

@@ -27,6 +27,7 @@ pub(crate) fn put_decided(to: &mut Vec<u8>, decided: &Decided) {
 
 /// Reads one decision.
 pub(crate) fn read_decided(from: &mut Cursor<'_>) -> Option<Decided> {
+    // A gate writes no other bits.
     let flags = from.byte().filter(|flags| *flags <= OUTCOME | OVERFLOW | ELSEWHERE)?;
     let wait = Micros::from_micros(from.number()?);
     let outcome = match flags & OUTCOME {

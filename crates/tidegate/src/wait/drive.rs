@@ -31,6 +31,7 @@ impl Alarm {
         loop {
             match ask(timer.now(), context.waker()) {
                 AttemptResult::Done(end) => return Poll::Ready(end),
+                // The time has come already: another attempt.
                 AttemptResult::AskAgainAt(at) if self.rings(timer, at, context) => {}
                 AttemptResult::AskAgainAt(_) => return Poll::Pending,
             }

@@ -160,6 +160,8 @@ impl<S: Store> Waitable for ToStore<'_, S> {
                 // Without a state the request waits at least this long.
                 return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
             };
+            // With the whole state, earlier waiters are played
+            // through here, and no look has to ask about them.
             return preview_of_reply(rule, state);
         };
         // The look was for the units of the last window; the windows before it pass in addition.
