@@ -177,6 +177,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
 
     fn take_units(&mut self, units: u64) {
         let Some(state) = self.slot.borrow_mut() else { return };
+        // Only when units are taken, because a look may be followed by an earlier reading.
         self.algorithm.pass(state, self.at);
         if self.in_place {
             self.algorithm.take_in_place(state, self.at, units);

@@ -310,6 +310,7 @@ impl Level {
     /// unit was added, and the time of that unit.
     pub(crate) fn decode_state(rate: Rate, numbers: &[u64]) -> Option<Self> {
         let [us, part, last, ..] = *numbers else { return None };
+        // If nothing drains, a script has units in place of microseconds.
         let left = u128::from(us) * u128::from(rate.n.max(1));
         let last = Timestamp::from_micros(last);
         Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last, ..Self::EMPTY })

@@ -56,6 +56,7 @@ impl Since {
     /// The same units where these limits were in force, as the keeper of the state knows.
     #[must_use]
     pub fn under(self, rates: &Rates) -> Self {
+        // Up to the last change that the keeper knows. The state knows the limits after that.
         let (drained, rated) = rates.drained(self.at, Timestamp::MAX);
         Self { is_of_other_limit: rates.changed_since(self.at), rated, drained, ..self }
     }
@@ -208,6 +209,7 @@ impl Past {
         if let Some(past) = &mut self.0 {
             past.ruled_since = Timestamp::EPOCH;
             past.rates.forget();
+            // A loss stays, because only the state knows of it.
             self.0.take_if(|past| past.lost_before == Timestamp::EPOCH && past.is_bare());
         }
     }
@@ -351,6 +353,7 @@ impl Past {
     pub(crate) fn least_since(&self, since: Timestamp) -> u128 {
         let past = self.0.as_deref().filter(|past| since >= past.lost_before);
         let mark = past.and_then(|past| past.mark.as_ref());
+        // Before the mark began the level may have been lower.
         mark.filter(|mark| mark.began <= since).map_or(0, |mark| mark.least)
     }
 

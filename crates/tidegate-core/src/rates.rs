@@ -53,6 +53,7 @@ impl Rates {
     }
 
     fn limit_before(&self, at: Timestamp) -> u64 {
+        // A list without this time has no change, and the other list has the limit.
         self.0.iter().find(|former| former.until >= at).map_or(0, |former| former.limit)
     }
 
@@ -65,6 +66,7 @@ impl Rates {
         for former in &self.0 {
             let end = former.until.min(at);
             sum += u128::from(end.since(begin).as_micros()) * u128::from(former.limit);
+            // Limits that ended before `since` drained none of these units.
             begin = begin.max(end);
         }
         (sum, begin)

@@ -283,6 +283,7 @@ impl Spec {
             Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) || !is_whole(window) => {
                 found.push(out_of_range(Field::Window, Shown(window)));
             }
+            // Only a limit of 0 and no limit at all need no window.
             None if !matches!(self.limit, Limit::Unlimited | Limit::Units(0)) => {
                 found.push(RuleError::Missing { field: Field::Window });
             }

@@ -113,6 +113,7 @@ impl Decide for LeakyQueue {
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
+        // A first unit fits if it has a place, and one more for each whole unit that is left then.
         let with_one_more = self.wait(state, at).saturating_add(self.rate.grains(1));
         match self.rate.grains(self.most_held).checked_sub(with_one_more) {
             Some(slack) => self.rate.units_floor(slack) + 1,
@@ -171,6 +172,7 @@ impl Lease for LeakyQueue {}
 impl Pack for LeakyQueue {
     /// The time of the last slot is packed as well, because units may come back only of that time.
     fn packing(&self) -> Packing {
+        // The time takes the first word, and the grains the second, which has 64 bits.
         let fits = self.rate.grains(self.most_held) <= u64::MAX.into();
         if fits { Packing::Two } else { Packing::Unpacked }
     }

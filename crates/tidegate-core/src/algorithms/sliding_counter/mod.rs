@@ -76,6 +76,7 @@ impl SlidingCounter {
     #[inline]
     fn whole(&self, state: &State, at: Timestamp) -> View {
         let at = self.not_before(state, at);
+        // The state's window is the running window, the window before that, or too old to count.
         let (current, previous) = match self.number(at).saturating_sub(state.window) {
             0 => (state.current, state.previous),
             1 => (0, state.current),
@@ -296,6 +297,7 @@ impl Pack for SlidingCounter {
         let most = self.largest_count();
         let counts = state.current.min(most) << bits | state.previous.min(most);
         resized(match (counts, self.packing()) {
+            // Without units the window does not matter, and all zeros are an idle state.
             (0, _) => [0; 2],
             (_, Packing::One) => [state.window << (2 * bits) | counts, 0],
             _ => [state.window, counts],

@@ -71,6 +71,7 @@ impl State {
     /// Drops the oldest `units`; the last dropped unit is in the entry at `index`.
     fn forget(&mut self, units: u64, index: usize) {
         self.gone = self.gone.wrapping_add(units);
+        // The entry of the last dropped unit goes too, if it has no other unit.
         let is_empty = self.ring.get(index).is_some_and(|entry| self.through(entry) == 0);
         self.ring.skip(index + usize::from(is_empty));
     }
@@ -134,6 +135,7 @@ impl SlidingLog {
         let leaves =
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
         let held = state.held();
+        // The bound stops new units, and takes none away.
         let total = state.gone.wrapping_add(held.saturating_add(cost).min(MOST_HELD.max(held)));
         LogEntry { leaves, total }
     }
@@ -171,6 +173,7 @@ impl Decide for SlidingLog {
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let bytes = algorithm.most_heap_bytes();
         if bytes > max_memory {
+            // One less than fits, for the tick in which a window begins.
             let entries = (max_memory / LogRing::BYTES_PER_ENTRY).saturating_sub(1).max(1);
             let resolution = Some(round_up(window.as_micros().div_ceil(entries)));
             return Err(RuleError::TooLarge { bytes, max_memory, resolution }.into());

@@ -88,6 +88,7 @@ impl SlidingWindow {
             state.total -= u64::from(mem::take(&mut state.slots[slot]));
         }
         let bucket = self.bucket(at);
+        // Without units the newest bucket may become an earlier bucket.
         state.newest = if state.total == 0 { bucket } else { state.newest.max(bucket) };
     }
 

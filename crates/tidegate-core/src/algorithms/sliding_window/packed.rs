@@ -77,6 +77,7 @@ impl PackedLayout {
     /// Replaces the newest bucket and the total.
     #[inline]
     fn set_head<const WORDS: usize>(&self, words: &mut [u64; WORDS], newest: u64, total: u64) {
+        // A larger number would reach into the bit of the store.
         let newest = newest.min(self.last_bucket) << self.newest_shift;
         let shift = self.total_shift.unwrap_or(self.newest_shift);
         let total = self.total_shift.map_or(0, |shift| total << shift);
@@ -102,6 +103,7 @@ impl SlidingWindow {
     fn by_age(&self, newest: u64) -> impl Iterator<Item = usize> {
         let first = self.slot(newest, 0);
         let span = self.span as usize;
+        // Down from the slot of the newest bucket, and then down from the last slot.
         (0..=first).rev().chain((first + 1..span).rev())
     }
 }

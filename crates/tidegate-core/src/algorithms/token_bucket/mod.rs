@@ -253,6 +253,7 @@ impl Lease for TokenBucket {
 
 impl Pack for TokenBucket {
     fn packing(&self) -> Packing {
+        // All zeros stand for an idle state, and such a bucket does not begin as one.
         if self.missing_at_start == 0 { self.packing } else { Packing::Unpacked }
     }
 
