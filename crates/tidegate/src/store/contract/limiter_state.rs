@@ -121,6 +121,7 @@ impl LimiterState {
             // On a copy, because a look puts no values in force.
             return self.clone().run(rule, step, cost, now);
         }
+        // A bucket that begins with fewer tokens has to exist, so that the reset fills it.
         if matches!(step, Step::Reset { .. }) && rule.begins_in_use() && self.0.is_new() {
             self.run(rule, Step::Ask, 0, now);
         }

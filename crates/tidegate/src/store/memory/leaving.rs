@@ -130,6 +130,7 @@ impl<Old: Algorithm> Visitor for Weighing<'_, Old> {
         let heap = if same_algorithm::<Old, New>(old).is_some_and(|old| new.same_shape(old)) {
             heap_bytes(old, state)
         } else {
+            // Units that are carried over are taken in one step, so the state is as large as after one unit.
             let mut begun = new.fresh(at);
             new.take(&mut begun, at, 1);
             heap_bytes(new, &begun)

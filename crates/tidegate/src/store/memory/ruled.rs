@@ -286,6 +286,7 @@ impl Visitor for Trying<'_> {
         let began = if slot.is_some() { entry.any().began() } else { now };
         let tried = RuledEntry::under_parameters(recent.parameters(algorithm), began, slot);
         let commits = part.step.changes_rule(part.cost);
+        // It comes back after the step, unless the step takes.
         let before = std::mem::replace(entry, tried);
         Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
     }
@@ -305,6 +306,7 @@ impl Visitor for Previewing<'_> {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Preview> {
         let Self { entry, rule, supplied, now } = self;
         let Some(mut entry) = entry else { return preview(algorithm, None, now) };
+        // Its own rule comes in force with any step, so the preview begins under it.
         if !supplied || Comparing(&entry).visit(algorithm) {
             return preview(algorithm, entry.state_under(algorithm, rule, now), now);
         }

@@ -175,6 +175,7 @@ impl<'s> Loading<'s> {
     /// Begins to load a snapshot. Its lineages have numbers below `first_free`, so the store's own lineages get higher
     /// numbers. `None` if there are not enough numbers.
     pub(crate) fn begin(store: &'s MemoryStore, first_free: u64, at: Timestamp) -> Option<Self> {
+        // Half of the numbers stay for the rules of later policies.
         let first_free = u32::try_from(first_free).ok().filter(|number| *number <= u32::MAX / 2)?;
         let mut lineages = store.changing.lock().unwrap_or_else(PoisonError::into_inner);
         lineages.next = lineages.next.checked_add(first_free)?;

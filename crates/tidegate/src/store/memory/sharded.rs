@@ -116,6 +116,7 @@ impl<E: Entry> Sharded<E> {
     /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
     fn find_space(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
         if stays {
+            // Each new limiter pays for a look at two others, so that idle limiters go long before the cap.
             shard.sweep(&self.common, SWEPT_PER_ADDED, now);
         }
         let budget = &self.common.budget;

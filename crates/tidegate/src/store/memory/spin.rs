@@ -19,6 +19,7 @@ impl Spin {
             self.0 += 1;
             hint::spin_loop();
         } else {
+            // Under the model checker always, because no other thread runs while this thread spins.
             thread::yield_now();
         }
     }

@@ -89,6 +89,7 @@ impl<T: ?Sized> Succession<T> {
     /// Drops the old tables, which are empty now.
     pub(super) fn end(&self) {
         let mark = self.mark.load(Acquire);
+        // First the mark: a step that sees it looks into no old table.
         self.mark.store(mark - mark % 2, Release);
         self.old.write().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -90,6 +90,7 @@ impl Step {
                 Verdict::Allow
             }
             Self::Renew { token } => {
+                // Units without a permit need no renewal.
                 let is_out = token.is_none_or(|token| held.renew(now, token));
                 held.advance(now);
                 if is_out { Verdict::Allow } else { Verdict::Deny }

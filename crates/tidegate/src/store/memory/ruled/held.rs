@@ -97,6 +97,7 @@ impl RuledEntry {
     #[inline]
     pub(super) fn of<R: Algorithm>(own: Own<R>) -> Self {
         match (&own as &dyn Any).downcast_ref::<Own<TokenBucket>>() {
+            // Copied, because no value can be moved out of a reference to `dyn Any`.
             Some(bucket) => Self::Bucket(bucket.clone()),
             None => Self::Other(Box::new(own)),
         }
