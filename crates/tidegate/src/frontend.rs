@@ -51,6 +51,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
 }
 
 fn reply<K>(ask: &Ask<K>, decided: Decided) -> Option<Reply> {
+    // A rule without a limit takes no part in an answer.
     if decided.decision.is_unlimited() {
         return None;
     }

@@ -88,6 +88,7 @@ impl<C: Clock> Limiter<C> {
         clock: C,
     ) -> Result<Self, RuleErrors> {
         let spec = spec.try_into().map_err(Into::into)?;
+        // States are packed only under a clock that never steps back, with times since this reading.
         let base = clock.never_steps_back().then(|| clock.now());
         let cell = Unkeyed::new(&Rule::new(spec)?, base);
         let early = cell.reads_early();
@@ -203,6 +204,7 @@ impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`] with a reading of `clock`; `None` if a caller waits.
     #[inline]
     fn admits_fast<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
+        // This way would overtake callers that wait.
         if !self.queues.are_idle() {
             return None;
         }

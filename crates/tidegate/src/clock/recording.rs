@@ -37,6 +37,7 @@ impl<C: Clock> Clock for RecordingClock<'_, C> {
     #[inline]
     fn now(&self) -> Timestamp {
         let now = self.clock.now();
+        // One thread uses it. It is atomic only because a clock is shared by its type.
         self.last.store(now.as_micros(), Relaxed);
         now
     }

@@ -304,6 +304,7 @@ impl<C: Clock> InProcess for ToGate<'_, C> {
         });
         // In the order of the request's first limiters.
         let seen = Done { decisions: done.of_each(&asks, &self.asks), ..done };
+        // The answer is about the limiters of the last step.
         self.last.note(Stepped { generation: Kept::from(generation), asks, done });
         seen
     }

@@ -97,6 +97,7 @@ impl<C: Clock + Clone> Ban<C> {
     ) -> Result<Self, RuleErrors> {
         Ok(Self {
             refusals: counter(refusals.max(1), within, max_keys, clock.clone())?,
+            // A ban is one unit, which is in use as long as the ban lasts.
             bans: counter(1, lasts, max_keys, clock)?,
         })
     }

@@ -97,6 +97,7 @@ impl<C: Clock> KeyedLimiter<C> {
         clock: C,
     ) -> Result<Self, RuleErrors> {
         let spec = spec.try_into().map_err(Into::into)?;
+        // States are packed only under a clock that never steps back, with times since this reading.
         let base = clock.never_steps_back().then(|| clock.now());
         let rule = Rule::new(spec)?;
         let caps = RuleSpec::new("", spec);
@@ -318,6 +319,7 @@ impl<C: Clock> KeyedLimiter<C> {
         key: &impl Key,
         cost: u64,
     ) -> Option<bool> {
+        // This way would overtake callers that wait, and knows no rule but the table's.
         if self.plans.is_some() || !self.queues.are_idle() {
             return None;
         }

@@ -61,6 +61,7 @@ impl UsualRule {
         put: impl FnOnce(&dyn Fn()) -> Result<(), E>,
     ) -> Result<(), E> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Made before the change, which then only replaces the rule in it.
         let changed = self.changed.get_or_init(|| RwLock::new(Arc::clone(&self.first)));
         put(&|| {
             *changed.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());

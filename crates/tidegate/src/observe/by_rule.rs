@@ -53,6 +53,7 @@ impl<T: Send + Sync + 'static> ByRule<T> {
             .collect();
         // Only with a new rule, because no other call can make this list longer.
         if known.len() > before {
+            // No policy in use was seen with a rule that only this map has.
             known.retain(|_, of_rule| Arc::strong_count(of_rule) > 1);
         }
         of_all

@@ -183,6 +183,7 @@ impl<C: Clock> Recorder<C> {
             }
         }
         if let Some(id) = request.id() {
+            // A reservation with the same id is another request.
             object.value("request_id", &hash_of(&self.seed, (id, request.reserves())))?;
         }
         object.flag("allowed", answer.is_allowed());

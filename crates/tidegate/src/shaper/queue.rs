@@ -283,6 +283,7 @@ impl<T> ShapingQueue<T> {
 
     /// Inserts at the end; an item of cost 0 goes before those that are not yet due.
     fn enqueue(&mut self, departure: Departure<T>, cost: u64) {
+        // After items with the same slot, so that they leave in the order of arrival.
         let index = self.items.partition_point(|preview| preview.departure.slot <= departure.slot);
         self.held += weight(cost);
         self.items.insert(index, Queued { departure, cost });

@@ -47,6 +47,7 @@ impl<'w> Blocks<'w> {
         self.put_bytes(&[kind as u8])?;
         self.put_bytes(&(payload.len() as u64).to_le_bytes())?;
         self.put_bytes(payload)?;
+        // Of all bytes so far, so that no block can be moved or left out.
         let sum = self.sum.clone().finalize();
         self.put_bytes(&sum.to_le_bytes())
     }

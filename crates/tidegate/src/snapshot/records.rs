@@ -94,6 +94,7 @@ pub(crate) fn read_limiter(
     let own = if has_own { Some(read_values(from)??) } else { None };
     numbers.clear();
     let length = from.number()?;
+    // The length may be wrong: the list grows with the bytes that are there.
     for _ in 0..length {
         numbers.push(from.number()?);
     }

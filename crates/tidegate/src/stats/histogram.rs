@@ -26,6 +26,7 @@ impl Histogram {
     #[inline]
     pub fn add(&self, duration_us: u64, times: u64) {
         self.0.add(BOUNDS_US.partition_point(|bound| *bound < duration_us), times);
+        // Not in one step with the count: a reader may see a duration before its sum.
         self.0.add(SUM_US, duration_us.saturating_mul(times));
     }
 

@@ -45,6 +45,7 @@ impl Snapshot {
             exception: counts.of(Count::Exception),
             success,
             rt_sum_us: counts.of(Count::RtSumUs),
+            // The shortest time may be of a success that came after the counts were read.
             rt_min_us: rt_min_us.filter(|_| success > 0),
             occupied: counts.of(Count::Occupied),
         }

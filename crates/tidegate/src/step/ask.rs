@@ -158,7 +158,9 @@ impl<K> Ask<K> {
     #[inline]
     pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
         match step {
+            // Reported usage is taken, and then one unit more is decided about.
             Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
+            // Asked for a unit that it does not take: its usage is reported later.
             Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::AskReported),
             Step::Ask if self.reserves => (self.cost, Step::Reserve),
             Step::Peek => (self.asks, Step::Peek),
@@ -203,6 +205,7 @@ impl<K> Ask<K> {
 /// Keeps only limiters of rules that limit.
 #[inline]
 pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
+    // Most requests have none, and are not moved in memory.
     if asks.iter().any(|one| one.is_unlimited) {
         asks.retain(|one| !one.is_unlimited);
     }

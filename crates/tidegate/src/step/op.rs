@@ -57,6 +57,7 @@ impl Step {
     /// Returns whether it may leave units in use, for which there must be room.
     pub(crate) const fn takes(self, cost: u64) -> bool {
         match self {
+            // It takes only if the work cost more than was reserved.
             Self::Settle { .. } => self.begins(cost),
             Self::AskReported => false,
             _ => self.begins(cost) && cost > 0,

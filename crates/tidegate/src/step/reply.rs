@@ -158,6 +158,7 @@ impl From<Done> for One {
             Some(decided) => {
                 let Decided { decision, overflow, elsewhere, values, token, since, settled } =
                     decided;
+                // Only the decision says if the cost can never fit.
                 let verdict = if done.allowed { verdict } else { decision.verdict() };
                 let at = done.at;
                 Self { verdict, at, decision, overflow, elsewhere, values, token, since, settled }

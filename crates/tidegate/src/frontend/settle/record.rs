@@ -177,6 +177,7 @@ impl FromBytes<'_> {
             reserves: flags & RESERVES != 0,
             under: None,
         };
+        // In the order in which they were written; the bits say which of them are there.
         if flags & TOKEN != 0 {
             one.token = Some(Token::from_micros(self.number()?)?);
         }
