@@ -90,6 +90,7 @@ pub(super) fn settled(
     let shares: SmallVec<[[u64; 2]; 1]> = each.collect();
     for (place, name) in ["settled", "cut"].into_iter().enumerate() {
         let mut values = shares.iter().filter_map(|share| share.get(place));
+        // A number is answered with a number, and an array with an array, even if it has one item.
         let written = match values.next() {
             Some(value) if is_one => fields.value(name, value),
             first => fields.value(name, &first.into_iter().chain(values).collect::<Vec<_>>()),

@@ -27,6 +27,7 @@ impl<'a> Audit<'a> {
         request: &Request<'_>,
     ) -> Self {
         let Some(who) = who else { return Self(None) };
+        // Other requests may come between the looks and the change, so the difference is not the change alone.
         let before = standing(&app.limiters.peek(request).await);
         Self(Some(Begun { who, verb, before }))
     }

@@ -25,6 +25,7 @@ fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, HttpProb
 
 /// The problem of a request without a known token.
 fn refused(said: Option<&[u8]>) -> HttpProblem {
+    // The field is never repeated, because a mistyped token is nearly a token.
     let why = match (said, said.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
         (_, Some(_)) => "the token is not known here",

@@ -59,6 +59,7 @@ pub(super) async fn read_typed(
     let collected = within(bounds.body, collect(body, bounds, held.as_ref())).await;
     let body = collected.unwrap_or_else(|| Err(too_slow(bounds)))?;
     if let Some(held) = &held {
+        // The turn comes after the whole body, so that a slow sender holds no place for which others wait.
         held.note_body();
         held.turn(body.len()).await;
     }
@@ -86,6 +87,7 @@ pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
         }
         _ => soon(pin!(drained(request.into_body(), most))).await,
     };
+    // Otherwise the rest of the body follows, where the next request would be read: the connection must end.
     if let Some(held) = held.filter(|_| has_ended == Some(true)) {
         held.note_body();
     }
@@ -94,6 +96,7 @@ pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
 /// Reads a body to its end, or `most` bytes of it; returns whether it has ended.
 async fn drained(mut body: Incoming, most: usize) -> bool {
     let mut came = 0;
+    // Bytes that came are counted, because a declared length is only a promise.
     while came <= most
         && !body.is_end_stream()
         && let Some(Ok(frame)) = body.frame().await

@@ -14,6 +14,7 @@ use super::problem::{HttpProblem, ProblemKind};
 
 /// Refuses requests of a page of another origin.
 pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
+    // A browser adds no bearer token by itself, so a page cannot send such a request.
     if has_token {
         return Ok(());
     }
@@ -46,6 +47,7 @@ pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), H
 
 /// The host of the request: a name or an address, perhaps with a port.
 fn host(request: &HttpRequest) -> Option<&str> {
+    // An authority in the target overrides the header field (RFC 9112, 3.2.2).
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     // A value that is not text is not a name of this machine.
     authority.or_else(|| Some(request.headers().get(HOST)?.to_str().unwrap_or("?")))
@@ -53,6 +55,7 @@ fn host(request: &HttpRequest) -> Option<&str> {
 
 /// Returns whether an origin (`scheme://host:port`) is at this host.
 fn is_own(origin: &[u8], host: Option<&str>) -> bool {
+    // `null`, the origin of a sandboxed page, has no scheme and is never this host.
     let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
     origin.zip(host).is_some_and(|((_, theirs), host)| theirs.eq_ignore_ascii_case(host))
 }
@@ -65,6 +68,7 @@ fn is_address(host: &str) -> bool {
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
+        // The last part of an IPv6 address in brackets ends with `]`, and is no port.
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }

@@ -37,6 +37,7 @@ pub(super) async fn decide(
             answer::decided(&answer)
         }
         QuestionBody::Each(questions) => {
+            // Claimed before the first question is asked, because a batch that does not fit must take nothing.
             let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
             held.inspect_err(|why| failed(app, verb, why))?;
             Box::pin(each(app, verb, &questions)).await
@@ -76,6 +77,7 @@ async fn each(
     let mut answers = Vec::with_capacity(questions.len());
     let mut under_way = FuturesOrdered::new();
     for question in questions {
+        // The oldest answer is taken first, so answers keep the order of their questions.
         if under_way.len() == AT_ONCE {
             answers.extend(under_way.next().await);
         }

@@ -137,6 +137,7 @@ fn tracked(
         async move {
             let held = match held {
                 Ok(held) => held,
+                // The endpoint is not asked without a claim. The client must take this answer in time as well.
                 Err(problem) => {
                     answer_begins();
                     return Ok(Unread::alone(problem.into_response()));

@@ -81,6 +81,7 @@ impl Sink {
                     Ok(next) => return Some(next),
                     Err(_) => self.events.send(Bytes::from_static(b":\n\n")).await.ok()?,
                 },
+                // Events may be rare, and a stream that sends nothing would not notice that its client is gone.
                 () = self.events.closed() => return None,
             }
         }
@@ -96,6 +97,7 @@ impl Streams {
     /// operators who change limits.
     pub(super) fn within(connections: u32) -> Self {
         let connections = connections as usize;
+        // A quarter, rounded up, is never more than the whole, so no difference here can wrap.
         let most = MOST_STREAMS.min(connections - connections.div_ceil(LEFT));
         Self { open: Arc::default(), most }
     }
@@ -123,6 +125,7 @@ impl Streams {
         Writing: Future<Output = ()> + Send + 'static,
     {
         let most = self.most(role);
+        // Compared and counted in one step, so that two clients cannot both take the last place.
         let place =
             self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1));
         if place.is_err() {
@@ -132,6 +135,7 @@ impl Streams {
             );
             return Err(HttpProblem::new(ProblemKind::TooManyStreams, detail));
         }
+        // From here on a drop gives the place back, also if the future is never polled.
         let open = OpenStream(self.clone());
         let (events, unsent) = mpsc::channel(UNSENT);
         let writing = write(Sink { events, _open: open });

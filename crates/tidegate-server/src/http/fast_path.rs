@@ -70,6 +70,7 @@ enum NextAction {
 impl FastPath {
     /// The fast path, if decisions need no wait.
     pub(super) fn of(app: &Arc<App>, secret: Option<&ListenerSecret>) -> Option<Self> {
+        // A store is asked over the network, so nearly every check would wait, and go over to hyper.
         app.limiters.shared().is_none().then(|| Self {
             app: Arc::clone(app),
             secret: secret.cloned(),
@@ -104,11 +105,14 @@ impl FastPath {
             if remainder.is_none() && stops.is_draining() {
                 remainder = Some(Remainder::of(stream, *bounds));
             }
+            // Known before the answers are written, because the last of them has to announce the end.
             self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
+            // The clock is read once for all requests that were read together.
             let read = self.app.counts().now();
             let before = self.answered;
             let next = self.answer_all();
             self.app.counts().took(read, self.answered - before);
+            // Asked before the write, which clears the bytes.
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
             match next {
@@ -133,11 +137,14 @@ impl FastPath {
                     self.input.extend_from_slice(space.get(..read).unwrap_or_default());
                 }
                 NextAction::Read => tokio::select! {
+                    // Bytes that have arrived come first, so that a drain leaves no request unread.
                     biased;
                     read = stream.read_buf(&mut self.input) => if read? == 0 { break },
                     () = draining.as_mut() => {}
                     () = patience.look() => {
                         let is_used = std::mem::take(&mut came);
+                        // Only idle time counts here: a request in part goes over to hyper, and unread answers have a
+                        // timer in `write`.
                         if patience.ends(ConnectionCheck { is_used, ..ConnectionCheck::default() }).is_some() {
                             break;
                         }
@@ -153,6 +160,7 @@ impl FastPath {
         loop {
             let unread = self.unread();
             if unread.is_empty() {
+                // The buffer begins at its start again, so it grows only with requests that are read together.
                 self.input.clear();
                 self.start = 0;
                 self.input.reserve(SPACE);
@@ -163,6 +171,8 @@ impl FastPath {
             }
             match head::look(unread, self.secret.as_ref()) {
                 Found::Check { body, end } => {
+                    // A client that sees `connection: close` takes no answer after it (RFC 9112, 9.6), so only the last
+                    // may carry it.
                     self.reply.is_last = self.is_ending && unread.len() == end;
                     let body = self.start + body.start..self.start + body.end;
                     // A request that is not answered here stays unread, so hyper begins with its first byte.
@@ -193,6 +203,7 @@ impl FastPath {
         let before = reply.bytes.len();
         let decided = catch_unwind(AssertUnwindSafe(|| {
             question.ask_now(|request| {
+                // Without an answer nothing was taken, so hyper may ask the same once more.
                 let answer = app.limiters.try_check(request)?;
                 app.counts().answered(&answer);
                 Some(reply.decided(&answer, date.at(answer.at())))
@@ -229,7 +240,9 @@ impl FastPath {
         let written = match body::soon(all.as_mut()).await {
             Some(written) => written,
             None => match account.take(self.reply.bytes.len()) {
+                // Boxed, because it is rare: the future of every connection would be larger by a timer.
                 Some(_kept) => Box::pin(timeout(self.app.bounds.idle, all)).await?,
+                // No problem is written, because the client reads nothing.
                 None => Err(io::ErrorKind::OutOfMemory.into()),
             },
         };

@@ -19,6 +19,7 @@ pub(super) fn is_clear(request: &HttpRequest) -> Result<(), HttpProblem> {
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
+        // RFC 9112, 3.2: over HTTP/2 the host is in `:authority`, and HTTP/1.0 needs none.
         (None, _) if request.version() == Version::HTTP_11 => {
             return Err(no_host("the header field `host` is missing"));
         }
@@ -28,6 +29,7 @@ pub(super) fn is_clear(request: &HttpRequest) -> Result<(), HttpProblem> {
     }
     let codings = request.headers().get_all(TRANSFER_ENCODING);
     if codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        // The end of such a body is not known, so the next request cannot be found.
         return Err(unknown_coding().with(CONNECTION, HeaderValue::from_static("close")));
     }
     Ok(())

@@ -54,6 +54,7 @@ impl HyperIo {
             return true;
         }
         let half_closed = self.bounds.half_closed;
+        // Set once, because a side that is closed never opens again.
         let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(half_closed)));
         grace.as_mut().poll(cx).is_ready()
     }
@@ -67,6 +68,7 @@ impl HyperIo {
     ) -> Poll<io::Result<()>> {
         let Self { stream, activity, stop, remainder, bounds, .. } = self;
         let stream = Pin::new(stream);
+        // Over HTTP/2 a GOAWAY says which requests are still answered; HTTP/1.1 has no such message.
         if !stop.is_draining() || activity.speaks_http_2() {
             return stream.poll_read(cx, into);
         }
@@ -95,10 +97,12 @@ impl AsyncRead for HyperIo {
             return Poll::Ready(Ok(()));
         }
         let before = into.filled().len();
+        // A read into a full buffer is empty as well, and is no end.
         let has_space = into.remaining() > 0;
         let read = this.poll_read_on(cx, into);
         let ended =
             matches!(read, Poll::Ready(Ok(()))) && has_space && into.filled().len() == before;
+        // The end of the last request and the timer both wake the task.
         if ended && !this.may_end(cx) { Poll::Pending } else { read }
     }
 }

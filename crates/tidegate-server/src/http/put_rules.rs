@@ -50,6 +50,7 @@ pub(super) async fn put(
     };
     let expected = request.headers().get_all(IF_MATCH).iter();
     let expected: Vec<_> = expected.map(|tags| String::from_utf8_lossy(tags.as_bytes())).collect();
+    // Several fields of one name are one list (RFC 9110, 5.3).
     let expected = (!expected.is_empty()).then(|| expected.join(","));
     let bounds = Bounds { body_bytes: MOST_BYTES, ..app.bounds };
     let (bytes, held) = body::read_typed(request, bounds).await?;
@@ -105,6 +106,7 @@ fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
         }
     };
     let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    // Parameters are ignored: TOML is always UTF-8, which is checked.
     let given = given.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if !given.eq_ignore_ascii_case(b"application/toml") {
         let detail = "expected the header field `content-type: application/toml` (curl: -H \

@@ -84,6 +84,7 @@ struct QuestionObject<'b>(QuestionFields<'b>);
 
 impl<'b> Deserialize<'b> for QuestionObject<'b> {
     fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
+        // A derived reader would accept `["pay", ...]` as the values of an object.
         from.deserialize_map(QuestionVisitor)
     }
 }
@@ -110,6 +111,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 impl<'b> QuestionBody<'b> {
     /// Reads a body. An error anywhere in a batch refuses all of it, before anything is decided.
     pub(super) fn parse(body: &'b [u8]) -> Result<Self, HttpProblem> {
+        // The first byte tells both forms apart: an untagged type would lose the position of a mistake.
         if !is_array(body) {
             return HttpQuestion::parse(body).map(Self::One);
         }
@@ -123,6 +125,7 @@ impl<'b> QuestionBody<'b> {
                 )));
             }
         }
+        // All are checked before the first is asked, so that a mistake in the last takes no units.
         let questions = (1..).zip(each).map(|(number, fields)| {
             HttpQuestion::of_batch(fields.0)
                 .map_err(|what| mistaken(format_args!("question {number} of the batch: {what}")))
@@ -236,6 +239,7 @@ impl<'b> HttpQuestion<'b> {
     }
 
     fn request<'a>(&'a self, descriptors: &'a [Descriptor<'a>]) -> tidegate::Request<'a> {
+        // A request that names no bound waits as long as its rules allow.
         let max_wait = self.max_wait.unwrap_or(Duration::MAX);
         let request = tidegate::Request::new(&self.domain, descriptors).max_wait(max_wait);
         // An invalid id was refused when the body was read.

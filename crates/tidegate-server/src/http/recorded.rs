@@ -41,6 +41,7 @@ pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Http
         return Err(HttpProblem::new(ProblemKind::TooManyStreams, detail));
     };
     let blocks = recorder.lines();
+    // The blocks are fixed now: later requests are not sent, so the length is known.
     let length: usize = blocks.iter().map(|block| block.len()).sum();
     let mut response = app.streams.open(role, &app.limiters, async move |sink| {
         let _permit = permit;

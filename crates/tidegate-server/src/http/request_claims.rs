@@ -123,6 +123,7 @@ impl RequestClaims {
         if bytes <= LARGE_BYTES {
             return;
         }
+        // Otherwise requests that never get a turn would keep a connection from being idle.
         self.stop_counting();
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let mut holdings = self.holdings();
@@ -152,6 +153,7 @@ impl RequestClaims {
     pub(super) fn answered(self, answer: HttpResponse) -> (HttpResponse, Claims) {
         let length = answer.body().len();
         if length.is_some() {
+            // The rest depends on the client alone, and an unread answer is no use of a connection.
             self.stop_counting();
         }
         let mut holdings = self.holdings();

@@ -69,6 +69,7 @@ impl Public {
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
         }
+        // The token comes before the path, so that a stranger learns of no path.
         let verbs = authorize::verbs(&self.clients, request)?;
         let has_token = self.clients.secret.is_some();
         browser::check_origin(has_token, request)?;
@@ -222,6 +223,7 @@ pub(super) async fn guarded(
 ) -> HttpResponse {
     let log = RequestLog::of(&request);
     let is_head = request.method() == Method::HEAD;
+    // State that requests share survives a panic: locks ignore poison, and counts are atomic.
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
     let response = response.unwrap_or_else(|_| Err(HttpProblem::panicked()));
     let response = response.unwrap_or_else(HttpProblem::into_response);
@@ -285,6 +287,7 @@ fn nothing(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> HttpProblem
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();
+    // Rows of one path are next to each other in the table.
     here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
     HttpProblem::new(ProblemKind::NotFound, detail)

@@ -169,6 +169,7 @@ pub(super) fn events(
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
     app.streams.open(role, &app.limiters, async move |sink| {
         let mut ticks = interval(EACH);
+        // A client that was slow gets no burst of events about the same second.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while sink.alive(ticks.tick()).await.is_some() {
             let made = made(Arc::clone(&limiters), Arc::clone(&filter));

@@ -40,6 +40,7 @@ impl Drop for LastPieceSent {
 
 impl LastPieceSent {
     fn poll_left(&self, cx: &Context<'_>) -> Poll<()> {
+        // Registered before the count is read: a piece that is sent between the two would wake no task.
         self.0.register(cx.waker());
         if Arc::strong_count(&self.0) == 1 { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -93,6 +94,7 @@ impl Body for Unread {
             return events.poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
         }
         if self.rest.is_empty() {
+            // hyper has all bytes and the client may not: a stream can be reset only until it has ended.
             let left = self.last.as_ref().map_or(Poll::Ready(()), |last| last.poll_left(cx));
             return left.map(|()| None);
         }
@@ -102,6 +104,7 @@ impl Body for Unread {
             if let Some(last) = self.last.clone() {
                 piece = Bytes::from_owner(LastPiece { piece, _last: last });
             }
+            // The last piece holds the rest of the claim, including the space of the request itself.
             if let Some(kept) = self.claims.kept.take() {
                 piece = kept.all_sent(piece);
             }

@@ -40,15 +40,18 @@ pub(super) fn look(bytes: &[u8], secret: Option<&ListenerSecret>) -> Found {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
+        // A longer head goes to hyper, so that one place decides which heads are too large.
         Ok(Status::Complete(start)) if start <= MOST_BYTES => start,
         Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Found::Part,
         Ok(_) | Err(_) => return Found::Other,
     };
+    // HTTP/1.0 keeps a connection open only if the client asks for it.
     if (head.method, head.path, head.version) != (Some("POST"), Some(CHECK), Some(1)) {
         return Found::Other;
     }
     let mut seen = HeadFields::default();
     let usual = head.headers.iter().all(|field| seen.takes(field, secret));
+    // A wrong token is refused by hyper's path, which counts it.
     let may_ask = secret.is_none() || seen.is_authorized == Some(true);
     match seen.length.filter(|length| usual && seen.has_host && may_ask && *length <= MOST_BYTES) {
         None => Found::Other,
@@ -75,6 +78,8 @@ impl HeadFields {
                 value.is_ascii() && std::str::from_utf8(value).is_ok_and(is_json)
             }
             14 if is(field, "content-length") => {
+                // A repeated length is left to hyper: a proxy that took the other length would see other requests (RFC
+                // 9112, 6.3).
                 let first = self.length.is_none();
                 self.length = digits(value);
                 first && self.length.is_some()
@@ -109,6 +114,7 @@ const fn is_usual(byte: u8) -> bool {
 
 /// A number of a few digits without anything else.
 fn digits(value: &[u8]) -> Option<usize> {
+    // `parse` would accept a sign. The sum of a start and eight digits cannot overflow.
     let few = (1..=8).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| few)?.parse().ok()
 }

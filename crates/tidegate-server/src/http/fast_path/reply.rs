@@ -88,6 +88,7 @@ impl FastReplies {
     /// Drops the answers, which have been written.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
+        // An idle connection does not keep the memory of its longest answers.
         self.bytes.shrink_to(KEPT);
     }
 }

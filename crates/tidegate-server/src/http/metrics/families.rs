@@ -51,6 +51,7 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
 
 fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let all = limiters.counts().all();
+    // Operators ask for no decisions.
     let clients = all.iter().filter(|(name, _)| *name != "admin");
     let requests = clients.clone().flat_map(|(listener, counts)| {
         let requests = counts.requests();

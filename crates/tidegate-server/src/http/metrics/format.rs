@@ -17,6 +17,7 @@ impl MetricsFormat {
     pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).into_iter().filter_map(|field| field.to_str().ok());
         let ranges: Vec<_> = fields.flat_map(|field| field.split(',')).filter_map(range).collect();
+        // The most specific range decides, and not the highest quality (RFC 9110, 12.5.1).
         let of_text = quality_of(&["text/plain", "text/*", "*/*"], &ranges);
         let of_open =
             quality_of(&["application/openmetrics-text", "application/*", "*/*"], &ranges);
@@ -74,6 +75,7 @@ pub(super) fn older(text: &str) -> String {
     let mut help = None;
     for line in text.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
+            // The name is written with the line of the type, which decides its suffix.
             help = described.split_once(' ').map(|(_, help)| help);
         } else if let Some((name, kind)) =
             line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))

@@ -75,6 +75,7 @@ impl<'b> BodyEntries<'b> {
     ) -> Result<Self, A::Error> {
         let mut entries = Self { first, others: Vec::new() };
         while let Some(name) = rest.next_key()? {
+            // `others` is empty until there is a first entry, so the sum is the number of entries.
             if entries.others.len() + 1 == MOST {
                 let error = format_args!("a descriptor has at most {MOST} entries");
                 return Err(A::Error::custom(error));

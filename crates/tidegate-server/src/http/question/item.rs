@@ -49,6 +49,7 @@ impl<'b> Visitor<'b> for ItemVisitor {
         let Some(name) = map.next_key::<Text<'b>>()? else {
             return BodyEntries::read(None, map).map(Item::of);
         };
+        // The type of the first value decides, and not its name alone: an entry may be called `cost`, too.
         match (map.next_value()?, &*name.0) {
             (Piece::Text(value), _) => BodyEntries::read(Some((name, value)), map).map(Item::of),
             (Piece::Entries(entries), DESCRIPTOR) => wrapped(Some(entries), None, map),
