@@ -261,6 +261,7 @@ impl Limiters {
             return self.check_with_waiting(request).await;
         }
         if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
+            // Asked without a wait, and not refused: its limiter may admit it at once.
             return self.check_with_waiting(&request.max_wait(Duration::ZERO)).await;
         }
         // Biased, because an answer that has come took its units, and another would take them again.
@@ -367,6 +368,7 @@ fn lets_wait(policy: &Policy) -> bool {
         .rules()
         .iter()
         .map(PolicyRule::spec)
+        // A rule in shadow mode never delays a request.
         .any(|spec| spec.mode == Mode::Enforce && matches!(spec.on_excess, OnExcess::Wait { .. }))
 }
 

@@ -36,6 +36,7 @@ impl StoreEvents {
 
     pub(super) fn standing(&self) -> StoreStanding {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        // `None`, the whole store, is ordered before every part.
         match lost.keys().next() {
             None => StoreStanding::Available,
             Some(None) => StoreStanding::Unavailable,
@@ -48,6 +49,7 @@ impl StoreEvents {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let began = match event {
             StoreEvent::Lost(_) => {
+                // An outage began with the first event, however often it is reported.
                 lost.entry(None).or_insert_with(|| self.clock.now());
                 None
             }

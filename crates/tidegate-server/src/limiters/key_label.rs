@@ -32,6 +32,7 @@ enum LabelKey {
 /// The fingerprint of a rule's key.
 pub(super) fn fingerprint(rule: &PolicyRule, descriptor: &Descriptor<'_>) -> u64 {
     let mut hasher = HASHER.build_hasher();
+    // Rules may have equal keys: their counts must not be added up.
     (rule.domain(), rule.name()).hash(&mut hasher);
     rule.key(descriptor).for_each(|value| value.hash(&mut hasher));
     hasher.finish()
@@ -70,6 +71,7 @@ impl KeyLabel {
 
 /// Returns `end`, or where the escape of a byte, such as `\xff`, begins that would be cut there.
 fn before_escape(text: &str, end: usize) -> usize {
+    // An escape has four characters, so a cut that divides it is at most three after its beginning.
     for at in end.saturating_sub(3)..end {
         if let Some([b'\\', b'x', high, low, ..]) = text.as_bytes().get(at..)
             && high.is_ascii_hexdigit()

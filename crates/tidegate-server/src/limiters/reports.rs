@@ -99,6 +99,7 @@ impl CallerReports {
         let policy = if has_rule { policy.rules() } else { &[] };
         let names = policy.iter().map(|rule| (rule.domain(), rule.name()));
         let of_rules: HashMap<_, _> = names.zip(rules.of(policy)).collect();
+        // All subjects are found before any is counted, so that a mistake in the last counts nothing.
         let found = reports.iter().map(|report| self.find(&report.subject, &of_rules));
         let found = found.collect::<Result<Vec<_>, _>>()?;
         let at = self.clock.now();

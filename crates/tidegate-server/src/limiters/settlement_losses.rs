@@ -49,6 +49,7 @@ impl SettlementLosses {
     /// Counts the units of a settlement that the store was asked for and did not reply to: for each descriptor those that
     /// had to come back, or to be taken.
     pub(super) fn note_unknown(&self, request: &Request<'_>, actual: &[u64]) {
+        // A single cost holds for every descriptor.
         let last = actual.last().copied().unwrap_or_default();
         let each = actual.iter().copied().chain(std::iter::repeat(last));
         let units = request.descriptors().iter().zip(each);

@@ -103,6 +103,7 @@ impl Tail {
 
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Reader>>)) {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Copied, so that a decision reads the list without the lock.
         let mut readers = self.readers.load().to_vec();
         change(&mut readers);
         // All share one rate, so each reader that comes or goes changes the pace of the others.
@@ -138,6 +139,7 @@ impl Drop for Watch {
 impl Observer for Tail {
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
         let readers = self.readers.load();
+        // A repeated answer is no decision.
         if !readers.is_empty() && !answer.is_repeated() {
             self.give(&readers, request, answer);
         }

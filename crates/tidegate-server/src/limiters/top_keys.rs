@@ -83,6 +83,7 @@ impl TopKeys {
         periods.turn(self.clock.now());
         let current = periods.current.by(by);
         let before = periods.before.by(by);
+        // A key of both periods is listed once.
         let only_before = before.counters().filter(|counter| current.get(counter.key).is_none());
         let mut all = Vec::new();
         for counter in current.counters().chain(only_before) {
@@ -94,7 +95,7 @@ impl TopKeys {
                 all.push((count, error, counter));
             }
         }
-        // First by what is certain: a count may be too high by its error.
+        // First by what is certain: a count may be too high by its error, which is never more than the count.
         all.sort_by_key(|(count, error, _)| (Reverse(count - error), Reverse(*count)));
         all.truncate(n);
         // Only these labels are copied, which are texts.
@@ -108,6 +109,7 @@ impl TopKeys {
 
     #[cold]
     fn sample(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        // A sample may miss a decision; a thread that decides must not wait for it.
         let Ok(mut periods) = self.periods.try_lock() else { return };
         periods.turn(self.clock.now());
         for matched in answer.enforced().chain(answer.shadow()) {
@@ -158,6 +160,7 @@ fn is_next() -> bool {
 
 #[cold]
 fn next_gap(state: u32) -> (u32, u32) {
+    // 0 is the one state that a xorshift never leaves.
     let mut state = if state == 0 { RandomState::new().hash_one(0) as u32 | 1 } else { state };
     state ^= state << 13;
     state ^= state >> 17;
@@ -177,6 +180,7 @@ impl Periods {
         std::mem::swap(&mut self.current, &mut self.before);
         self.current.clear();
         self.before_began = self.began;
+        // The period that just ended is too old as well: nothing was sampled in the period after it.
         if passed >= 2 * PERIOD_US {
             self.before.clear();
             self.before_began = now;

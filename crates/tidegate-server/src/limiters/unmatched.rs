@@ -82,6 +82,7 @@ pub(crate) fn names(request: &Request<'_>) -> String {
         } else {
             text.push_str(&format!("entries {}", names.join(", ")));
         }
+        // A request may have thousands of names, and this runs on the thread that decides.
         if text.len() > SHOWN {
             break;
         }

@@ -65,6 +65,8 @@ impl OperatorAccess {
 
     /// A client that is not known to change reads.
     fn role(&self, of_token: Option<Role>, peer: &Peer) -> Role {
+        // A certificate that may only read wins over any token, so that a lost token does not make its client a
+        // changer.
         if self.readers.iter().any(|name| peer.is_named(name)) {
             return Role::Read;
         }

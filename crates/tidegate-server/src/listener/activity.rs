@@ -46,6 +46,7 @@ impl Activity {
     /// Notes bytes over HTTP/1.1: they belong to a head, unless a request is under way.
     pub(super) fn note_head(&self) {
         if !self.any_under_way() {
+            // The number stays while the head arrives, however often it grows, and differs from the number before.
             self.head.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
     }
@@ -85,6 +86,7 @@ impl Activity {
     pub(crate) fn begin(self: &Arc<Self>) -> RequestUnderWay {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.begun.fetch_add(1, Ordering::Relaxed);
+        // Over HTTP/2 other heads may be arriving, and `Heads` sees where each ends.
         if !self.speaks_http_2() {
             self.head.store(0, Ordering::Relaxed);
         }
@@ -99,6 +101,7 @@ pub(crate) struct RequestUnderWay(Arc<Activity>);
 impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         if self.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Taken out of the lock before it is woken, because a waker may run other code at once.
             let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(waker) = waiting {
                 waker.wake();

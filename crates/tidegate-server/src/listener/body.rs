@@ -30,6 +30,7 @@ pub(crate) async fn read_body(
         && !body.is_end_stream()
         && let Some(frame) = body.frame().await
     {
+        // Trailers are not data.
         let Ok(data) = frame.map_err(BadBody::Broken)?.into_data() else { continue };
         came = came.saturating_add(data.len());
         if came > most {

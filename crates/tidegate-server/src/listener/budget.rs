@@ -92,6 +92,7 @@ impl Account {
     fn grown(&self, bytes: usize) -> (usize, usize) {
         let before = self.kept.fetch_add(bytes, Relaxed);
         let now = before.saturating_add(bytes);
+        // `fetch_add` puts concurrent claims in some order, so their parts beyond the free bytes add up exactly.
         let more = beyond(now) - beyond(before);
         let all = if more == 0 { 0 } else { self.budget.taken.fetch_add(more, Relaxed) + more };
         (now, all)
@@ -102,6 +103,7 @@ impl Account {
     pub(crate) fn take_to_refuse(self: &Arc<Self>, bytes: usize) -> Option<KeptBytes> {
         let ByteBudget { each, all, .. } = *self.budget;
         let (mine, of_all) = self.grown(bytes);
+        // Made before the bounds are compared, because dropping it gives a refused claim back.
         let kept = KeptBytes { account: Arc::clone(self), bytes };
         (mine <= each + each / 8 && of_all <= all + all / 8).then_some(kept)
     }
@@ -159,6 +161,7 @@ impl KeptBytes {
     /// the other connections fill the budget.
     pub(crate) fn most(&self) -> usize {
         let ByteBudget { each, all, ref taken } = *self.account.budget;
+        // The own part is subtracted: a connection must not be bounded by its own bytes of a moment ago.
         let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));
         if others >= all { FREE.min(each) } else { each }
     }
@@ -184,12 +187,14 @@ impl KeptBytes {
     /// until it has been sent.
     pub(crate) fn sent(&mut self, piece: Bytes) -> Bytes {
         let bytes = piece.len().min(self.bytes);
+        // Moved and not released: the piece gives its bytes back when it is dropped.
         self.bytes -= bytes;
         Self { account: Arc::clone(&self.account), bytes }.all_sent(piece)
     }
 
     /// The last piece, which holds all of this claim until it has been sent.
     pub(crate) fn all_sent(self, piece: Bytes) -> Bytes {
+        // The slot is remembered, because more checks may come before the piece is dropped.
         let look = self.account.looks.load(Relaxed);
         self.account.slot(look).fetch_add(1, Relaxed);
         Bytes::from_owner(OnItsWay { piece, kept: self, look })

@@ -33,6 +33,7 @@ impl CertificateName {
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return Self::None };
         let name = match common_names(parsed.subject()).as_deref() {
             Some([]) => dns_name(certificate, &parsed).map(|name| format!("{DNS}{name}")),
+            // Otherwise a common name could pass for the DNS name of another certificate.
             Some([value]) => text(value).filter(|name| !name.starts_with(DNS)),
             Some(_) | None => None,
         };
@@ -64,6 +65,7 @@ impl fmt::Display for CertificateName {
 fn dns_name(certificate: &CertificateDer<'_>, parsed: &EndEntityCert<'_>) -> Option<String> {
     let whole = Certificate::from_der(certificate).ok()?;
     let (_, SubjectAltName(names)) = whole.tbs_certificate().get_extension().ok()??;
+    // Counted before validity is checked, because an invalid name next to a valid name makes it ambiguous, too.
     only(names.iter().filter(|name| matches!(name, GeneralName::DnsName(_))))?;
     only(parsed.valid_dns_names()).map(str::to_owned)
 }
@@ -89,6 +91,7 @@ fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
     let bytes = attribute.value.value();
     match attribute.value.tag() {
         Tag::Utf8String => String::from_utf8(bytes.to_vec()).ok(),
+        // Readers differ in the characters that a TeletexString has beyond ASCII.
         Tag::PrintableString | Tag::Ia5String | Tag::TeletexString if bytes.is_ascii() => {
             String::from_utf8(bytes.to_vec()).ok()
         }

@@ -49,6 +49,7 @@ impl Heads {
                 frames_read.read(frames);
                 self.activity.note_head_of_http_2(frames_read.in_head());
             }
+            // A part of the preface counts as a head that has begun: a client that stops there is ended, too.
             Protocol::Preface(_) | Protocol::Http1 => self.activity.note_head(),
         }
     }
@@ -108,9 +109,11 @@ impl Frames {
         if self.frame_bytes_read < FRAME_BYTES {
             return;
         }
+        // A length of 24 bits (RFC 9113, 4.1).
         let [high, middle, low, kind, ..] = self.frame;
         self.frame_bytes_read = 0;
         self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        // CONTINUATION only follows HEADERS: hyper ends a connection on which it does not.
         self.is_in_head |= kind == HEADERS;
     }
 

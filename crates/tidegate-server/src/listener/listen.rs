@@ -70,6 +70,7 @@ pub(crate) async fn serve_within<H: Handler>(
     let mut outages = Outages::default();
     loop {
         let (stream, permit) = tokio::select! {
+            // The stop comes first, so that a full queue of clients does not keep the listener accepting.
             biased;
             () = stop.draining() => break,
             next = next(&listener, &permits, &mut outages) => next,
@@ -96,6 +97,7 @@ fn begin(
     let tls = options.tls.clone();
     let handler = handler.clone();
     let shell = Shell { bounds: options.bounds, account: budget.open(), stop: stop.clone() };
+    // Counted here and not in the task, which may begin late on a busy thread.
     let open = options.counts.accept();
     let listener = options.counts.listener;
     options.threads.serve(stream, move |stream| async move {
@@ -115,6 +117,7 @@ fn waiting(
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let next = std::iter::from_fn(|| {
         let permit = Arc::clone(permits).try_acquire_owned().ok()?;
+        // The socket does not block: the queue is empty when it would.
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some((TcpStream::from_std(stream).ok()?, permit))
@@ -138,6 +141,7 @@ async fn next(
                 if outages.refused.is_new(Instant::now()) {
                     tracing::warn!(%error, "can not accept connections; goes on trying");
                 }
+                // File handles that ran out stay so for a while, and an accept that fails returns at once.
                 sleep(BREATH).await;
             }
         }
@@ -206,6 +210,7 @@ async fn encrypted(stream: Socket, tls: &Tls, bounds: Bounds, mut stop: Stop) ->
 /// Waits a bounded time until every permit is released; returns how many are not.
 async fn drained(permits: &Semaphore, bounds: Bounds, mut stop: Stop) -> usize {
     tokio::select! {
+        // All permits together are free only when no connection is left.
         _ = timeout(bounds.drain, permits.acquire_many(bounds.connections)) => {}
         () = stop.ending() => {}
     }

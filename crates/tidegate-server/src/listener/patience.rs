@@ -56,6 +56,8 @@ impl Unchanged {
 
 impl ConnectionPatience {
     pub(crate) fn of(bounds: Bounds) -> Self {
+        // Often enough that a bound is passed by no more than `Bounds` says: a quarter of idle time, half of the
+        // others.
         let every = (bounds.idle / 4).min(bounds.head.min(bounds.stalled) / 2);
         Self {
             bounds,
@@ -89,6 +91,7 @@ impl ConnectionPatience {
 
 /// Periodic checks from now on.
 pub(super) fn looks(every: Duration) -> Interval {
+    // An interval of zero panics, and its first tick would come immediately without `interval_at`.
     let every = every.max(Duration::from_millis(1));
     let mut looks = interval_at(Instant::now() + every, every);
     // A task that was late does not make up for missed checks.

@@ -24,6 +24,7 @@ impl Peer {
 
     /// Returns whether it is on this machine.
     pub(crate) fn is_local(&self) -> bool {
+        // A socket for both families shows 127.0.0.1 as `::ffff:127.0.0.1`.
         self.address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 

@@ -53,6 +53,7 @@ impl Remainder {
     ) -> Poll<io::Result<()>> {
         if !self.is_over && self.lingers.as_mut().poll(cx).is_ready() {
             self.is_over = true;
+            // Bytes of this moment are still read, and no later ones: from here on the rest only becomes less.
             self.left = stream.arrived();
         }
         if self.is_over && self.left == 0 {
@@ -73,6 +74,7 @@ impl Remainder {
             // If the buffer is full, decrypted bytes may be left.
             stream.arrived().max(u64::from(into.remaining() == 0))
         };
+        // The client has closed its side: no more can come.
         self.is_over |= read == 0;
         Poll::Ready(Ok(()))
     }

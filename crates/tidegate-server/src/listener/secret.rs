@@ -96,6 +96,7 @@ impl ListenerSecret {
 
     /// Takes the tokens of another secret, for every copy and from now on.
     pub(crate) fn follow(&self, other: &Self) {
+        // Stored before the count: a reader that sees the new count also sees the new tokens.
         self.tokens.store(other.tokens.load_full());
         self.changes.fetch_add(1, Release);
     }
@@ -108,6 +109,7 @@ impl ListenerSecret {
     /// The verbs that the token of a connection grants, if the tokens have changed since it was last looked up; `None` in
     /// place of verbs if it is none of them any more.
     pub(crate) fn granted_since(&self, given: &mut Given) -> Option<Option<PublicVerbs>> {
+        // Loaded before the tokens: a change in between is noticed by the next call, and never missed.
         let changes = self.changes.load(Acquire);
         (std::mem::replace(&mut given.changes, changes) != changes)
             .then(|| self.granted(&given.token))
@@ -124,6 +126,8 @@ impl ListenerSecret {
     fn granted(&self, said: &[u8]) -> Option<PublicVerbs> {
         let mut opened = Choice::from(0);
         let mut verbs = PublicVerbs::default();
+        // All tokens are compared, and verbs selected without a branch, so that the time does not tell which token
+        // matched.
         for token in &**self.tokens.load() {
             let is_same = token.is(said);
             opened |= is_same;

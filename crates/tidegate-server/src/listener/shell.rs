@@ -55,12 +55,14 @@ impl Shell {
                     was_shut_down = true;
                     shut_down(connection.as_mut());
                 },
+                // A piece that a client does not take holds memory, even if other streams of its connection go on.
                 _ = reads.tick() => if self.account.has_stalled() {
                     return Ok(());
                 },
                 () = patience.look() => {
                     let seen = activity.seen();
                     match patience.ends(seen) {
+                        // Cut, because a graceful end would wait for the same client.
                         Some(Over::HeldUp) => return Ok(()),
                         // The client was asked to leave one check before, and has neither left nor sent a request.
                         _ if warned && !seen.is_used => return Ok(()),

@@ -33,6 +33,7 @@ impl Socket {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
+            // The next write that waits gets all of the time again.
             self.stalled = None;
             return written;
         }

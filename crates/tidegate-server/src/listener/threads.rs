@@ -70,7 +70,9 @@ impl Threads {
             tokio::spawn(served(stream));
             return;
         };
+        // A stream of tokio belongs to the runtime that made it, so it is moved by way of the standard library's.
         let stream = stream.into_std();
+        // Counted here and not in the task: otherwise all connections of a burst would go to one thread.
         let one_more = Arc::clone(&thread.open);
         thread.runtime.spawn(async move {
             // Dropped also if the connection ends by a panic.

@@ -59,6 +59,7 @@ impl Tls {
     /// # Errors
     /// Returns an error as [`Self::load`] does; the contents read before stay in force.
     fn reload(&self) -> Result<(), String> {
+        // The files are read outside of the lock, so that a slow disk delays no handshake.
         let said = Arc::new(config(&self.files)?);
         *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
         Ok(())

@@ -47,6 +47,7 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
         let this = self.get_mut();
         // Before the stream, which may end or make progress in the same poll.
         let stalled = this.stalled.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        // One poll runs this stream alone, on one thread: a mark that is set when it returns is of this stream.
         BEGUN.set(false);
         if this.stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
