@@ -216,6 +216,7 @@ if changes or settles then
   -- The functions of a level for a change of its rule or a bounded debt. Its argument and its state are in other units
   -- than limit and window.
 
+  -- The rate N/W in lowest terms, as in level.rs.
   local function lowest(N, W)
     local a, b = N, W
     while b > 0 do a, b = b, a % b end
@@ -258,6 +259,7 @@ if changes or settles then
 
   -- The same units at another rate, rounded up or down.
   local function at_rate(us, part, n, w, n2, w2, up)
+    -- Whole units by themselves, because the product of all parts might not be exact.
     local units, units_part = in_units(us, part, n, w)
     local parts, rest = muldiv(units_part, w2, w)
     if up and rest > 0 then parts = parts + 1 end

@@ -34,6 +34,7 @@ function changes.fetch(key)
   elseif kind == 'none' then
     return false
   end
+  -- The name of any other type stands for a state that no version knows.
   return kind
 end
 
@@ -42,6 +43,7 @@ local function in_parts(kind) return algorithms[kind].front or algorithms[kind].
 
 -- The argument of the rule that a state was written under.
 local function rule_of(v, cost)
+  -- The number of the algorithm, limit, window, and the two numbers of the algorithm (prelude.lua).
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   local numbers = algorithms[kind].numbers
   if numbers then return sub(v, 1, 33) .. numbers(cost, N, W, a, b) end
@@ -65,6 +67,7 @@ local function charged(key, arg, at, used, debt)
   else
     arg = sub(arg, 1, 33) .. pack('<d', used) .. sub(arg, 42)
   end
+  -- All units are taken from a fresh state at once; `charge` takes without deciding.
   local _, _, _, _, value = its.step(key, false, arg, at, 'charge', false, 'in place')
   if its.eased and debt then
     local N, W, a = unpack('<I4I6I6', arg, 3)
@@ -84,6 +87,7 @@ end
 -- Returns a stored state as one of this version, after it has seen the clock: before it is tried under other values
 -- it is advanced, and kept so. An idle state is idle at any reading.
 function changes.seen(key, v, head, flag)
+  -- Only a state that may stay under other values.
   if flag % 8 < 2 or sub(v, 1, 22) == sub(head, 1, 22) or not is_known(v) then return v end
   local its = algorithms[byte(v, 2)]
   local _, at, _, changed, value, gone, _, parts = its.step(key, v, rule_of(v, 0), now, 'look', false, false)
@@ -96,6 +100,7 @@ function changes.seen(key, v, head, flag)
   else
     redis.call('SETRANGE', key, '33', value)
   end
+  -- Rounded up to milliseconds, so that no key expires before its state is idle.
   local ms = gone + 999
   if not given and gone <= 9007199254740991 then
     redis.call('PEXPIREAT', key, string.format('%d', (ms - ms % 1000) / 1000))
@@ -106,6 +111,7 @@ end
 -- The time before which nothing comes back because the clock has moved the state back; 0 if it has not.
 local function rewound_from(key, v)
   local _, W = unpack('<I4I6', v, 3)
+  -- A limit of 0 without a window has the longest.
   if W == 0 then W = 31622400000000 end
   -- At a reading after all others the clock moves no state, so this is the time as it is stored.
   local _, _, last = used_of(key, v, false, 9007199254740992)
@@ -130,6 +136,7 @@ local function amended(key, v, arg, now)
   if kind == kind2 then
     local value, how
     if its.refit then
+      -- The mark goes when the clock moves the state back.
       local mark = rewound_from(key, v) > 0 and '' or sub(v, 58, 97)
       value = its.refit(at, left, last, part, eased, N, W, a, N2, W2, a2, mark)
     elseif its.keeps or W == W2 and a == a2 and b == b2 then
@@ -141,6 +148,7 @@ local function amended(key, v, arg, now)
     if value then
       if N == 0 and used == 0 then return false, 'in place', at end
       value, how = sub(arg, 1, 33) .. value, in_parts(kind) and 'in place' or 'replaced'
+      -- Of a level whose values stay, and of any other state, no limit ends.
       if not its.most or N == N2 and a == a2 then return value, how, 0 end
       -- All units taken before have drained.
       if used == 0 then return value, how, at end
@@ -165,6 +173,7 @@ local function dated(key, v, arg)
   local kind, N, W, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
   local its = algorithms[kind]
+  -- Permits mean the same under any values.
   if kind == kind2 and its.keeps then return false end
   local _, _, last = used_of(key, v, false, 9007199254740992)
   local at, used, _, left, part, eased = used_of(key, v, false, last)
@@ -200,6 +209,7 @@ local function drains_in(v, arg, used)
   local _, N, _, a = unpack('<BI4I6I6', v, 2)
   local kind2, N2, W2 = unpack('<BI4I6', arg, 2)
   local most = math.max(used, algorithms[byte(v, 2)].most and math.max(N, a) or N)
+  -- A counter counts its units for two windows, and no other algorithm for longer.
   if not algorithms[kind2].most or N2 == 0 then return 2 * W2 / 1000 end
   return math.min((2 + most / N2) * W2 / 1000, 9007199254740)
 end
@@ -240,6 +250,7 @@ function changes.wait(key, amending, arg, exactly)
   local function idle(v, how)
     local kind, N, W, a = unpack('<BI4I6I6', v, 2)
     local its = algorithms[kind]
+    -- Without tokens that are missing at the start: a state with such is never idle.
     local rule = its.numbers and sub(v, 1, 33) .. its.numbers(0, N, W, a, 0) or rule_of(v, 0)
     local _, _, _, _, _, gone, _, _, digest = its.step(key, v, rule, now, 'look', its.keeps, how)
     -- Such a state may be kept after the end of its last permit.
@@ -258,6 +269,7 @@ function changes.wait(key, amending, arg, exactly)
   end
   local reset = most
   if not admits(most) then return nil end
+  -- `decide` only needs to know if any wait is long enough.
   while exactly and least < most do
     -- In whole numbers: the remainder is taken off first.
     local middle = least + (most - least - (most - least) % 2) / 2
@@ -307,6 +319,7 @@ function changes.reset()
         if algorithms[kind].most and missing > 0 then full = sub(v, 1, 33) .. pack('<ddd', 0, 0, 0) end
       end
       redis.call('DEL', key)
+      -- It never expires, like any bucket that begins with fewer tokens.
       if full then redis.call('SET', key, full) end
     end
   end

@@ -26,6 +26,7 @@ end
 -- if it is later, and then past a change of the limit, if there is one. Unless it only `looks`, the bar is stored; it stays
 -- for as long as the state, and `ms` at least.
 function bar(key, lost, change, ms, looks)
+  -- In the slot of the limiter's key, and no limiter has this name.
   local name = string.find(key, '{', 1, true) and key .. '?taken' or key .. '{' .. key .. '}?taken'
   local pairs, latest, limits = redis.call('GET', name) or '', 0, {}
   for place = 1, #pairs, 16 do
@@ -59,6 +60,7 @@ function drained(taken, at, arg)
   local N, W = struct.unpack('<I4I6', arg, 3)
   local n, limits, begin = struct.unpack('<d', arg, 50), taken.limits, taken.since
   local last = limits[#limits]
+  -- Taken before any limit that is known: all have drained.
   if begin < 0 or limits[1] and begin < limits[1][2] then return nil end
   if taken.under and (not last or begin > last[2]) then
     -- No change is known since then. If there was one, the level was empty in between.
@@ -71,9 +73,11 @@ function drained(taken, at, arg)
     local limit, till = N, at
     if limits[i] then limit = limits[i][1] end
     if limits[i + 1] then till = math.min(limits[i + 1][2], at) end
+    -- The present limit may have begun since without a note: the faster of both counts.
     if limits[i] == last and limit < N then limit = N end
     if till > begin then
       local q, r = till - begin, 0
+      -- As the time that this takes at the present limit.
       if limit ~= unit then q, r = muldiv(q, limit, unit) end
       us, rest, begin = us + q, rest + r, till
     end

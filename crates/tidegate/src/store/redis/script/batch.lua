@@ -14,9 +14,11 @@ local is_changed, written = false, false
 local sub, byte = string.sub, string.byte
 
 local function write_whole(key, text, due, gone)
+  -- Rounded up to milliseconds, so that no key expires before its state is idle.
   local ms = gone + 999
   ms = (ms - ms % 1000) / 1000
   if due == 'front' then
+    -- In place: the ring of a log stays after it.
     call('SETRANGE', key, '0', text)
     if not given then call('PEXPIREAT', key, string.format('%d', ms)) end
   elseif given or gone > 9007199254740991 then
@@ -159,6 +161,7 @@ local function first_answer(k, dedupe)
   local first = states[k]
   if not first then return end
   local since = struct.unpack('<d', first)
+  -- The clock stepped back: the answer is remembered from now on, and for no longer than it may be.
   if since - now > dedupe then
     since, is_changed = now, true
     first = struct.pack('<d', since) .. sub(first, 9)
@@ -195,6 +198,7 @@ local function step(k, arg, goes_on)
   local replies = known[k]
   local reply = replies and replies[arg]
   if reply then return reply end
+  -- Here it says only if this limiter changes.
   local changed_before = is_changed
   is_changed = false
   local verdict, at, state = run(k, arg, goes_on and 'ask' or 'look', true)

@@ -20,6 +20,7 @@ if verb == 'reset' then return changes.reset() end
 if verb == 'give_back' then
   keys, args, flags = changes.give_back()
   if not args then return keys end
+  -- Only keys with a state are left, with arguments of their own.
   count, first = #keys, 0
 end
 
@@ -33,6 +34,7 @@ local remember
 if algorithms and keys[count + 1] then
   local answer_key, dedupe = keys[count + 1], tonumber(args[first + count + 1])
   function remember(answer, since)
+    -- Rounded up to milliseconds.
     local ms = since + dedupe + 999
     if verb == 'peek' then return end
     if given then return call('SET', answer_key, answer) end
@@ -41,6 +43,7 @@ if algorithms and keys[count + 1] then
   local answer = call('GET', answer_key)
   if answer then
     local since = struct.unpack('<d', answer)
+    -- The clock stepped back: the answer is remembered from now on, and for no longer than it may be.
     if since - now > dedupe then
       since = now
       remember(struct.pack('<d', since) .. sub(answer, 9), since)
@@ -96,6 +99,7 @@ for i = 1, count do
   end
   if algorithms then
     states[i], heads[i], newers[i], amendings[i] = v, head, newer, amending
+    -- The last decides when it takes, below. Of a report, only limiters that are asked for a unit decide.
     if not others and (i < count and (verb == 'ask' or verb == 'decide') or verb == 'report' and flag > 55) then
       local verdict = step(key, v, arg, now, 'look', false, amending and amending.how)
       if verdict ~= 0 and flag % 2 == 1 then goes_on = false end
@@ -117,6 +121,7 @@ for i = count, 1, -1 do
     v, head, newer, amending = states[i], heads[i], newers[i], amendings[i]
   end
   local asks = verb == 'ask' or verb == 'decide'
+  -- Above 55 a limiter is asked for a unit that it does not take (`flag` in limiter.rs).
   if verb == 'peek' or flag > 55 or asks and not goes_on then
     does = 'look'
   elseif asks then
@@ -157,6 +162,7 @@ for i = count, 1, -1 do
       if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
     end
     local in_place = v and parts ~= 'whole' and amended ~= 'replaced'
+    -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
     if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
@@ -177,6 +183,7 @@ for i = count, 1, -1 do
       elseif not v or amended == 'in place' then
         call('SETRANGE', key, '0', head .. value)
       elseif newer then
+        -- From the revision on.
         call('SETRANGE', key, '22', sub(head, 23) .. value)
       else
         call('SETRANGE', key, '33', value)

@@ -15,6 +15,7 @@ function settles.taken(key, v, arg, now, amending)
   if v then
     local W, its = struct.unpack('<d', arg, 42), algorithms[string.byte(arg, 2)]
     local _, _, last = its.step(key, v, arg, 9007199254740992, 'used', true, amending and amending.how)
+    -- A limit of 0 without a window has the longest.
     if W == 0 then W = 31622400000000 end
     -- This may not be the state that the units were taken from.
     if last - now > W or since - math.max(now, last) > W then lost = 9007199254740992 end

@@ -88,6 +88,7 @@ function step(key, v, arg, now, verb, full, amended)
   end
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     ask(key, prepared, arg, now, 'ask', full, amended)
+  -- Asked again as it was, so that the reply to a denial is about that state.
   if verdict ~= 0 then return verdict, select(2, ask(key, v, arg, now, 'look', full, amended)) end
   note(cost, at, gone)
   -- Names the time before, so that dispatch.lua moves the bar.

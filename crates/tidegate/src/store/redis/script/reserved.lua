@@ -11,6 +11,7 @@ if verb == 'write' then
 end
 local record = call('GET', key)
 if not record then return 0 end
+-- The same claim may be sent again.
 if string.sub(record, 1, 1) == '-' then return verb == 'claim' and record == '-' .. argument and 1 or 2 end
 local left = math.max(call('PTTL', key), 1)
 if verb == 'read' then return {string.sub(record, 2), left} end

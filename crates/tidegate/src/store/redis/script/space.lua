@@ -81,6 +81,7 @@ function finish(reply)
     elseif left == -1 then
       expires = 9007199254740991
     elseif not one.is_new then
+      -- Removed by this step: it counts as expired.
       expires = 0
     end
     if expires and type(redis.pcall('ZADD', counter, string.format('%d', expires), one.key)) == 'number' then
