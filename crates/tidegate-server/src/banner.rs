@@ -116,6 +116,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
 
 /// One word of a shell of any characters.
 fn quoted(text: &str) -> String {
+    // Nothing is special in single quotes but their end, so a quote is written between two quoted parts.
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -127,6 +127,7 @@ impl Configuration {
             Ok(text) => hash(text),
             Err(wrong) => !hash(&wrong.to_string()),
         };
+        // A signal tries the same text again, because the cause of a failure may lie outside of the file.
         if std::mem::replace(&mut *tried, content) == content && cause == Cause::Watch {
             return;
         }
@@ -148,6 +149,7 @@ impl Configuration {
             return Ok(());
         }
         let candidate = (self.read)(name, &text)?;
+        // Compared before the policy in force is replaced.
         let diff = self.diff(&candidate);
         self.limiters.replace(candidate.policy).map_err(Wrong::of_rules)?;
         self.follow(candidate.level, &candidate.server, text);
@@ -171,6 +173,7 @@ impl Configuration {
     fn follow(&self, level: LogLevel, server: &SectionValues, text: String) {
         self.level.set(level);
         let before = self.loaded();
+        // The other fields stay as they were at the start, so that every later difference names them again.
         let fields = before.server.iter().filter(|(name, _)| needs_restart(name));
         let fields = fields.chain(server.iter().filter(|(name, _)| !needs_restart(name)));
         let loaded = LoadedConfig { etag: etag(&text), text, server: fields.cloned().collect() };

@@ -57,6 +57,7 @@ impl Shares {
         };
         // A sixteenth, but enough for a few tools, and never more than clients have together.
         let reserve = (has / 16).max(OF_OPERATORS).min(has / 2).min(each);
+        // Without their listener the share of operators belongs to the clients.
         let reserve = if operators { reserve } else { 0 };
         let [clients, operators] = [(has - reserve) / clients, reserve]
             .map(|handles| u32::try_from(handles).unwrap_or(most).clamp(1, most));

@@ -84,6 +84,7 @@ fn targets(level: LogLevel) -> Targets {
     let theirs = match level {
         LogLevel::Trace => ours,
         LogLevel::Debug => LevelFilter::WARN,
+        // `off` is below `error`, and is for dependencies, too.
         _ => ours.min(LevelFilter::ERROR),
     };
     Targets::new().with_target("tidegate", ours).with_default(theirs)

@@ -23,6 +23,7 @@ impl NewFile {
     /// at the same time.
     pub(crate) fn alone_beside(path: &Path) -> io::Result<Self> {
         let name = with_suffix(path, ".new");
+        // Removed and created again, because the file that is there may be a link that another user made.
         if let Err(error) = fs::remove_file(&name)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -44,6 +45,7 @@ impl NewFile {
     /// Returns the error of the write. The old file stays in place then.
     pub(crate) fn put_in_place(self) -> io::Result<()> {
         let Self { new, path } = self;
+        // Synced before it is renamed: after a power failure the name must not lead to an empty file.
         new.as_file().sync_all()?;
         new.persist(&path).map_err(|error| error.error)?;
         // The new content is in place. Only a power failure could still bring the old content back.

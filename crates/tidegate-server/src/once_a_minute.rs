@@ -27,6 +27,7 @@ impl OnceAMinute {
         let from_us = self.from_us.load(Relaxed);
         let next_us = now_us.saturating_add(MINUTE_US);
         let passes = now_us >= from_us
+            // Of several events at once, the first to store the next time passes.
             && self.from_us.compare_exchange(from_us, next_us, Relaxed, Relaxed).is_ok();
         if passes {
             return Some(self.withheld.swap(0, Relaxed));

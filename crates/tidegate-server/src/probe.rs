@@ -46,6 +46,7 @@ impl Probe {
     /// The check that is under way, or a new check.
     fn under_way(&self) -> watch::Receiver<ProbeResult> {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        // A check that lost its sender without a result has panicked, and never ends.
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
         if !goes_on {
             *last = begin(Arc::clone(&self.limiters));

@@ -26,6 +26,7 @@ pub(crate) async fn notify_during<T>(work: impl Future<Output = T>, mut stop: St
         return work.await;
     }
     tokio::select! {
+        // Work that ends because of a stop may be done in the same moment: the manager is told all the same.
         biased;
         () = stop.draining() => {}
         done = &mut work => return done,

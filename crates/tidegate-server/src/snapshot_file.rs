@@ -131,6 +131,7 @@ impl SnapshotFile {
         every: Duration,
         limiters: Arc<Limiters>,
     ) -> Result<Writing, Failure> {
+        // The age of the snapshot is counted from now on, until the first is written.
         limiters.counts().snapshots.begin();
         let (running, ended) = sync_channel::<()>(0);
         let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
@@ -180,6 +181,7 @@ impl SnapshotFile {
         let mut new = NewFile::alone_beside(&self.path)?;
         let mut to = BufWriter::with_capacity(64 << 10, new.file());
         let written = limiters.write_snapshot(&mut to)?;
+        // A buffer that is dropped would hide the error of its last write.
         to.flush()?;
         drop(to);
         new.put_in_place()?;

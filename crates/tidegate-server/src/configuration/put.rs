@@ -69,6 +69,7 @@ impl Configuration {
         let done = self.try_put(proposal, &who);
         match &done {
             _ if is_dry_run => {}
+            // The watch finds a changed file next, and need not load it again.
             Ok(_) => *tried = text,
             Err(why) => {
                 self.reloads().refused();
@@ -100,6 +101,7 @@ impl Configuration {
             return Err(PutRefused::Conflict(why.to_owned()));
         };
         let candidate = (self.read)(NAME, &text).map_err(PutRefused::Wrong)?;
+        // Checked before the file is written, so that rules that do not fit leave the file alone.
         if let Some(store) = self.limiters.policy().store() {
             let fits = store.fits(&candidate.policy);
             fits.map_err(|error| PutRefused::Wrong(Wrong::Whole(Failure::configuration(error))))?;
@@ -129,5 +131,6 @@ impl Configuration {
 
 /// Returns whether a list of tags, or `*`, contains this tag.
 fn has(tags: &str, etag: &str) -> bool {
+    // A weak tag (`W/"..."`) is never equal, as RFC 9110, 13.1.1 demands of `If-Match`.
     tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == etag)
 }

@@ -54,6 +54,7 @@ impl Rewrite {
     pub(super) fn commit(self) -> Result<(), String> {
         let Self { new, path, loaded, lock } = self;
         check(&path, &loaded)?;
+        // The lock belongs to a file and not to a path: another process may have put another file there.
         if !is_at(&lock.metadata().map_err(because)?, &path) {
             return Err(CHANGED.to_owned());
         }
@@ -73,6 +74,7 @@ fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NewFile> {
     let file = new.file();
     file.write_all(text.as_bytes())?;
     own_like(file, like)?;
+    // After the owner, whose change may clear permissions.
     file.set_permissions(like.permissions())?;
     file.sync_all()?;
     Ok(new)

@@ -35,6 +35,7 @@ pub(crate) async fn watch(configuration: Arc<Configuration>) {
         let at = Arc::clone(&file);
         // A path that hangs holds up only the watch.
         let Ok(found) = spawn_blocking(move || look(&at)).await else { continue };
+        // The first look always differs, so the file is read once more: it may have changed since the start.
         if seen.as_ref() != Some(&found) {
             seen = Some(found);
             rests = false;

@@ -57,6 +57,7 @@ async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result
 }
 
 async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Status> {
+    // The bound is of the message; a body has a prefix before it.
     let bytes = most + PREFIX_BYTES;
     read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
         BadBody::Broken(error) => Status::cancelled(format!("broke off: {error}")),

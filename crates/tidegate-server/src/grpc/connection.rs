@@ -74,6 +74,7 @@ impl Handler for Connections {
         let run = shell.run(
             connection,
             &activity,
+            // HTTP/2 alone is spoken: a GOAWAY says which calls are still answered.
             || true,
             |it| {
                 it.get_mut().inner().graceful_shutdown();

@@ -56,6 +56,7 @@ impl GrpcDecider {
         let read = counts.now();
         let mut counted = false;
         let answered = self.decide(message, granted, span, &mut counted).await;
+        // A decision that was made is counted as such, even if an error is answered in its place.
         if counted {
             counts.took(read, 1);
         } else if answered.is_err() {

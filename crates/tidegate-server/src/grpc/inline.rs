@@ -30,6 +30,7 @@ pub(super) struct Inline(pub(super) Duration);
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
         let mut future = WatchedStream::new(future, self.0);
+        // A guard, because a panic in the call must not leave the mark of its connection set.
         let called = PolledInPlace::begin();
         // A task polls the future again immediately, and registers its own waker then.
         let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));

@@ -45,6 +45,7 @@ impl<'e> GrpcQuestion<'e> {
     pub(super) fn of(message: &RateLimitRequest, mut entries: &'e [(&'e str, &'e str)]) -> Self {
         let descriptors = message.descriptors.iter().map(|descriptor| {
             let count = descriptor.entries.len();
+            // The counts add up to all entries, so there are always enough to split.
             let (own, others) = entries.split_at_checked(count).unwrap_or((entries, &[]));
             entries = others;
             Descriptor::new(own).cost(hits(message, descriptor))

@@ -79,6 +79,7 @@ pub(super) fn too_much_kept() -> Status {
 
 /// A status other than OK, in the head.
 pub(super) fn failed(status: Status) -> Response<GrpcReply> {
+    // A response without a message carries its status in the head, and needs no trailers.
     status.into_http::<tonic::body::Body>().map(|_| GrpcReply::Done)
 }
 

@@ -58,6 +58,7 @@ impl Routes {
         // A wrong token refuses the call only after health, which needs none.
         let of_token = self.token(request.headers());
         if of_token.is_ok() {
+            // Before health, so that an authorized prober keeps its connection in use.
             let_in();
         }
         if self.health.has(request.uri().path()) {

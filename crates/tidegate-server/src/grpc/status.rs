@@ -34,6 +34,7 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
             && (asks || matched.is_look())
             && !matched.decision().is_allowed()
     });
+    // Of equal waits the first rule counts, which `max_by_key` would not return.
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
         Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after_micros()),
         None => within(answer, number),
@@ -76,6 +77,7 @@ fn rate(matched: &Matched<'_>) -> RateLimitMessage {
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
         return RateLimitMessage::none(name, holds);
     };
+    // A product of two values of up to 64 bits.
     let whole = u128::from(holds) * window.as_micros();
     let fills = whole.div_ceil(u128::from(limit.max(1)));
     RateLimitMessage::new(name, holds, u64::try_from(fills).unwrap_or(u64::MAX))

@@ -84,6 +84,7 @@ fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
     if window_us >= SECOND_US {
         return Some(requests);
     }
+    // Requests of 64 bits times a million.
     let scaled = u128::from(requests) * u128::from(SECOND_US);
     let per_second = scaled.checked_div(window_us.into())?;
     Some(u64::try_from(per_second).unwrap_or(u64::MAX))

@@ -23,7 +23,7 @@ impl Latest {
         // Held while statistics are made, so that other streams wait for them and make none themselves.
         let mut latest = self.0.lock().await;
         if let Some((made, json)) = &*latest
-            // `now` follows the wall clock, which may be set back: the same statistics would be sent until it catches up.
+            // `now` follows the wall clock, which may be set back: these statistics would be sent until it catches up.
             && now.as_micros().abs_diff(made.as_micros()) < NEW.as_micros() as u64
         {
             return Some(json.clone());

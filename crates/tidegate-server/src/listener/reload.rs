@@ -20,7 +20,7 @@ pub(crate) fn on_hangup(files: Vec<Again>) {
                     for again in files.iter().cloned() {
                         reads.spawn_blocking(move || again());
                     }
-                    // All end before the next signal is heard, so that old contents never replace new contents. A panic is
+                    // All end before the next signal is heard: old contents never replace new contents. A panic is
                     // logged where it happens.
                     while reads.join_next().await.is_some() {}
                 }

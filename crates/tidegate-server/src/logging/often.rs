@@ -49,6 +49,7 @@ impl<C: Clock + Clone> Often<C> {
             place: kind.name(),
             withheld: 0,
         });
+        // Each source line has a limiter of its own, so that a frequent event hides no other event.
         let lets = kind.limiter.as_ref().is_none_or(|limiter| limiter.admits(1));
         kind.withheld += u64::from(!lets);
         lets

@@ -28,6 +28,7 @@ pub(super) fn answer(
     let question = match RespQuestion::read(args, &mut entries) {
         Ok(question) => question,
         Err(QuestionMistake::NoText) => {
+            // At most once: words that are texts need no escape.
             return answer(session, verb, &args.to_texts().as_args(), reply);
         }
         Err(mistake) => {

@@ -89,6 +89,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                     continue;
                 }
                 NextStep::Yield => {
+                    // Replies of this turn leave before other connections have theirs.
                     self.wire.write_some().await?;
                     yield_now().await;
                     continue;
@@ -105,6 +106,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 NextStep::Read | NextStep::Write => {}
             }
             tokio::select! {
+                // Bytes come first: a drain counts the bytes that have arrived, and a check looks at what was done
+                // about them.
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
                 () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream, self.bounds)),
@@ -118,6 +121,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Answers the commands that have arrived, one by one, until something else has to happen
     /// first.
     fn answer_all(&mut self) -> NextStep {
+        // The clock is read once for all commands that are answered together.
         let read = self.session.state.counts().now();
         let decided = self.session.decided;
         let commands = self.commands;
@@ -189,6 +193,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let is_used = args.get(0).is_some();
         let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
         let outcome = answered.unwrap_or_else(|_| {
+            // A reply in part would be read as the beginning of the next.
             out.truncate(start);
             pending_reply::internal(&mut RespReply::new(out, proto));
             CommandOutcome::Answered
@@ -233,6 +238,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 unseen.as_mut().reset(Instant::now() + idle);
             }
             tokio::select! {
+                // Replies that are ready are not lost because the time is over as well.
                 biased;
                 replies = replies.as_mut() => {
                     for reply in &replies {
@@ -253,6 +259,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         self.wire.input.shrink();
         self.wire.output.shrink();
         let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
+        // While replies are unread, whole commands may wait in the input, which the client need not end.
         let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
         let unended = if self.session.is_authenticated {
             is_amid.then_some(self.commands)
@@ -269,6 +276,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     async fn end(&mut self) -> io::Result<()> {
         let bounds = self.bounds;
         self.wire.flush(bounds.stalled).await?;
+        // A socket that is closed with unread input sends a reset, at which the client's system drops what it has not
+        // read.
         let _ = timeout(bounds.half_closed, self.wire.discard()).await;
         Ok(())
     }

@@ -13,9 +13,11 @@ impl Session {
     pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> CommandOutcome {
         let mut reply = RespReply::new(out, self.proto);
         let Some(name) = args.get(0) else { return CommandOutcome::Answered };
+        // For each command, so that the removal of a token has its effect at once.
         self.follow_tokens();
         let Some(command) = self.allowed(name, args, &mut reply) else {
             if let Some(transaction) = &mut self.transaction {
+                // As in Redis, one wrong command makes EXEC refuse all.
                 transaction.abort();
             }
             return CommandOutcome::Answered;

@@ -56,6 +56,7 @@ impl<'a> Greeting<'a> {
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
+        // Nothing of the session has changed so far, so an error here leaves it as it was.
         if greeting.admitted.is_some() || session.is_authenticated {
             return Ok(greeting);
         }
@@ -138,6 +139,7 @@ pub(super) fn auth(
 /// Limits how many tokens a client can try on one connection.
 fn refuse(session: &mut Session, error: &str, reply: &mut RespReply<'_>) -> CommandOutcome {
     reply.error(error);
+    // Mistakes of syntax are no guesses.
     session.wrong_tokens += u32::from(error == WRONG);
     if session.wrong_tokens < WRONG_TOKENS {
         CommandOutcome::Answered

@@ -12,7 +12,7 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<WordRange>
         rest = word(rest, words)?.trim_ascii_start();
         spans.push(WordRange::of(start..words.len()));
     }
-    // Empty words have no bytes in the input, so they are pushed here.
+    // Never empty, even if all words are: `Parser::args` would take the words from the input otherwise.
     words.push(0);
     Some(())
 }

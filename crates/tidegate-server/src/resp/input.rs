@@ -44,8 +44,10 @@ impl Input {
 
     /// The space to read into; empty only if far too many bytes are there.
     pub(super) fn space(&mut self) -> &mut [u8] {
+        // A client that fills the space sends much: fewer and larger reads cost less.
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
         if self.end == self.bytes.len() && self.start > 0 {
+            // Moved only when the end is reached, and not for each command.
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;

@@ -79,6 +79,7 @@ fn info_of(command: &Command, reply: &mut RespReply<'_>) {
     for flag in flags {
         reply.simple(flag);
     }
+    // The first key, the last key and the step between keys are equal, because no command has more than one key.
     for position in [command.first_key, command.first_key, command.first_key] {
         reply.integer(position);
     }

@@ -154,6 +154,7 @@ impl Parser {
             self.at = at;
             left -= 1;
         }
+        // Words that have arrived are not parsed again when more bytes come.
         self.stage = Stage::Words { left };
         Ok(left == 0)
     }
@@ -217,6 +218,7 @@ fn word(
     let end = start + count;
     // The length is checked before the word has arrived, so that a refused word takes no memory.
     if count > bounds.word_bytes || end + 2 > bounds.command_bytes {
+        // Only a client that has not authenticated has smaller bounds.
         return Err(if bounds.words < WORDS {
             ParseMistake::Unauthenticated("bulk")
         } else {

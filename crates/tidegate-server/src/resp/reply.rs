@@ -64,6 +64,7 @@ impl<'a> RespReply<'a> {
         let units = number.unsigned_abs() as u64;
         if number < 0 {
             self.out.push(b':');
+            // The sign stands where `digits` writes the kind.
             self.digits(b'-', units);
         } else {
             self.number(b':', units);

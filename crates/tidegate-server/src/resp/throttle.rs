@@ -68,6 +68,7 @@ fn write_decision(
     let outcome = counts::RequestOutcome::of_decision(&decision);
     state.counts().count(outcome);
     tracing::debug!(verb = "check", domain = NAMESPACE, outcome = outcome.name(), "decided");
+    // redis-cell answers -1 for an allowed call; a wait that never ends has no number either.
     let wait = decision.retry_after_micros().filter(|_| !decision.is_allowed());
     reply.array(5);
     reply.integer(u8::from(!decision.is_allowed()));

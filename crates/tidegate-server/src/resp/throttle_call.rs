@@ -43,6 +43,7 @@ impl CallLimit {
     /// # Errors
     /// Returns an error if the limit is impossible.
     pub(super) fn rule(self) -> Result<Rule, String> {
+        // Checked before the ranges, with the text of redis-cell.
         if self.count == 0 || self.period == 0 {
             return Err("Zero rates are not supported".to_owned());
         }

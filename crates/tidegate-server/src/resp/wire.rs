@@ -108,6 +108,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
             self.is_kept_back = true;
         }
         if self.is_kept_back {
+            // Encrypted bytes may wait in the stream until it is flushed.
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
             self.is_kept_back = false;
         }
