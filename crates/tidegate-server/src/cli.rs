@@ -87,6 +87,7 @@ pub(crate) fn run() -> ExitCode {
     let of_command = given.get(1..).unwrap_or_default();
     let command = match parse(&given) {
         Ok(command) => command,
+        // clap names the flag of a wrong value, also if a variable gave it.
         Err(error) => match of_variable(of_command, &error) {
             Some(failure) => return failure.report(),
             None => return shown(&sources::without_secrets(error)),

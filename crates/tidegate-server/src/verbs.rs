@@ -59,6 +59,7 @@ pub(crate) struct PublicVerbs(u8);
 
 impl FromIterator<PublicVerb> for PublicVerbs {
     fn from_iter<I: IntoIterator<Item = PublicVerb>>(verbs: I) -> Self {
+        // Eight verbs fill the eight bits; a ninth verb needs a wider number.
         Self(verbs.into_iter().fold(0, |set, verb| set | 1 << verb as u8))
     }
 }

@@ -43,6 +43,7 @@ impl ReplayDecider {
             let replay = SharedReplay::new(policy, settings).map_err(Failure::usage)?;
             let found = replay.gate().store().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
+            // Signals are caught from here on, before the run has any key that its end must remove.
             Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO)?))
         })?;
         Ok(Self::Store(Box::new(InStore { replay, runtime, stop })))
@@ -64,6 +65,7 @@ impl ReplayDecider {
             |request| {
                 runtime.block_on(async {
                     tokio::select! {
+                        // A stop comes before the next decision, which would write another key.
                         biased;
                         () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
                         answer = replay.decide(request, at) => answer.map_err(away),

@@ -131,6 +131,7 @@ impl GuardArgs {
         let tls = self.tls()?;
         let secret = CLIENTS.secret(&self.token_file)?;
         let own = CHANGE.secret(&self.admin_token_file)?;
+        // Without tokens of its own the admin listener takes the tokens of clients, and counts its refusals by itself.
         let change = own.clone().or_else(|| secret.as_ref().map(ListenerSecret::counted_apart));
         let read = READ.secret(&self.admin_read_token_file)?;
         let is_shared = self.admin_token_file.is_none() && env::var_os(ADMIN_TOKEN).is_none();

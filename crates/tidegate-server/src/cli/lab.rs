@@ -117,9 +117,11 @@ pub(super) fn each<D: Send>(
                 }
             }
         });
+        // An error returns and so drops the receiver, at which the other thread stops; the scope waits for it.
         for next in decided {
             let DecidedBatch { batch, decisions, ended } = next?;
             for (event, decision) in batch.events().zip(decisions) {
+                // Decisions before an error are recorded, and the error is reported after them.
                 record(&event.map_err(Failure::new)?, decision)?;
             }
             ended?;

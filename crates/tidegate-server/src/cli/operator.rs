@@ -142,6 +142,7 @@ impl ListenerClient {
     async fn ask(&self, method: Method, path: &str, body: &str) -> Result<JsonAnswer, Failure> {
         let (status, text) = self.send(method, path, body).await?;
         match JsonAnswer::read(&text) {
+            // A refusal has the status of an error, and is an answer.
             Some(answer) if status.is_success() || answer.json["allowed"].is_boolean() => {
                 Ok(answer)
             }
@@ -251,6 +252,7 @@ fn bearer(text: &str, from: &str) -> Result<HeaderValue, Failure> {
             "{from} has no token: expected a line of visible ASCII without space"
         ))
     })?;
+    // Not shown where a request is printed for debugging.
     value.set_sensitive(true);
     Ok(value)
 }

@@ -26,6 +26,7 @@ impl Passed {
         let mut names = names.split(':');
         let mut passed = Self::default();
         for number in 0..sockets.len() {
+            // The names are in the order of the sockets (sd_listen_fds_with_names).
             let name = names.next().unwrap_or_default();
             let known =
                 listeners.iter().find(|(option, _)| option.trim_start_matches("--") == name);

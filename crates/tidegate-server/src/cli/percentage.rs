@@ -19,6 +19,7 @@ pub(super) struct Percentage {
 impl Percentage {
     /// Returns whether `part` of `whole` is more than this share; nothing of nothing is not.
     pub(super) fn is_exceeded(&self, part: u64, whole: u64) -> bool {
+        // Multiplied crosswise in 128 bits: neither a division nor a float rounds at the boundary.
         u128::from(part) * u128::from(100 * PARTS) > u128::from(whole) * u128::from(self.parts)
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let recorded = args.recorded.sources()?;
     let sorted = lab::read(&args.trace, recorded, replay::options(&policy))?;
     let bins = lab::bins(&sorted);
+    // Collected now, because deciding consumes the trace.
     let faults = lab::faults(&args.trace, &sorted);
     let mut report = Report::new(&policy);
     let decider = ReplayDecider::new(policy.clone(), args.store.as_ref())?;
@@ -130,6 +131,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         let title = format!("{} over {}", named(config), all_named(&traces));
         lab::draw(&report.timeline(title, bins), file)?;
     }
+    // Faults are reported even if the share of refusals decides the exit code.
     let ended = lab::ended(&faults);
     match &args.fail_above {
         Some(share) if share.is_exceeded(report.refused, report.requests) => {

@@ -93,6 +93,7 @@ fn quoted(bytes: &[u8]) -> String {
 /// Comments that name the parts of an argument, and explain the replies. The numbers after the head of a state have the
 /// names that the script gives them.
 fn meaning(argument: &[u8], script: &str) -> String {
+    // 33 bytes come before the doubles, as `prelude.lua` documents.
     let (head, numbers) = argument.split_at(argument.len().min(33));
     let names = script.split_once("  local cost, ").and_then(|(_, rest)| rest.split_once('='));
     let names = names.map_or("", |(names, _)| names).split(',').map(str::trim);

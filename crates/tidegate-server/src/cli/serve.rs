@@ -177,6 +177,7 @@ async fn serve(
     let file_text = origin.text.clone();
     let mut options =
         args.guard.listener_options(args.bounds.of_listener(), args.public_verbs())?;
+    // Before the limiters are loaded, which may take long: a signal in this time is answered by an orderly stop.
     let stop = Stop::on_signals(options.public.bounds.patience())?;
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
@@ -188,6 +189,7 @@ async fn serve(
     // Before the listeners are open: a hang-up that comes earlier would end the process.
     listener::on_hangup(read_again(&configuration, &options));
     let open = OpenListeners::of(args)?;
+    // After the sockets are bound, because a socket that was passed has an address of its own.
     open.check(&options)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
     // Clients are already queued by the system; the first is answered by the store, not without it.
@@ -204,6 +206,7 @@ async fn serve(
     let writing = writing.transpose()?;
     let answered = answer(args, open, options, both, stop.clone(), for_grpc);
     let notified = service_manager::notify_during(answered, stop.clone());
+    // Returns when all connections have ended, or were cut.
     let cut = Reports { log, clients, admin }.during(notified).await?;
     // The limiters do not change any more, so the last snapshot is complete.
     let last = async {
@@ -231,6 +234,7 @@ async fn serve(
         tracing::warn!(connections_cut = cut, "stopped at once, being asked a second time");
         return Ok(ExitCode::FAILURE);
     }
+    // Only at a clean end: a server that was cut off is forgotten by the store after some seconds.
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(ExitCode::SUCCESS)

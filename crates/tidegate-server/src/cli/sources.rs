@@ -80,6 +80,7 @@ pub(super) fn complete(
     for (field, value) in values {
         let flag = field.replace('_', "-");
         let secret = secrets.iter().find(|secret| secret.flag == flag);
+        // clap does not know the variables of secrets, because a secret is never a flag.
         let is_overridden = secret.is_some_and(|secret| env::var_os(secret.variable).is_some())
             || !matches!(matches.value_source(field), None | Some(ValueSource::DefaultValue));
         if !is_overridden {
@@ -160,6 +161,7 @@ fn kind(arg: &Arg) -> SectionKind {
 fn check(command: &Command, flag: &str, value: &OsStr) -> Result<(), String> {
     let mut word = OsString::from(format!("--{flag}="));
     word.push(value);
+    // Otherwise a wrong variable of another flag would be reported for this value.
     let alone = command.clone().mut_args(|arg| arg.env(None));
     match alone.try_get_matches_from([OsStr::new(""), &word]) {
         Err(error) if error.kind() == ErrorKind::ValueValidation => {

@@ -106,8 +106,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 NextStep::Read | NextStep::Write => {}
             }
             tokio::select! {
-                // Bytes come first: a drain counts the bytes that have arrived, and a check looks at what was done
-                // about them.
+                // Bytes come first, so that a drain and a check see what has been done about them.
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
                 () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream, self.bounds)),

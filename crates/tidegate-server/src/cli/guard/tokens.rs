@@ -67,6 +67,7 @@ impl TokenFile {
     pub(in crate::cli) fn read_again(&self) {
         let Self { path, kind, secret, others } = self;
         let new = kind.parsed(path);
+        // `others` follow their own files, so the comparison is with the tokens in force.
         match new.and_then(|new| kind.is_apart(&new, others).map(|()| new)) {
             Ok(new) => {
                 secret.follow(&new);
@@ -87,6 +88,7 @@ pub(super) fn files(
     let all = places.into_iter().filter_map(|(kind, _, secret)| Some((kind, secret.clone()?)));
     let all: Vec<_> = all.collect();
     for (number, (kind, secret)) in all.iter().enumerate() {
+        // Each pair is compared once.
         kind.is_apart(secret, all.get(number + 1..).unwrap_or_default())?;
     }
     let mut files = Vec::new();

@@ -72,6 +72,7 @@ impl HttpClient {
         path: &str,
         token: Option<&HeaderValue>,
     ) -> Result<Response<Incoming>, String> {
+        // Only the beginning is bounded, because events may be rare.
         let opened = timeout(PATIENCE, self.open(Method::GET, path, "", token)).await;
         opened.unwrap_or_else(|_| Err(self.too_late()))
     }

@@ -34,6 +34,7 @@ pub(super) fn read(metrics: &str) -> Vec<Decisions> {
     for line in metrics.lines() {
         let Some((labels, count)) = line
             .strip_prefix("tidegate_rule_decisions_total{")
+            // The last, because the value of a label may contain the same characters.
             .and_then(|rest| rest.rsplit_once("} "))
         else {
             continue;
@@ -66,6 +67,7 @@ pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64)
     let mut rates = Vec::new();
     for total in after {
         let old = before.get(&total.name()).copied().unwrap_or(&total);
+        // A server that was restarted counts from 0.
         let all = total.all.saturating_sub(old.all) as f64 / seconds;
         let refused = total.refused.saturating_sub(old.refused) as f64 / seconds;
         rates.push(RuleRate { total, all, refused });

@@ -53,6 +53,7 @@ async fn fetch(listener: &ListenerClient) -> Result<File, Failure> {
     let mut body = listener.stream("/v1/recorded").await?;
     let mut file = tempfile::tempfile().map_err(|error| unwritable(url, &error))?;
     while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(|_| broken(url))? {
+        // A body that is shorter than its announced length is an error as well.
         let bytes = frame.map_err(|_| broken(url))?.into_data().unwrap_or_default();
         file.write_all(&bytes).map_err(|error| unwritable(url, &error))?;
     }

@@ -36,6 +36,7 @@ impl Screen {
             quiet.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             tcsetattr(std::io::stdin(), OptionalActions::Now, &quiet).is_ok()
         });
+        // Made before the first write, so that an error of the write restores the modes.
         let screen = Self { modes };
         stdout::write(BEGIN)?;
         Ok(Some(screen))
@@ -47,8 +48,10 @@ impl Screen {
     /// Returns an error of writing.
     pub(super) fn show(&self, text: &str) -> Result<(), Failure> {
         let rows = tcgetwinsize(std::io::stdout()).map_or(24, |size| usize::from(size.ws_row));
+        // Before the sequences are added, because keys are texts of strangers, who may send sequences of their own.
         let text = printable::text(text);
         let lines: Vec<_> = text.lines().take(rows).map(|line| format!("{line}\x1b[K")).collect();
+        // Written over the text before it in one write, because a screen that is cleared first flickers.
         stdout::write(format!("\x1b[H{}\x1b[J", lines.join("\r\n")).as_bytes())
     }
 

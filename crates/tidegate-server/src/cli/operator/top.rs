@@ -132,7 +132,9 @@ async fn view(
 ) -> Result<String, Failure> {
     let after = DecisionsAt::of(listener).await?;
     let us = after.at.as_micros().saturating_sub(before.at.as_micros());
+    // Each reading has the wall time, which may be set back between two of them.
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
+    // Kept even if a request below fails: the next rates cover the time since this reading.
     *before = after;
     let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
     let width = stdout::width();

@@ -30,6 +30,7 @@ pub(in super::super) fn check(file: &Path, values: &SectionValues) -> Result<(),
     let listeners = ["http", "grpc", "resp", "admin", "probe"];
     let values =
         values.iter().filter(|(name, _)| listeners.contains(&name.as_str())).cloned().collect();
+    // The variables of this machine are not the variables of the server.
     let none = command().mut_args(|arg| arg.env(None));
     let args = settled(&none, &["serve".into()], file, &values)?;
     listeners::check(args.listeners()).map_err(|failure| failure.of(file))
