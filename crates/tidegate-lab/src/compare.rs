@@ -107,6 +107,7 @@ impl Comparison {
     /// An event cannot be read.
     pub fn record_batch(&mut self, batch: &Batch) -> Result<(), TraceError> {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        // Without runs a part would be empty, at which `chunks_mut` panics.
         let runs_each = self.runs.len().div_ceil(threads).max(1);
         thread::scope(|scope| {
             let mut parts = self.runs.chunks_mut(runs_each);

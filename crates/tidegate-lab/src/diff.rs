@@ -177,6 +177,7 @@ impl PolicyDiff {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         let [added, changed, removed] = self.counts;
+        // Counts, and not `rules`, from which changes may be left out.
         self.settings.is_empty() && added + changed + removed == 0 && !self.reordered
     }
 

@@ -81,6 +81,7 @@ impl PictureFile {
 #[cfg(unix)]
 fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
+    // The umask of the user still applies; a temporary file would otherwise be for its owner alone.
     let permissions = fs::Permissions::from_mode(0o666);
     tempfile::Builder::new().suffix(".svg").permissions(permissions).tempfile_in(dir)
 }

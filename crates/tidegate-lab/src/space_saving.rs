@@ -116,6 +116,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
         if let Some(counter) = self.counters.get_mut(index) {
             counter.count += 1;
             let place = counter.place;
+            // The smallest count is at the top, so a count that grows can only sink.
             self.sink(place);
         }
     }

@@ -244,6 +244,7 @@ fn units(limit: Limit) -> Option<u64> {
 fn longest_wait_us(spec: &Spec) -> Option<u64> {
     let window_us = Micros::from(spec.window?).as_micros();
     let weighs_on = spec.algorithm == AlgorithmKind::SlidingCounter;
+    // After a window that was filled at its beginning, a unit fits once its weight has fallen by one unit.
     let limit = units(spec.limit).filter(|limit| weighs_on && *limit > 0);
     Some(window_us.saturating_add(limit.map_or(0, |limit| window_us.div_ceil(limit))))
 }

@@ -88,6 +88,7 @@ pub(super) fn draw_lane<'a>(area: &Area<'a>, lane: &Lane, scale: &Scale, foot: i
     let bin_us = scale.extent.bin_us();
     let fill = if lane.is_shadow { WOULD_REFUSE } else { REFUSED };
     draw_bars(&mut chart, bin_us, (&admitted, &refused), (fill, REFUSED_LINE.to_rgba()))?;
+    // After the refused bars, which reach down to zero: the admitted requests cover their lower part.
     draw_bars(&mut chart, bin_us, (&[], &admitted), (ADMITTED, TRANSPARENT))?;
     chart.draw_series(LineSeries::new([(0, 0), (span_us, 0)], AXIS))?;
     if let Some(leaves) = &lane.leaves {

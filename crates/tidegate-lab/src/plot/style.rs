@@ -104,6 +104,7 @@ const STYLE: &str = r##"<defs><pattern id="would-refuse" width="6" height="6" pa
 
 /// Gives the document a title for screen readers, edges as sharp as its pixels, hatching and colours for dark pages.
 pub(super) fn with_title(picture: &str, title: &str) -> String {
+    // plotters escapes the texts that it draws, and this is none of them.
     let title = clean(title).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let root = "<svg role=\"img\" shape-rendering=\"crispEdges\"";
     let picture = picture.replacen("<svg", root, 1);

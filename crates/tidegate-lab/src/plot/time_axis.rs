@@ -51,6 +51,7 @@ impl TimeAxis {
     /// The title of the axis: the date of a real log, or the unit of a synthetic trace.
     pub(super) fn title(&self) -> String {
         let first_us = self.extent.start_us;
+        // The end is no part of the last bin: a picture that ends at midnight is of one day.
         let last_us = self.extent.end_us - 1;
         if self.wall {
             return format!("{}, UTC", date_range(first_us, last_us));

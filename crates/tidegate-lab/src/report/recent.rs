@@ -61,6 +61,7 @@ impl RecentAdmissions {
     pub(super) fn growth(&self, at_us: u64, units: u64) -> usize {
         match self {
             Self::One { .. } if self.stays_one(at_us, units) => 0,
+            // The pair that is there and the next pair both fit into the first allocation.
             Self::One { .. } => MANY_BYTES + FIRST_PAIRS * PAIR_BYTES,
             Self::Many(many) => many.growth(at_us) * PAIR_BYTES,
         }
@@ -125,6 +126,7 @@ impl Many {
     }
 
     fn add(&mut self, at_us: u64, units: u64) {
+        // Exactly as many as `growth` says, because the budget was asked for these.
         self.pairs.reserve_exact(self.growth(at_us));
         self.units = self.units.saturating_add(units);
         match self.pairs.back_mut() {

@@ -95,6 +95,7 @@ impl RecentByKey {
     pub(super) fn growth(&self) -> usize {
         let chains =
             if self.chains_are_short() { 2 * self.chains.len().max(FIRST_ENTRIES) } else { 0 };
+        // The old chains exist until the new chains are filled, and are counted by `bytes`.
         self.more() * size_of::<RecentEntry>() + chains * size_of::<u32>()
     }
 
@@ -156,11 +157,13 @@ impl RecentByKey {
     }
 
     fn chain(&self, key: Fingerprint) -> usize {
+        // Without chains the mask has all bits, and the place is found nowhere.
         key.hash() & self.chains.len().wrapping_sub(1)
     }
 
     fn more(&self) -> usize {
         let more = (self.entries.len() / 8).max(FIRST_ENTRIES);
+        // NOWHERE must never be an index.
         more.min(NOWHERE as usize - self.entries.len())
     }
 

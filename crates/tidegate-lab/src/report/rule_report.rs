@@ -157,6 +157,7 @@ impl RuleReport {
 
     /// The variant whose fullest window came nearest to its bound; the first of equal ones.
     fn fullest(&self) -> &VariantReport {
+        // `max_by` returns the last of equal items, so they come in reverse.
         let fullest = self.variants().rev().max_by(|a, b| a.fullness().total_cmp(&b.fullness()));
         fullest.unwrap_or(&self.own)
     }

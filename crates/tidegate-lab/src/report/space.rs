@@ -20,6 +20,7 @@ impl Space {
 
     /// The maximum that a user that holds `held` bytes may hold; for a single user it is everything.
     pub(super) fn for_one(&self, held: usize) -> usize {
+        // `claimed` has this user's own part, which it may use again.
         (self.total + held.max(self.sure)).saturating_sub(self.claimed)
     }
 

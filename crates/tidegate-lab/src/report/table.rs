@@ -259,6 +259,7 @@ pub(crate) fn grouped(n: u64) -> String {
 /// A percentage with one decimal; never 0.0 % for more than nothing nor 100.0 % for less than all.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille =
+        // Rounded in whole numbers of 128 bits: half a permille is added before the division.
         (u128::from(part) * 2_000 + u128::from(whole)).checked_div(2 * u128::from(whole));
     let permille = permille.unwrap_or(0);
     match permille {

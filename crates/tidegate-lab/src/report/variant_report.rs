@@ -91,6 +91,7 @@ impl VariantReport {
     ) {
         self.largest_cost = self.largest_cost.max(cost);
         let held = self.worst.bytes();
+        // Asked each time, because other variants may have taken or freed memory since.
         self.worst.hold_at_most(space.for_one(held));
         self.worst.record(key, name, times_us, cost);
         space.changed(held, self.worst.bytes());

@@ -88,6 +88,7 @@ impl Watched {
         {
         }
         if !self.has_space(growth) {
+            // The admission that follows takes the place of the dropped one, and needs no growth.
             self.change(index, |recent, _| recent.drop_oldest());
             self.forgotten += 1;
         }

@@ -59,6 +59,7 @@ impl<'a> LineText<'a> {
     /// A part of the line as text.
     fn part(self, part: &'a [u8]) -> Cow<'a, str> {
         let start = part.as_ptr().addr().wrapping_sub(self.line.as_ptr().addr());
+        // A part that is not of the line has no place in its text, and is checked by itself.
         let cut = self.valid.and_then(|valid| valid.get(start..start.wrapping_add(part.len())));
         cut.map_or_else(|| text(part), Cow::Borrowed)
     }

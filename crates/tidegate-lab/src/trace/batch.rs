@@ -39,6 +39,7 @@ impl Batch {
             records.extend_from_slice(record);
             ends.push((at_us, records.len()));
         }
+        // Records are text, so one check serves all of them.
         let records = String::from_utf8(records).map_err(|_| io::Error::other(Damaged))?;
         Ok(Self { names, dir, records, ends })
     }

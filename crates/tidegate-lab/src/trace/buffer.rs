@@ -32,6 +32,7 @@ impl Buffer {
     pub(super) fn take_sorted(&mut self) -> Self {
         // Logs are nearly in order, which speeds up this sort.
         self.positions.sort_unstable();
+        // The copy has no spare capacity, and the buffer keeps its own for the next piece.
         let sorted = self.clone();
         self.records.clear();
         self.positions.clear();

@@ -38,6 +38,7 @@ impl<R: BufRead> Read for Gunzip<R> {
                 return Ok(bytes);
             }
             if let Some(member) = self.member.take() {
+                // A decoder over a buffered reader takes no byte after its member.
                 self.member = next(member.into_inner())?;
             }
         }
@@ -66,6 +67,7 @@ fn next<R: BufRead>(mut raw: R) -> io::Result<Option<GzDecoder<R>>> {
 fn damage(error: io::Error, in_member: bool) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof => Damage::Ends(KIND).into(),
+        // flate2 gives this kind to data that it cannot inflate, and to data that fails its checksum.
         ErrorKind::InvalidInput if in_member => NO_TEXT.into(),
         ErrorKind::InvalidInput => NO_MEMBER.into(),
         _ => error,

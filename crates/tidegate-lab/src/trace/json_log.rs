@@ -332,6 +332,7 @@ struct Element<'a>(Option<Cow<'a, str>>);
 impl<'de> serde::Deserialize<'de> for Element<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut object = LogObject::default();
+        // A wrapper takes any text or number, and nothing within an object.
         let value = FieldValue { object: &mut object, slot: None, is_wrapper: true, within: None };
         value.deserialize(from)?;
         Ok(Self(object.wrapped))

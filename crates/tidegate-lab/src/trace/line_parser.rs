@@ -48,6 +48,7 @@ impl LineParser {
     pub(super) fn columns_after(&self, piece: &[u8]) -> Option<Arc<Columns>> {
         let Some(TraceFormat::Columns(columns)) = &self.settled else { return None };
         let last = memmem::find_iter(piece, columns::FIELDS)
+            // A directive begins its line; within a line the same text may come from a caller.
             .filter(|at| *at == 0 || piece[at - 1] == b'\n')
             .last();
         let line = last.and_then(|at| piece[at..].split(|byte| *byte == b'\n').next());
@@ -74,6 +75,7 @@ impl LineParser {
             LineContent::Logged(logged) => then(&logged.into_event(&self.clients)?),
             LineContent::Directive => return Ok(()),
         }
+        // Only after the client was found: a line that is no request must not decide how others are read.
         if let Some((format, is_wrapped)) = found {
             self.settled = Some(format);
             self.is_wrapped = is_wrapped;

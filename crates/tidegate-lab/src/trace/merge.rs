@@ -37,6 +37,7 @@ impl SortedPart {
         match self {
             Self::Run(run) => run.record(),
             Self::Memory(buffer, returned) => {
+                // Before the first record the place wraps to one that no buffer has.
                 buffer.get(returned.wrapping_sub(1)).map_or(&[], |(_, record)| record)
             }
         }

@@ -89,6 +89,7 @@ pub(super) struct PieceThread {
 
 impl PieceThread {
     pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, mut parser: PieceParser) -> Self {
+        // Without a bound, because the reader waits for a result before it has too many pieces under way.
         let (pieces, to_parse) = channel::<(Vec<u8>, Option<Arc<Columns>>)>();
         let (done, parsed) = channel();
         scope.spawn(move || {

@@ -48,6 +48,7 @@ fn first(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
         Some(b'0'..=b'9') if line.get(4) == Some(&b'-') && line.get(10) == Some(&b'T') => {
             return time(line);
         }
+        // The names of months begin with A to S.
         Some(b'A'..=b'S') if let Some(rest) = after_old_time(line) => {
             Some(("syslog", after_time(rest)))
         }
@@ -58,11 +59,13 @@ fn first(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
 
 /// `<134>` of syslog, in the new form with everything to the message.
 fn priority(line: &[u8]) -> Option<FoundPrefix<'_>> {
+    // A priority has three digits at most (RFC 5424, 6.2.1).
     let end = memchr(b'>', line.get(..5).unwrap_or(line))?;
     if end < 2 || !line[1..end].iter().all(u8::is_ascii_digit) {
         return None;
     }
     let rest = &line[end + 1..];
+    // The only version of the new form; the old form has none.
     let Some(new) = rest.strip_prefix(b"1 ") else { return Some(("syslog", rest)) };
     let mut message = new;
     for _ in ["time", "host", "program", "process", "message id"] {
@@ -104,6 +107,7 @@ fn kubectl(line: &[u8]) -> Option<FoundPrefix<'_>> {
 /// `2024-05-17T10:05:03.123Z stdout F `, or such a time alone or before a host and a program.
 fn time(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
     let (time, rest) = word(line);
+    // The shortest such time is `2024-05-17T10:05:03Z`.
     if time.len() < 20 || time.get(13) != Some(&b':') || rest.is_empty() {
         return Ok(None);
     }

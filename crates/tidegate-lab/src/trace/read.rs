@@ -170,6 +170,7 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
         let mut piece = Vec::new();
         let mut is_more = self.next(&mut piece);
         without_mark(&mut piece);
+        // One parser reads until the format is known: copies would each learn a format of their own.
         while is_more && !parser.knows_format() {
             let (events, summary) = parser.parse(&piece);
             self.add(events, summary)?;
@@ -187,6 +188,8 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
         let mut parser = parser.clone();
         let parsers = thread::available_parallelism().map_or(1, NonZero::get).min(PARSERS_MAX);
         thread::scope(|scope| {
+            // Pieces go to the threads in turn, and results are taken in the same turn: so they keep the order of the
+            // input.
             let threads: Vec<_> =
                 (0..parsers).map(|_| PieceThread::start(scope, parser.clone())).collect();
             let mut columns = parser.columns_after(b"");

@@ -80,6 +80,7 @@ impl RunReader {
 
     fn read_record(&mut self, length: u64) -> io::Result<()> {
         self.record.clear();
+        // Not allocated by the length, which is any number if the file was damaged.
         let read = self.file.by_ref().take(length).read_to_end(&mut self.record)?;
         if read as u64 == length { Ok(()) } else { Err(io::Error::other(Damaged)) }
     }

@@ -81,6 +81,7 @@ impl Sorter {
     /// Replaces the newest runs, as many as one merge reads, by one.
     fn merge_newest(&mut self) -> io::Result<()> {
         let newest = self.runs.split_off(self.runs.len().saturating_sub(self.fan_in));
+        // Older runs have been merged as often or more often, so the first has the highest level.
         let level = newest.first().map_or(0, |run| run.level + 1);
         self.write_run(
             newest.into_iter().map(|run| SortedPart::Run(run.into_reader())).collect(),

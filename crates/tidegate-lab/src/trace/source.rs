@@ -57,6 +57,7 @@ impl Source {
         let counted = CountingReader { inner: self.reader, bytes_read: Arc::clone(&bytes_read) };
         let mut raw = BufReader::with_capacity(BUFFER_BYTES, counted);
         let mut head = Vec::new();
+        // A pipe may give fewer bytes in one read.
         let peeked = raw.by_ref().take(MAGIC_BYTES).read_to_end(&mut head);
         peeked.map_err(|source| TraceError::Read {
             name: self.name.clone(),

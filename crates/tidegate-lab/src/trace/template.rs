@@ -100,6 +100,7 @@ fn end(rest: &[u8], before: &[u8], kind: &FieldKind, next: Option<&TemplateItem>
             end += 2; // the backslash and what it escapes
         }
     }
+    // Only a quoted field has escapes, so here the text itself is searched.
     let mut ends = memmem::find_iter(rest, next);
     match kind {
         FieldKind::TimeOf(form) => ends.nth(memmem::find_iter(form.as_bytes(), next).count()),

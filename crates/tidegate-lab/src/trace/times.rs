@@ -72,6 +72,8 @@ fn unix(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let number: u64 = whole.parse().ok()?;
     let fraction_us = fraction_us(fraction)?;
+    // 100,000,000 s after the epoch, in 1973, milliseconds have 12 digits, micro- 15 and nanoseconds 18: from then on
+    // the digits of a number say its unit.
     match whole.len() {
         ..=11 => number.checked_mul(1_000_000)?.checked_add(fraction_us),
         12..=14 => number.checked_mul(1_000)?.checked_add(fraction_us / 1_000),

@@ -37,6 +37,7 @@ fn directive<'a>(items: &mut Vec<TemplateItem>, text: &'a str) -> Result<&'a str
         push_text(items, "%");
         return Ok(rest);
     }
+    // Modifiers such as `!200,304` and `>`, which say for which answers and which request a value is written.
     let mut rest = text[1..].trim_start_matches(|c: char| c.is_ascii_digit() || "<>!,".contains(c));
     let mut argument = None;
     if let Some(inside) = rest.strip_prefix('{') {
