@@ -188,6 +188,7 @@ fn colons(ip: Ipv6Addr, bits: u8) -> String {
         if place > 0 && place != zeros.end {
             text.push(':');
         }
+        // A single group of 0 has one digit.
         for digit in (0..=group.checked_ilog2().unwrap_or(0) / 4).rev() {
             text.extend(char::from_digit(u32::from(group) >> (4 * digit) & 0xf, 16));
         }
@@ -204,6 +205,7 @@ fn longest_zeros(groups: [u16; 8]) -> Range<usize> {
     for (place, group) in groups.into_iter().enumerate() {
         if group != 0 {
             start = place + 1;
+        // Longer than one group, and than every run before it (RFC 5952, 4.2.2 and 4.2.3).
         } else if place + 1 - start > longest.len().max(1) {
             longest = start..place + 1;
         }
@@ -212,6 +214,7 @@ fn longest_zeros(groups: [u16; 8]) -> Range<usize> {
 }
 
 fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    // Of no bits the shift is by all 128, which is no shift of 128 bits.
     let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
     Ipv6Addr::from_bits(ip.to_bits() & mask)
 }

@@ -40,6 +40,7 @@ impl Jitter {
         let most = u64::try_from(self.most.as_micros()).unwrap_or(u64::MAX);
         // A state of its own for each call, with keys that no client can choose.
         let random = RandomState::new().hash_one(0_u8);
+        // 64 random bits scaled to the range; a remainder would prefer small numbers.
         let extra = (u128::from(random) * (u128::from(most) + 1)) >> 64;
         wait.saturating_add(Duration::from_micros(extra as u64))
     }

@@ -115,6 +115,7 @@ impl Hasher for Hashed {
     }
 
     fn write_u128(&mut self, fingerprint: u128) {
+        // The low word has chosen the shard already, so the map takes the other two.
         self.0 = (fingerprint >> 32) as u64;
     }
 }

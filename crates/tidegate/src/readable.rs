@@ -51,6 +51,7 @@ fn replaced(text: &str) -> Option<String> {
         let (before, escape) = rest.split_at(at);
         whole.push_str(before);
         let length = match (unit(escape), escape.get(2 + DIGITS..).and_then(unit)) {
+            // Both halves of one character, which stay as they are.
             (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 2 * (2 + DIGITS),
             (Some(half @ 0xd800..0xe000), _) => {
                 found = true;

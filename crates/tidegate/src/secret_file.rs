@@ -66,6 +66,7 @@ fn read_within(path: &Path, most_bytes: u64, patience: Duration) -> io::Result<V
             "it hangs since it was read before: expected a file that can be read, or a pipe with a writer",
         ));
     }
+    // With space for the result the thread also ends when its caller has given up.
     let (ends, end) = sync_channel(1);
     let to_read = path.to_owned();
     let thread = thread::Builder::new()
@@ -98,6 +99,7 @@ fn hangs(path: &Path) -> bool {
 
 fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    // One byte more shows that the file is too large; a pipe has no length to ask for.
     File::open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {
         return Err(ErrorKind::FileTooLarge.into());

@@ -31,6 +31,7 @@ impl ForwardingField {
         lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     ) -> impl Iterator<Item = Option<IpAddr>> {
         let entries = lines.rev().flat_map(move |line| Backward::new(line, self.quoting(), b','));
+        // Empty elements of a list do not count (RFC 9110, 5.6.1).
         let entries = entries.filter(|entry| !entry.trim_ascii().is_empty());
         entries.map(move |entry| self.address(std::str::from_utf8(entry).ok()?))
     }
@@ -94,6 +95,7 @@ impl<'a> Backward<'a> {
     fn last_separator(&self, text: &[u8]) -> Option<usize> {
         let mut quoted = false;
         for (at, byte) in text.iter().enumerate().rev() {
+            // From the right a quote first closes and then opens, which changes nothing for what is between.
             if *byte == b'"' && self.quoting && !is_escaped(text, at) {
                 quoted = !quoted;
             } else if *byte == self.separator && !quoted {

@@ -89,6 +89,7 @@ impl DedupeCache {
         if let Some(first) = shard.recall(once, asks, clock.now()) {
             return Ok(first);
         }
+        // Under the lock of the shard: a second request with this id waits for the answer of the first.
         let done = run()?;
         let takes = done.allowed || asks.iter().any(|ask| ask.report);
         if takes && step == Step::Ask {

@@ -66,6 +66,7 @@ impl<'b> JsonObject<'b> {
 
     /// Closes the object.
     pub fn end(self) {
+        // Without a field the opening brace was never written.
         let empty = self.before == b'{';
         self.bytes.extend_from_slice(if empty { b"{}" } else { b"}" });
     }

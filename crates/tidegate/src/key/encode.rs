@@ -136,6 +136,7 @@ impl Tuple {
     fn add(&mut self, bytes: &[u8]) {
         let end = self.used + bytes.len();
         match self.few.get_mut(self.used..end) {
+            // Once bytes are in `many`, all later bytes follow them there, even those that would fit here.
             Some(place) if self.many.is_empty() => {
                 place.copy_from_slice(bytes);
                 self.used = end;

@@ -15,6 +15,7 @@ pub(super) struct Sip([u64; 4]);
 
 impl Sip {
     pub(super) const fn with_keys(a: u64, b: u64) -> Self {
+        // The bytes of "somepseudorandomlygeneratedbytes", which SipHash begins with.
         let [e, f, g, h] = [
             0x736f_6d65_7073_6575,
             0x646f_7261_6e64_6f6d,
@@ -40,6 +41,7 @@ impl Sip {
         for word in words {
             state = absorbed(state, u64::from_le_bytes(*word));
         }
+        // The last word has the length in its top byte, so that zeros at the end make a difference.
         let [a, b, c, d] = absorbed(state, (bytes.len() as u64) << 56 | last_word(tail));
         let [a, b, c, d] = round(round(round([a, b, c ^ 0xff, d])));
         u128::from(a ^ b ^ c ^ d) | u128::from(a ^ c) << 64

@@ -26,6 +26,8 @@ impl Attached {
             || Box::new(AttachedValue { owner, value: Box::new(make()), next: Self::default() });
         let mut place = self;
         loop {
+            // Of threads that come at once, one puts its node here; the others find it, and go on if it is of another
+            // owner.
             let node = place.0.get_or_init(new);
             if node.owner == owner {
                 return node.value.downcast_ref();

@@ -56,6 +56,7 @@ impl Mistakes<'_> {
 }
 
 fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
+    // First, because the checks compare texts.
     make_canonical(&mut spec);
     check_identity(&spec, mistakes);
     check_excess(&spec, mistakes);
@@ -67,6 +68,7 @@ fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule
     check_split(&spec, base.as_ref(), mistakes);
     let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     let names = Names::of(&spec);
+    // Invalid values end here, after every mistake has been noted.
     Some(PolicyRule::new(Checked { base: base?, overrides, spec, names }))
 }
 
@@ -150,6 +152,7 @@ fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
         mistakes.add(Place::Rule, Problem::LeaseBeside(field));
     }
     let lacks_lease =
+        // A lease of one unit asks the store as often as no lease.
         base.is_some_and(|base| base.leasable(life.into()).is_none_or(|lease| lease.units < 2));
     if can_live && limits(spec) && lacks_lease {
         mistakes.add(Place::Rule, Problem::NoLease);
@@ -252,6 +255,7 @@ fn check_match<'a>(
     }
     let entries = other.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut entries: Vec<_> = entries.collect();
+    // Sorted, so that the same entries in another order are found.
     entries.sort_unstable();
     match earlier.covers(&entries) {
         Some(first) => mistakes.add(place, Problem::Unreachable(first)),

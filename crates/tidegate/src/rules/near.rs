@@ -35,6 +35,7 @@ impl Near {
     /// Returns whether a limiter that admitted a request has so much in use.
     pub(crate) fn is_reached(self, decision: &Decision) -> bool {
         let Decision { limit, remaining, .. } = *decision;
+        // Compared crosswise, because a quotient would be rounded at the boundary.
         let used = u128::from(limit.saturating_sub(remaining)) * u128::from(WHOLE);
         decision.is_allowed() && limit > 0 && used >= u128::from(limit) * u128::from(self.0)
     }

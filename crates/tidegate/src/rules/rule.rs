@@ -80,6 +80,7 @@ pub(super) struct Overrides {
 impl Overrides {
     pub(super) fn new(all: Vec<Override>) -> Self {
         let required = all.iter().enumerate().map(|(number, other)| {
+            // A name with a place, such as `user#2`, may be the whole name of an entry: the index cannot require it.
             let entries = other.entries.iter().filter(|(name, _)| place_of(name).is_none());
             (number, entries.map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect())
         });
@@ -96,6 +97,7 @@ impl Overrides {
         let index = self.index.as_ref()?;
         let mut first = None;
         index.visit(descriptor, |number| {
+            // The index visits in no order, and the first override in the order of the rule applies.
             let is_earlier = first.is_none_or(|first| number < first);
             if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(&value_of)) {
                 first = Some(number);

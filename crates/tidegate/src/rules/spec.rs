@@ -141,6 +141,7 @@ impl RuleSpec {
     pub fn new(name: impl Into<String>, spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Self {
         let (spec, unread) = match spec.try_into() {
             Ok(spec) => (spec, None),
+            // These values never decide: no policy is made of a rule that was not read.
             Err(error) => (Spec::per_second(0), Some(Box::new(error.into()))),
         };
         Self {

@@ -68,6 +68,7 @@ fn too_large(rule: &Rule) -> Option<Problem> {
 
 /// Returns the finest resolution, among round ones, with which a log fits.
 fn fitting_resolution(spec: &Spec) -> Duration {
+    // Up to 5 * 10^13 us, which is longer than any window.
     let powers = (0..14).map(|power| 10_u64.pow(power));
     let mut nice =
         powers.flat_map(|power| [1, 2, 5].map(|digit| Duration::from_micros(digit * power)));
