@@ -103,6 +103,7 @@ impl SnapshotFile {
                 }
                 Ok(gate)
             }
+            // Another fresh gate: of a damaged file nothing counts, although its beginning was read.
             Err(error) => self.put_aside(&error).map(|()| fresh()),
         }
     }

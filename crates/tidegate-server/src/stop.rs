@@ -42,6 +42,7 @@ impl Stop {
                 () = signals.next() => {}
                 () = sleep(patience) => {
                     let _ = phase.send(Phase::Refusing);
+                    // The listeners end the drain by themselves; only a second signal ends it earlier.
                     signals.next().await;
                 }
             }

@@ -70,6 +70,7 @@ impl TimeAxis {
 
     pub(super) fn label(&self, at_us: u64) -> String {
         let many_days = self.extent.start_us / DAY != (self.extent.end_us - 1) / DAY;
+        // Midnight shows the date in place of the hour, so that hours of several days are told apart.
         if self.step_us >= DAY || (many_days && at_us.is_multiple_of(DAY)) {
             return self.day_label(at_us);
         }

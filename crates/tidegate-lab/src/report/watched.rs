@@ -39,6 +39,7 @@ impl Watched {
             self.forgotten += 1; // the budget has no room for a single key
             return units;
         };
+        // Before the growth is asked for: admissions that have left the window leave their places.
         self.change(index, |recent, window_us| recent.drop_left(at_us, window_us));
         let growth = self.keys.recent(index).map_or(0, |recent| recent.growth(at_us, units));
         if growth > 0 && !self.has_space(growth) {

@@ -20,6 +20,7 @@ pub(super) fn parse<'a>(
     line: &'a [u8],
     access: &mut AccessTime,
 ) -> Result<Logged<'a>, BadLineReason> {
+    // The time is found first, because the number of words before it differs.
     let (before, at_us, rest) = match split_at_time(line) {
         Some((before, at, rest)) => (before, access.parse(at)?, rest),
         None => split_at_other_time(line, access)?,

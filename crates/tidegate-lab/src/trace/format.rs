@@ -91,6 +91,7 @@ pub(super) fn discover<'a>(
         return Ok((found.0, (found.1, false)));
     }
     let object = json_log::read(text)?;
+    // Fields of NDJSON decide first, because its descriptor may have names that logs use.
     if object.is_event {
         return Ok((ndjson::parse(text).map(LineContent::Event)?, (TraceFormat::Ndjson, false)));
     }

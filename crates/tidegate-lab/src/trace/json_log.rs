@@ -221,6 +221,7 @@ impl<'de> Visitor<'de> for ObjectFields<'_, 'de> {
             let slot = self.place.slot(&name);
             let is_wrapper = in_line && WRAPPERS.contains(&&*name);
             let within = self.place.within(&name);
+            // A field such as `request` is a slot if it is a text, and has fields of its own if it is an object.
             if slot.is_some() || is_wrapper || within.is_some() {
                 map.next_value_seed(FieldValue { object, slot, is_wrapper, within })?;
             } else if in_line && name == "logger" {

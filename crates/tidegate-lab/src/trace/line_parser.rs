@@ -91,6 +91,8 @@ impl LineParser {
         line: &'a [u8],
         inner: &'a mut String,
     ) -> Result<(LineContent<'a>, Option<FoundFormat>), BadLineReason> {
+        // Directives come again within a file, as IIS writes them at each start. In other formats such a line is a bad
+        // line.
         let by_columns = matches!(self.settled, None | Some(TraceFormat::Columns(_)));
         if by_columns && columns::is_directive(line) {
             if let Some(columns) = Columns::from_directive(line) {

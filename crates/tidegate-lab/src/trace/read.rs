@@ -127,6 +127,7 @@ impl Trace<'_> {
     fn source(&mut self, source: Source) -> Result<Summary, TraceError> {
         let name = source.name.clone();
         let SourceText { text, bytes_read } = source.into_text()?;
+        // A piece is never larger than the budget, which it would pass by itself.
         let piece_bytes = self.options.memory_budget_bytes.clamp(1, PIECE_BYTES);
         let pieces = Pieces::new(text, piece_bytes);
         let summary = Summary::default();

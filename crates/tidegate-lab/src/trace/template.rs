@@ -68,6 +68,7 @@ impl Template {
             }
         }
         match at_us {
+            // A time of a custom form has been read already.
             Some(at_us) => parts.finish_at(at_us),
             None => parts.finish(access),
         }

@@ -19,6 +19,7 @@ const DATE_BYTES: usize = 11;
 pub(super) fn any(text: &str, access: &mut AccessTime) -> Result<u64, BadLineReason> {
     let text = text.trim_matches(['[', ']']);
     let at_us = match text.as_bytes() {
+        // `17/May/2015`: no other form has a slash there.
         bytes if bytes.get(2) == Some(&b'/') => return of_access_log(bytes, access),
         [b'0'..=b'9', ..] if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => unix(text),
         _ => iso(text),

@@ -38,6 +38,7 @@ fn mistake(text: &str) -> String {
     if text.contains("://") {
         return "this is a URL".to_owned();
     }
+    // Before the colons are looked at, because an IPv6 address alone reads as a host and a port.
     if let Ok(ip) = text.trim_matches(['[', ']']).parse() {
         return incomplete(text, ip);
     }

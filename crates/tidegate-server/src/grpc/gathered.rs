@@ -59,6 +59,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 
     fn writes(&self) -> MutexGuard<'_, GatheredWrites<S>> {
+        // Both handles belong to one task, so the lock is never waited for.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

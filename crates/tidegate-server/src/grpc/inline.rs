@@ -100,6 +100,7 @@ impl<C: Future, S: AsyncWrite + Unpin> Future for InlineConnection<C, S> {
             this.number = quiet.number();
             this.quiet = quiet.into();
         }
+        // Never reset: a call begins only while a connection is polled, which sets its own number first.
         POLLED.set(this.number);
         let polled = this.connection.as_mut().poll(&mut Context::from_waker(&this.quiet));
         if this.stream.has_unsent() {

@@ -31,6 +31,7 @@ pub(super) fn refusal(choice: BadRequest, status: Status) -> Result<Bytes, Statu
         | StatusCode::DeadlineExceeded
         | StatusCode::Cancelled
         | StatusCode::Unimplemented => warn_of(WarningKind::Incomplete, status.message()),
+        // A store that is away, or a verb that is not granted, is no mistake of the message.
         _ => return Err(status),
     }
     match choice {

@@ -35,6 +35,7 @@ pub(super) fn decisions(
         .map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
     app.streams.open(role, &app.limiters, async move |sink| {
         let mut lines = Vec::new();
+        // Without a line the channel is closed, and without a number the client is gone.
         while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await {
             if sink.send(lines.drain(..)).await.is_err() {
                 return;
@@ -64,6 +65,7 @@ fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
             text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
                 query::wrong("key", text, "an entry of the key as NAME=VALUE, such as user%3Dada")
             })?;
+        // Requests have canonical texts, with which these are compared.
         filter.key = Some((canonical_text(name).into_owned(), canonical_text(value).into_owned()));
     }
     Ok((filter, query::number(&asked, "per_second", USUAL, 1..=MOST)?))

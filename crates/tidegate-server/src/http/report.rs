@@ -109,6 +109,7 @@ impl WrittenReport {
             Some(ResponseTimes::One(us)) => vec![us],
             Some(ResponseTimes::Each(all)) => all,
         };
+        // A number in flight of 0 is a report: it ends an earlier number.
         if pass == 0 && block == 0 && exception == 0 && took.is_empty() && in_flight.is_none() {
             return Err(
                 "nothing is reported: expected `pass`, `block`, `exception`, `took_us` or `in_flight`"
@@ -120,6 +121,7 @@ impl WrittenReport {
                 return Err("`from` means nothing without `in_flight`: remove it".to_owned());
             }
             Some(from) => name("from", from)?,
+            // Callers without a name are one reporter: each replaces the number of the last.
             None => String::new(),
         };
         let took = took.into_iter().map(Duration::from_micros).collect();

@@ -67,6 +67,7 @@ impl LogQueue {
     /// Queues a line, or counts it as dropped if there is no space.
     pub(super) fn put(&self, line: Box<[u8]>) {
         let size = line.len() + LINE_BYTES;
+        // Claimed before the line is sent, so that lines of several threads never pass the bound together.
         let space = self.0.bytes.fetch_update(Relaxed, Relaxed, |bytes| {
             bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES)
         });

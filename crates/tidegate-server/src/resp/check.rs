@@ -57,6 +57,7 @@ pub(super) async fn later(
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
 ) {
+    // Read once more, from the command's own copy: the input has gone on.
     let mut entries = RespEntries::default();
     let question = match RespQuestion::read(args, &mut entries) {
         Ok(question) => question,

@@ -41,6 +41,7 @@ impl Session {
             self.unknown(args, reply);
             return None;
         };
+        // In the order of Redis: a wrong number of words comes before a missing token.
         if !command.takes_words(args.len()) {
             wrong_number(command.name, reply);
             return None;

@@ -123,6 +123,7 @@ pub(super) fn auth(
         3 => (args.word(1), args.word(2)),
         _ => return refuse(session, "ERR syntax error", reply),
     };
+    // As in Redis a token alone is a mistake where none is needed; with the user `default` any token is right.
     if session.state.clients.secret.is_none() && args.len() == 2 {
         return refuse(session, NONE_NEEDED, reply);
     }
@@ -239,6 +240,7 @@ pub(super) fn select(args: &Args<'_>, reply: &mut RespReply<'_>) {
 /// `RESET`: the connection returns to its initial state.
 pub(super) fn reset(session: &mut Session, reply: &mut RespReply<'_>) {
     session.proto = Proto::default();
+    // As in Redis, the client has to authenticate again if a token is needed.
     session.forget_token();
     session.name.clear();
     session.transaction = None;

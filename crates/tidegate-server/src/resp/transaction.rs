@@ -31,6 +31,7 @@ impl Transaction {
     pub(super) fn keep(&mut self, args: &Args<'_>, reply: &mut RespReply<'_>) {
         if !self.is_aborted {
             self.commands += 1;
+            // As an array also if it came inline, whose quotes are gone by now.
             self.kept.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
             for number in 0..args.len() {
                 let word = args.word(number);

@@ -48,6 +48,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     /// ended, or the unread bytes are no longer too many.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
+        // Written first, because unread replies decide whether more is read.
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
             return Poll::Ready(Err(error));
         }

@@ -40,6 +40,7 @@ impl EventStream {
                 return Err(Failure::new(format!("{} has ended the stream", self.url)));
             };
             let bytes = frame.into_data().unwrap_or_default();
+            // Without this bound a server that ends no line would fill the memory.
             if self.read.len() + bytes.len() > MOST_BYTES {
                 return Err(Failure::new(format!("{} sends what is no event", self.url)));
             }

@@ -86,6 +86,7 @@ fn labels_of(text: &str) -> Vec<(String, String)> {
     let mut labels = Vec::new();
     let mut chars = text.chars();
     loop {
+        // The equals sign is taken as well, so a quote comes next.
         let name: String = chars.by_ref().take_while(|c| *c != '=').collect();
         if chars.next() != Some('"') {
             return labels;

@@ -60,6 +60,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failure> {
+    // Before the screen begins, so that an error is printed where it stays.
     let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
     let screen = if args.format == OutputFormat::Text { Screen::begin()? } else { None };
     let Some(screen) = screen else {

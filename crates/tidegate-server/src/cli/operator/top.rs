@@ -68,6 +68,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             let answer = listener.ask(Method::GET, &path(args, "refused"), "").await?;
             return stdout::print(&format!("{}\n", answer.text));
         }
+        // Before the screen begins, so that an error is printed where it stays.
         let mut reading = DecisionsAt::of(&listener).await?;
         match Screen::begin()? {
             Some(screen) => live(args, &listener, reading, &screen).await,

@@ -74,6 +74,7 @@ fn wrapped<'b, A: MapAccess<'b>>(
             COST if cost.is_none() => cost = Some(map.next_value_seed(UNITS)?),
             DESCRIPTOR => return Err(A::Error::duplicate_field(DESCRIPTOR)),
             COST => return Err(A::Error::duplicate_field(COST)),
+            // Entries are within `descriptor` here, so a misspelt field is never taken for an entry.
             other => return Err(A::Error::unknown_field(other, &[DESCRIPTOR, COST])),
         }
     }

@@ -138,6 +138,8 @@ impl ReservationTable {
     /// Claims `bytes` of at most `most`; settled reservations are forgotten where there is no room, the oldest first.
     /// Returns whether there is room.
     pub(super) fn claim(&mut self, bytes: usize, most: usize) -> bool {
+        // Settled reservations only answer repeated settles; an open reservation holds units and is never dropped for
+        // space.
         while self.bytes + bytes > most {
             let Some((_, id)) = self.settled.first().copied() else { return false };
             self.remove(id);
@@ -186,6 +188,7 @@ impl ReservationTable {
         claimed: usize,
         ends: Timestamp,
     ) {
+        // The claim was an estimate of the bytes before the limiters had decided.
         self.unclaim(claimed);
         self.bytes += open.bytes;
         if let Some(print) = open.print {
@@ -203,6 +206,7 @@ impl ReservationTable {
         outcome: &Arc<ReservationEnd>,
         ends: Timestamp,
     ) {
+        // It may have ended, or have been dropped, while the store was asked.
         if !self.is_open(id) {
             return;
         }
@@ -239,6 +243,7 @@ impl ReservationTable {
         } else {
             return SettleWaits::Full;
         }
+        // Under the lock of the table one caller alone sees that no task runs, and starts it.
         SettleWaits::Until(ends, !std::mem::replace(&mut self.is_retrying, true))
     }
 
@@ -254,6 +259,7 @@ impl ReservationTable {
 
     /// Returns whether no settle waits. If so, the task that settles them must stop.
     pub(super) fn stops_retrying(&mut self) -> bool {
+        // Decided under the lock: a settle that begins to wait now either is seen here or starts another task.
         self.is_retrying = !self.pending.is_empty();
         !self.is_retrying
     }
