@@ -67,6 +67,7 @@ impl RequestOutcome {
 
     /// Its name in metrics and logs.
     pub(crate) const fn name(self) -> &'static str {
+        // ALL has the order of the variants.
         Self::ALL[self as usize].1
     }
 }

@@ -126,6 +126,7 @@ fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
     let line = [(0, limit), (extent.end_us, limit)];
     chart.draw_series(LineSeries::new(line, REFUSED_LINE.stroke_width(2)))?;
     for (mark, row) in stack.marks.iter().zip(rows) {
+        // A mark after the last bin stands at the edge, because the chart has no place for it.
         let (x, foot) = chart.backend_coord(&(mark.at_us.min(extent.end_us), 0));
         let y = TOP + LEGEND + LINE * row;
         root.draw(&PathElement::new([(x, y + 4), (x, foot)], GREY.stroke_width(1)))?;

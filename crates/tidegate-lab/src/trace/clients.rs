@@ -38,6 +38,7 @@ impl ClientFinder {
     ) -> Result<FoundClient<'a>, BadLineReason> {
         let WrittenClient { peer, x_forwarded_for, forwarded } = written;
         let known = peer.filter(|peer| peer != UNIX_SOCKET && peer != "-");
+        // Only the field that is configured is read, as by the layer: callers may write the other field.
         let (peer, field) = match (known, x_forwarded_for) {
             (Some(peer), field) if self.0.field() != Some("forwarded") => (peer, field),
             (Some(peer), _) => (peer, forwarded),

@@ -90,6 +90,7 @@ impl<'a> Event<'a> {
         policy: impl FnOnce() -> Arc<Policy>,
         ask: impl FnOnce(&Request<'_>) -> T,
     ) -> T {
+        // Only limits need the policy, and nearly all requests have none.
         if self.more.is_empty() && self.limit.is_none() {
             let descriptors = [Descriptor::new(&self.descriptor).cost(self.cost)];
             return ask(&self.under_id(Request::new(self.domain, &descriptors)));

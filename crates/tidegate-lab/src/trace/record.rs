@@ -82,6 +82,7 @@ impl RecordNames {
     }
 
     fn put_mark(&self, mark: u64, to: &mut Vec<u8>) {
+        // The numbers of names end before the marks, so both are told apart without a byte more.
         put_number(self.numbered.len() as u64 + mark, to);
     }
 

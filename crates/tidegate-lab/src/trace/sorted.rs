@@ -65,6 +65,7 @@ impl Summary {
         self.is_cut |= piece.is_cut;
         self.of_proxies += piece.of_proxies;
         self.events += piece.events;
+        // `None` is below every time, which suits the last time and not the first.
         self.first_at_us = [self.first_at_us, piece.first_at_us].into_iter().flatten().min();
         self.last_at_us = self.last_at_us.max(piece.last_at_us);
     }

@@ -35,6 +35,7 @@ impl<R: BufRead> Unzstd<R> {
         if !self.in_frame {
             return self.next_frame();
         }
+        // The checksum follows the last block, so it is compared once all text of the frame is decoded.
         if self.decoder.is_finished() {
             self.in_frame = false;
             let written = self.decoder.get_checksum_from_data();

@@ -146,6 +146,7 @@ impl GuardArgs {
         self.check_names()?;
         let token_files = tokens::files([
             (CLIENTS, &self.token_file, &secret),
+            // Not `change`, which may be the tokens of clients: these are meant to be in both places.
             (CHANGE, &self.admin_token_file, &own),
             (READ, &self.admin_read_token_file, &read),
         ])?;

@@ -77,6 +77,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
             )));
         }
         let all = bad + source.events;
+        // More than one percent, compared without a division.
         if !flags.allow_unreadable && u128::from(bad) * 100 > u128::from(all) {
             let first = source.bad_lines.first.first().map_or(1, |line| line.line_number);
             faults.push(Failure::new(format!(

@@ -63,6 +63,7 @@ fn own_limit(
     let units = Limit::Units(limit.requests_per_unit.into());
     let own = policy.own_limit(domain, descriptor, units, window);
     let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
+    // The rules of a policy were checked when it was loaded; values of a request come only now.
     let held = policy.store().is_none_or(|store| own.rules().all(|rule| store.can_hold(rule)));
     if held { Ok(Some(own)) } else { Err("no store can hold its `limit`".to_owned()) }
 }

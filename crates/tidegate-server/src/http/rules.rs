@@ -165,6 +165,7 @@ impl<'a> From<&'a PolicyRule> for RuleJson<'a> {
             lease: spec.lease.map(LeaseJson::from),
             split: spec.split,
             limit_from_request: spec.limit_from_request,
+            // The float nearest to a decimal is printed as that decimal.
             near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
             hide_keys: spec.hide_keys,
             overrides: spec.overrides.iter().map(OverrideJson::from).collect(),

@@ -55,6 +55,7 @@ impl Arrives for Stream {
     fn arrived(&self) -> u64 {
         match &self.transport {
             Transport::Plain(socket) => socket.arrived(),
+            // Encrypted bytes: `Remainder` allows for bytes that are decrypted and not read.
             Transport::Tls(tls) => tls.get_ref().0.arrived(),
         }
     }

@@ -75,6 +75,7 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
             return Err(QuestionMistake::Arity);
         }
         let count = rest.len() / 2;
+        // Before the words are read, because rules search the entries.
         if count > MOST_ENTRIES {
             return Err(QuestionMistake::Invalid(format!(
                 "there are {count} entries: expected at most {MOST_ENTRIES}"

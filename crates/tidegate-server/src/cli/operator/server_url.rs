@@ -25,6 +25,7 @@ pub(super) fn parse(text: &str) -> Result<ServerUrl, String> {
         Some("https") => (true, 443),
         _ => return Err(format!("the scheme is neither http nor https: {expected}")),
     };
+    // Every user of the machine can read a command line.
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("a URL carries no password: expected the token by --token-file".to_owned());
     }
