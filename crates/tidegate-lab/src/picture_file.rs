@@ -52,6 +52,7 @@ impl PictureFile {
         if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg")) {
             return Err(FileFault::Name);
         }
+        // A link is not followed, because the picture would replace the link and not the file that it names.
         match fs::symlink_metadata(path) {
             Ok(there) => check_there(&there)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -140,6 +140,7 @@ fn is_site(word: &[u8]) -> bool {
         Some((name, port)) if port.parse::<u16>().is_ok() => (name, true),
         _ => (word, false),
     };
+    // A port shows that a name of one label is a host too; with a label more `is_host` takes it.
     name == "_" || is_host(name) || (has_port && is_host(&format!("{name}.a")))
 }
 

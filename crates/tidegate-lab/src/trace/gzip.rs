@@ -54,6 +54,7 @@ fn next<R: BufRead>(mut raw: R) -> io::Result<Option<GzDecoder<R>>> {
     loop {
         match raw.fill_buf()? {
             [] => return Ok(None),
+            // The zeros may go on in the next buffer of the reader.
             zeros if zeros.iter().all(|byte| *byte == 0) => {
                 let bytes = zeros.len();
                 raw.consume(bytes);

@@ -322,6 +322,7 @@ impl<'de> Visitor<'de> for FieldValue<'_, 'de> {
         if let Some(place) = self.within {
             return ObjectFields { object: self.object, place }.visit_map(map);
         }
+        // Read to its end although nothing of it counts, because serde_json fails otherwise.
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
     }

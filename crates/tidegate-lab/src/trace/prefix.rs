@@ -129,6 +129,7 @@ fn time(line: &[u8]) -> Result<Option<FoundPrefix<'_>>, BadLineReason> {
 fn after_old_time(line: &[u8]) -> Option<&[u8]> {
     let (time, rest) = line.split_first_chunk::<15>()?;
     let is_time =
+        // A day of one digit has a space before it (RFC 3164, 4.1.2).
         has_shape(time, b"aaa _0 00:00:00") && MONTHS.iter().any(|month| time.starts_with(*month));
     let (fraction, rest) = rest.split_at(memchr(b' ', rest)?);
     let is_fraction = match fraction {

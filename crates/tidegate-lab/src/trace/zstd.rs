@@ -64,6 +64,7 @@ impl<R: BufRead> Unzstd<R> {
                 length,
                 ..
             })) => {
+                // Other programs keep notes in such frames, for example a table for seeking (RFC 8878, 3.1.2).
                 let length = u64::from(length);
                 let skipped = io::copy(&mut self.raw.by_ref().take(length), &mut io::sink())?;
                 if skipped < length {

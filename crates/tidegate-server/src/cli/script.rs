@@ -80,6 +80,7 @@ pub(crate) fn run(args: &ScriptArgs) -> Result<ExitCode, Failure> {
 /// Bytes for `redis-cli --quoted-input`.
 fn quoted(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
+        // No quote and no backslash: the text stands within quotes of the shell and of `redis-cli`.
         let plain = byte.is_ascii_alphanumeric() || b":_-./{}@".contains(byte);
         let _ = if plain {
             write!(text, "{}", char::from(*byte))

@@ -71,6 +71,7 @@ async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Byte
 /// A message without its prefix.
 fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
+    // UNIMPLEMENTED is the status that gRPC defines for an encoding that a server does not know.
     if flag != 0 {
         return Err(Status::unimplemented(
             "the message is compressed: expected grpc-encoding identity",

@@ -30,6 +30,7 @@ pub(super) fn hello(
             if let Some(name) = greeting.name {
                 session.name = name.to_vec();
             }
+            // As in Redis, the reply to HELLO is in the new protocol already.
             reply.speak(greeting.proto);
             introduce(session, reply);
         }

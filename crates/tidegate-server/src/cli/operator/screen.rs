@@ -63,6 +63,7 @@ impl Screen {
         &self,
         shows: impl Future<Output = Result<(), Failure>>,
     ) -> Result<(), Failure> {
+        // A signal that ended the process at once would leave the terminal without cursor and echo.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
         tokio::select! {
