@@ -296,6 +296,8 @@ impl Spec {
                 found.push(out_of_range(Field::Resolution, Shown(resolution)));
             }
         }
+        // Not among the fields of single algorithms: all take
+        // it that count units, and permits cannot be owed.
         if self.max_debt.is_some() && self.algorithm.holds_permits() {
             let algorithm = self.algorithm;
             found.push(RuleError::Meaningless { field: Field::MaxDebt, algorithm });

@@ -129,6 +129,7 @@ impl DedupeCache {
             self.forgotten.fetch_add(1, Relaxed);
             return;
         }
+        // Below the bound nothing else drops expired answers; two for each new one catch up with them.
         for _ in 0..TIDIED {
             self.forget_first(shard, done.at, |end| end <= done.at);
         }
@@ -164,6 +165,7 @@ impl DedupeCache {
     ) -> bool {
         let Some(end) = shard.drop_first(may_go) else { return false };
         self.kept.fetch_sub(1, Relaxed);
+        // An expired answer is no loss: no repeat would have got it.
         self.forgotten.fetch_add(u64::from(end > now), Relaxed);
         true
     }

@@ -35,6 +35,7 @@ impl DedupeCache {
                 drop(shard);
                 let Some(last) = next.last() else { break };
                 blocks.put(Kind::Answers, &payload)?;
+                // An answer that comes from now on and expires before this place is left out.
                 after = Excluded(*last);
             }
         }

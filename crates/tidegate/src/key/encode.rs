@@ -214,6 +214,8 @@ fn signed<T>(value: i64, with: impl FnOnce(Encoding<'_>) -> T) -> T {
 
 impl Key for u128 {
     fn encode<T>(&self, with: impl FnOnce(Encoding<'_>) -> T) -> T {
+        // A small number has eight bytes in this type too, so
+        // that all types of numbers name the same limiter.
         match u64::try_from(*self) {
             Ok(value) => value.encode(with),
             Err(_) => with(Encoding { kind: KeyKind::Number, bytes: &self.to_le_bytes() }),

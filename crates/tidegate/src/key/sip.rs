@@ -43,6 +43,7 @@ impl Sip {
         }
         // The last word has the length in its top byte, so that zeros at the end make a difference.
         let [a, b, c, d] = absorbed(state, (bytes.len() as u64) << 56 | last_word(tail));
+        // SipHash marks the end of the input with 0xff; these three rounds are the 3 of SipHash-1-3.
         let [a, b, c, d] = round(round(round([a, b, c ^ 0xff, d])));
         u128::from(a ^ b ^ c ^ d) | u128::from(a ^ c) << 64
     }

@@ -35,6 +35,7 @@ pub(super) async fn take_lease(
         Ok(reply) => Ok(reply),
         Err(NoReply { late: Some(late), .. }) => {
             on_late();
+            // A sender that is gone says nothing of the store, which may have granted the lease.
             late.await.unwrap_or(Err(StoreError::Timeout))
         }
         Err(NoReply { error, late: None }) => Err(error),
@@ -75,6 +76,7 @@ pub(super) async fn return_lease(
         let call = Arc::new(call);
         let reply = match heard(store.client.ask(&call, 0, deadline).await) {
             Ok(delivered) => delivered.reply,
+            // Read below as a limiter that counts in another way, which takes nothing back.
             Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
             Err(no_reply) => return Err(no_reply.error),
         };

@@ -21,6 +21,7 @@ pub(super) async fn run_on_record(
         }
         RecordVerb::Read => vec![b"read".to_vec()],
         RecordVerb::Claim { by } => vec![b"claim".to_vec(), by.to_string().into_bytes()],
+        // The script takes a life as its third argument, and this verb has no second.
         RecordVerb::Extend { life } => vec![b"extend".to_vec(), Vec::new(), milliseconds(life)],
     };
     let key = record_key(&client.settings().key_prefix, name);
