@@ -129,7 +129,7 @@ impl DedupeCache {
             self.forgotten.fetch_add(1, Relaxed);
             return;
         }
-        // Below the bound nothing else drops expired answers; two for each new one catch up with them.
+        // Below the bound nothing else drops expired answers: two go for each that comes, to catch up with them.
         for _ in 0..TIDIED {
             self.forget_first(shard, done.at, |end| end <= done.at);
         }
