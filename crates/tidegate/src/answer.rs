@@ -230,6 +230,15 @@ impl<'a> Matched<'a> {
     }
 }
 
+/// The reservation of the first of the requests that have one remembered answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstReservation {
+    /// The name that the first request [reserved as](Request::reserving_as).
+    pub name: [u8; 16],
+    /// The time since its answer, by the clock of the store.
+    pub age: Micros,
+}
+
 /// The answer to one request. A refusal is an answer, not an error.
 ///
 /// It keeps the policy that decided, even if that policy is replaced ([`Gate::replace`](crate::Gate::replace)), and
@@ -257,6 +266,7 @@ pub struct Answer<'g> {
     pub(crate) at: Timestamp,
     pub(crate) standing: Standing,
     pub(crate) repeated: bool,
+    pub(crate) first: Option<Box<FirstReservation>>,
     pub(crate) replies: InlineList<Reply>,
     /// Limiters that a settlement did not find.
     pub(crate) unreached: Option<Box<[Unreached]>>,
@@ -280,6 +290,13 @@ impl Answer<'_> {
     #[must_use]
     pub const fn is_repeated(&self) -> bool {
         self.repeated
+    }
+
+    /// The reservation of the first request, if this is its remembered answer, it
+    /// [reserved under a name](crate::Request::reserving_as), and a shared store remembered it.
+    #[must_use]
+    pub fn first_reservation(&self) -> Option<&FirstReservation> {
+        self.first.as_deref()
     }
 
     /// True if no rule with a limit was enforced: the answer has no values, except from shadow rules.

@@ -41,7 +41,7 @@ pub(crate) fn of(
 fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
-    RequestIdentity { id, reserves }: RequestIdentity<'_>,
+    RequestIdentity { id, reserves, .. }: RequestIdentity<'_>,
     asks: impl Iterator<Item = &'m Ask>,
 ) -> Fingerprint {
     seed.of_written(|hasher| {

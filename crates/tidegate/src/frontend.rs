@@ -47,7 +47,7 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     let mut replies = with_space_for(asks.len());
     let all = asks.iter().zip(decisions);
     replies.extend(all.filter_map(|(ask, decided)| reply(ask, decided.into()?)));
-    Answer { rules, allowed, at, standing, repeated, replies, unreached: None }
+    Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None }
 }
 
 fn reply<K>(ask: &Ask<K>, decided: Decided) -> Option<Reply> {

@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::request::{Descriptor, Origin, Request};
 use crate::rules::{LeaseSpec, Policy, RuleSpec};
 use crate::shared::SharedGate;
-use crate::store::{StepArgs, Store, Verb};
+use crate::store::{RecordReply, RecordVerb, StepArgs, Store, StoreError, Verb};
 
 /// No window ends while a check runs.
 const DAY: Duration = Duration::from_secs(86_400);
@@ -35,6 +35,8 @@ pub async fn check_all<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     renews_and_returns_permits(&gate).await;
     is_exact_under_concurrency(&gate).await;
     loses_no_leased_unit(&gate).await;
+    keeps_records_of_reservations(&gate).await;
+    remembers_the_name_of_a_reservation(&gate).await;
 }
 
 /// For every algorithm and any costs, a store admits what a [`Gate`] admits.
@@ -217,6 +219,64 @@ pub async fn loses_no_leased_unit<S: Store>(gate: impl Fn(Policy) -> SharedGate<
             "300 of 1,000 units are used, and {cost} are asked for"
         );
     }
+}
+
+/// A record is written once and claimed once, and each of these verbs may be repeated. A store that keeps no records
+/// refuses to write them.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn keeps_records_of_reservations<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10)]));
+    let (store, _) = gate.store_and_asks(&of_ada(&[costing(1)]));
+    let write = |content| RecordVerb::Write { content, life: DAY };
+    let first = store.record(b"kit", write(b"first")).await;
+    if matches!(first, Err(StoreError::Refused(_))) {
+        return;
+    }
+    assert_eq!(first, Ok(RecordReply::Done), "a record is written");
+    let again = store.record(b"kit", write(b"second")).await;
+    assert_eq!(again, Ok(RecordReply::Done), "a record may be written again");
+    match store.record(b"kit", RecordVerb::Read).await {
+        Ok(RecordReply::Content(content, left)) => {
+            assert_eq!(content, b"first", "a record that is there stays as it is");
+            assert!(!left.is_zero() && left <= DAY, "{left:?} are left of a day");
+        }
+        other => panic!("a record that no caller has claimed can be read: {other:?}"),
+    }
+    let extend = RecordVerb::Extend { life: DAY };
+    assert_eq!(store.record(b"kit", extend).await, Ok(RecordReply::Done), "a record is extended");
+    for (by, expected) in
+        [(1, RecordReply::Done), (2, RecordReply::Claimed), (1, RecordReply::Done)]
+    {
+        let claimed = store.record(b"kit", RecordVerb::Claim { by }).await;
+        assert_eq!(claimed, Ok(expected), "a record has one claim, by 1: this is a claim by {by}");
+    }
+    for verb in [RecordVerb::Read, extend, write(b"third")] {
+        let reply = store.record(b"kit", verb).await;
+        assert_eq!(reply, Ok(RecordReply::Claimed), "a claim consumes the record: {verb:?}");
+    }
+    for verb in [RecordVerb::Read, extend, RecordVerb::Claim { by: 1 }] {
+        let reply = store.record(b"none", verb).await;
+        assert_eq!(reply, Ok(RecordReply::Unknown), "there is no such record: {verb:?}");
+    }
+}
+
+/// A remembered answer has the name of the reservation that the first request was to open. A store that remembers no
+/// answers decides the request again.
+///
+/// # Panics
+/// The store breaks the promise.
+pub async fn remembers_the_name_of_a_reservation<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
+    let gate = gate(policy(vec![rule("user", 10).dedupe(DAY)]));
+    let descriptors = [costing(4)];
+    let Ok(request) = of_ada(&descriptors).with_id("kit") else { panic!("a short id") };
+    let first = gate.check(request.reserving_as(&[1; 16])).await;
+    assert!(first.is_allowed() && !first.is_repeated(), "10 units are left");
+    let again = gate.check(request.reserving_as(&[2; 16])).await;
+    let name = again.first_reservation().map(|first| first.name);
+    let expected = again.is_repeated().then_some([1; 16]);
+    assert_eq!(name, expected, "a repeated answer names the reservation of the first request");
 }
 
 /// A rule whose keys share a slot with the same keys of other rules.

@@ -154,7 +154,7 @@ mod wait;
 
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
-pub use answer::{Answer, Matched, Unreached};
+pub use answer::{Answer, FirstReservation, Matched, Unreached};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};

@@ -145,6 +145,8 @@ pub struct Request<'a> {
     id: Option<&'a str>,
     /// True if its cost is settled later.
     reserves: bool,
+    /// The name of its reservation.
+    reservation: Option<&'a [u8; 16]>,
     /// True if its caller holds the work for its delay.
     returns_delay: bool,
     source: u64,
@@ -164,6 +166,7 @@ impl<'a> Request<'a> {
             max_wait: Micros::MAX,
             id: None,
             reserves: false,
+            reservation: None,
             returns_delay: false,
             source: 0,
         }

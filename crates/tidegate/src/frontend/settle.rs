@@ -63,9 +63,25 @@ struct FromLimiter {
 /// A refused request took nothing, and neither did one whose answer is [repeated](Answer::is_repeated).
 impl From<&Answer<'_>> for Taken {
     fn from(answer: &Answer<'_>) -> Self {
-        let takers = answer.all().filter(|one| {
-            !answer.is_repeated() && (answer.is_allowed() || one.is_report()) && one.can_settle()
-        });
+        if answer.is_repeated() {
+            let has_permits_of_first = answer.all().any(|one| one.token().is_some());
+            return Self { has_permits_of_first, ..Self::default() };
+        }
+        Self::by_first(answer)
+    }
+}
+
+impl Taken {
+    /// The units that the first of the requests with this answer took, also if the answer is
+    /// [repeated](Answer::is_repeated).
+    ///
+    /// Of all requests with one answer a single reservation may be settled. So a caller writes these units under the
+    /// name of the [first reservation](Answer::first_reservation) only, as a
+    /// [record](crate::ReservationRecord::write), which settles once.
+    #[must_use]
+    pub fn by_first(answer: &Answer<'_>) -> Self {
+        let takers =
+            answer.all().filter(|one| (answer.is_allowed() || one.is_report()) && one.can_settle());
         let limiters = takers.map(|one| FromLimiter {
             known_by: known_by(&one),
             is_elsewhere: one.is_elsewhere(),
@@ -79,15 +95,12 @@ impl From<&Answer<'_>> for Taken {
         Self {
             // Boxed first, so that no capacity stays unused: servers count these bytes.
             limiters: limiters.collect::<Box<[_]>>().into_vec(),
-            has_permits_of_first: answer.is_repeated()
-                && answer.all().any(|one| one.token().is_some()),
+            has_permits_of_first: false,
             #[cfg(feature = "redis")]
             lack: answer.standing.lack(),
         }
     }
-}
 
-impl Taken {
     /// Returns whether any limiter took the cost and can give it back.
     #[cfg(feature = "tower")]
     pub(crate) fn gives_back(&self) -> bool {

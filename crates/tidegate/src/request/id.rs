@@ -72,10 +72,32 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// As [`Request::reserving`], under a name that a shared store remembers with the answer: whichever node is asked
+    /// again under the [id](Self::with_id) of the request learns the name
+    /// ([`Answer::first_reservation`](crate::Answer::first_reservation)), and with it the
+    /// [record](crate::ReservationRecord) of the reservation. A name is 16 random bytes.
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate};
+    ///
+    /// # async fn example(gate: &SharedGate, request: Request<'_>, random: [u8; 16]) {
+    /// let answer = gate.check(request.reserving_as(&random)).await;
+    /// let name = answer.first_reservation().map_or(random, |first| first.name);
+    /// # let _ = name;
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub const fn reserving_as(self, name: &'a [u8; 16]) -> Self {
+        Self { reservation: Some(name), ..self.reserving() }
+    }
+
     /// Its id and its verb, if it has an id.
     pub(crate) const fn identity(&self) -> Option<RequestIdentity<'a>> {
         match self.id {
-            Some(id) => Some(RequestIdentity { id, reserves: self.reserves }),
+            Some(id) => {
+                Some(RequestIdentity { id, reserves: self.reserves, reservation: self.reservation })
+            }
             None => None,
         }
     }
@@ -93,6 +115,8 @@ pub(crate) struct RequestIdentity<'a> {
     pub(crate) id: &'a str,
     /// True if its cost is settled later.
     pub(crate) reserves: bool,
+    /// The name of its reservation, which does not make it another request.
+    pub(crate) reservation: Option<&'a [u8; 16]>,
 }
 
 /// Why a text cannot be the id of a request.

@@ -31,11 +31,12 @@ impl<S> InForce<S> {
 impl<S: Store> InForce<S> {
     /// Makes the answer from the reply to a step.
     pub(super) fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
-        let StepReply { allowed, now, repeated, standing, replies, .. } = reply;
+        let StepReply { allowed, now, repeated, first, standing, replies, .. } = reply;
         let decided = replies.into_iter().map(|one| one.map(|one| one.decided));
         let decisions: InlineList<Option<Decided>> = decided.collect();
         let mut answer =
             self.answer_with(asks, Done { allowed, at: now, repeated, decisions }, standing);
+        answer.first = first.map(Box::new);
         for reply in answer.replies.iter_mut().filter(|reply| reply.reserves) {
             let own = asks.iter().find(|ask| (ask.lineage, ask.by) == (reply.lineage, reply.by));
             // No reservation is closed there when its rule has leases no more.

@@ -61,7 +61,7 @@ impl<'g, S: Store> ReservationRecord<'g, S> {
     }
 
     /// Writes the units that a request took, for `life`. Returns false, and writes nothing, if it took none, or if they
-    /// were taken without the store: then only this node can settle it.
+    /// were taken without the store: then only this node can settle it. A record that was written before stays as it is.
     ///
     /// # Errors
     /// The store did not reply, or keeps no records. The record may have been written, so its id must not be given to a
@@ -82,7 +82,8 @@ impl<'g, S: Store> ReservationRecord<'g, S> {
         });
         let Some(content) = content else { return Ok(false) };
         let verb = RecordVerb::Write { content: &content, life };
-        Ok(self.run(verb).await? == RecordReply::Done)
+        // A record that is claimed was written before.
+        Ok(matches!(self.run(verb).await?, RecordReply::Done | RecordReply::Claimed))
     }
 
     /// Reads the record, if it can be claimed.

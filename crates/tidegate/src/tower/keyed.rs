@@ -92,6 +92,7 @@ impl<C: Clock> Keyed<C> {
             at,
             standing: Standing::Exact,
             repeated: false,
+            first: None,
             replies,
             unreached: None,
         };
@@ -184,6 +185,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
         at,
         standing: Standing::Exact,
         repeated: false,
+        first: None,
         replies: Default::default(),
         unreached: None,
     }

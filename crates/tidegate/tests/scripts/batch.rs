@@ -237,7 +237,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
         vec![one("other", &other, 1)],
     ];
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
-    let remembered = calls[2].clone().remembering(b"reply".to_vec(), HOUR.into());
+    let remembered = calls[2].clone().remembering(b"reply".to_vec(), HOUR.into(), Some(&[7; 16]));
     let merged = [(&calls[0], 1), (&calls[1], 2), (&remembered, 1), (&calls[3], 2), (&calls[4], 1)];
     let reply = run_batch(&client, &merged);
     for (number, reply) in reply.iter().enumerate() {
@@ -254,7 +254,7 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
     let client = server.client();
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 2)];
-    let call = ask(&limiters).remembering(b"reply".to_vec(), HOUR.into());
+    let call = ask(&limiters).remembering(b"reply".to_vec(), HOUR.into(), None);
     assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
     let reply = run_batch(&client, &[(&call, 1), (&call, 3), (&ask(&limiters), 1), (&call, 1)]);
     let first = decided(&call, &limiters, &reply[0][0]);

@@ -66,7 +66,7 @@ fn calls_of_one_limiter_go_with_others_and_a_reply_of_another_length_is_no_answe
         Call::new(&limiters[..1], ScriptStep::Peek, None),
         call.clone().amending(),
         call.clone().without_memory(),
-        call.clone().remembering(b"reply".to_vec(), HOUR.into()),
+        call.clone().remembering(b"reply".to_vec(), HOUR.into(), None),
     ] {
         assert!(!other.can_go_with_others(), "{other:?}");
     }

@@ -279,7 +279,7 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
     let both = [shadow(), ScriptLimiter::new(b"enforced", &window, 1).unwrap()];
     let ask = |seconds| {
         let call = Call::new(&both, ScriptStep::Ask, at(seconds));
-        let mut call = call.remembering(b"answer".to_vec(), Duration::from_secs(60).into());
+        let mut call = call.remembering(b"answer".to_vec(), Duration::from_secs(60).into(), None);
         for _ in 0..2 {
             let reply = client.eval(&call.script, &call.keys, &call.args);
             match call.answer(&both, &reply).unwrap() {

@@ -97,7 +97,11 @@ impl Asked {
         });
         let call = Call::new(&limiters.collect::<Vec<_>>(), ScriptStep::Ask, Some(at));
         let Some(id) = self.id else { return call };
-        call.remembering(format!("{side}:id:{id}").into_bytes(), Duration::from_secs(30).into())
+        // Some requests open a reservation, and some that repeat them propose another name.
+        let name = [self.times as u8; 16];
+        let name = (id % 2 == 0).then_some(&name);
+        let answer_key = format!("{side}:id:{id}").into_bytes();
+        call.remembering(answer_key, Duration::from_secs(30).into(), name)
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate::store::{RecordReply, Store};
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, FoundReservation, Request, ReservationRecord, RuleSpec,
-    SharedGate, Spec, Taken,
+    AlgorithmKind, Answer, Descriptor, FoundReservation, Micros, Request, ReservationRecord,
+    RuleSpec, SharedGate, Spec, Taken,
 };
 
 use crate::cluster::Cluster;
@@ -202,4 +202,74 @@ async fn a_failover_that_kept_the_record_settles_it() {
     other.store().fit().await;
     assert!(settle(&other, b"a", 2).await.is_some());
     assert_eq!(used(&other).await, [2]);
+}
+
+/// Whichever node repeats a request learns the name of its reservation, with the units that the first request took, alone
+/// and merged with other requests into one call.
+#[tokio::test]
+async fn a_repeated_answer_names_the_reservation_of_the_first() {
+    let server = Server::start(&[]);
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.is_queue()) {
+        for several in [false, true] {
+            server.run::<()>(&["FLUSHALL"]);
+            let rules = || {
+                let mut rules = vec![rule(*algorithm, 100).dedupe(LIFE)];
+                if several {
+                    rules.push(
+                        RuleSpec::new("other", Spec::per_second(1_000))
+                            .key(["user"])
+                            .hash_tag("user"),
+                    );
+                    rules[0] = rules[0].clone().hash_tag("user");
+                }
+                rules
+            };
+            let (one, _) = gate_over(&server.url(), rules()).await;
+            let (other, _) = gate_over(&server.url(), rules()).await;
+            let descriptors = [Descriptor::new(&[("user", "ada")]).cost(7)];
+            let request = Request::new("default", &descriptors).with_id("a").unwrap();
+            let names = [[1; 16], [2; 16], [3; 16]];
+            let first = one.check(&request.reserving_as(&names[0])).await;
+            assert!(first.is_allowed() && !first.is_repeated());
+            assert_eq!(first.first_reservation(), None, "{algorithm}");
+            let again = [
+                request.reserving_as(&names[1]),
+                request.reserving_as(&names[2]),
+                request.reserving_as(&names[1]),
+                request.reserving(),
+            ];
+            let merged = tokio::join!(
+                other.check(&again[0]),
+                one.check(&again[1]),
+                one.check(&again[2]),
+                one.check(&again[3]),
+            );
+            for again in [merged.0, merged.1, merged.2, merged.3] {
+                let found = again.first_reservation().unwrap();
+                assert!(again.is_repeated() && found.name == names[0], "{algorithm}: {found:?}");
+                assert!(found.age < Micros::from_duration(LIFE));
+                assert_eq!(Taken::from(&again).tokens().count(), 0);
+                assert_eq!(
+                    Taken::by_first(&again).tokens().collect::<Vec<_>>(),
+                    Taken::from(&first).tokens().collect::<Vec<_>>(),
+                );
+            }
+            // The node that repeats the request writes the record in place of the first node, which settles it.
+            let again = other.check(&request.reserving_as(&names[1])).await;
+            let record = ReservationRecord::of(&other, &names[0]);
+            assert!(record.write(&request, &Taken::by_first(&again), LIFE).await.unwrap());
+            assert!(settle(&one, &names[0], 2).await.is_some());
+            assert!(record.write(&request, &Taken::by_first(&again), LIFE).await.unwrap());
+            assert!(settle(&other, &names[0], 0).await.is_none(), "it was settled");
+            let is_permit = *algorithm == AlgorithmKind::Concurrency;
+            let rest = if is_permit { 0 } else { 2 };
+            assert!(used(&one).await[0] <= rest, "{algorithm}");
+            // Another verb is another request, and a request that reserves under no name remembers none.
+            assert!(!one.check(&request).await.is_repeated());
+            let unnamed = Request::new("default", &descriptors).with_id("b").unwrap().reserving();
+            assert!(!one.check(&unnamed).await.is_repeated());
+            let again = other.check(&unnamed.reserving_as(&names[1])).await;
+            assert!(again.is_repeated() && again.first_reservation().is_none());
+        }
+    }
 }

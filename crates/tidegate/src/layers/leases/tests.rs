@@ -120,7 +120,7 @@ async fn a_request_in_a_queue_or_with_an_id_asks_the_store() {
     let layer = with_lease().await;
     let queued = StepArgs { is_queued: true, ..asking(&layer) };
     assert!(layer.step(&[ask(0, "a", 1)], queued).await.unwrap().allowed);
-    let id = crate::request::RequestIdentity { id: "id", reserves: false };
+    let id = crate::request::RequestIdentity { id: "id", reserves: false, reservation: None };
     let origin = crate::request::Origin { id: Some(id), source: 0 };
     let with_id = StepArgs { origin, ..asking(&layer) };
     assert!(layer.step_now(&[ask(0, "a", 1)], with_id).is_none());

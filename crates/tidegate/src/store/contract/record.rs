@@ -8,7 +8,7 @@ use std::time::Duration;
 /// until the record ends, so that a claim that is sent again has the same reply.
 #[derive(Clone, Copy, Debug)]
 pub enum RecordVerb<'a> {
-    /// Writes a record that ends after `life`.
+    /// Writes a record that ends after `life`; a record that is there stays as it is.
     Write {
         /// The content.
         content: &'a [u8],
@@ -36,7 +36,7 @@ pub enum RecordReply {
     Unknown,
     /// Another claim has consumed it.
     Claimed,
-    /// It was written or extended, or this claim has it.
+    /// It was written, now or before, or extended, or this claim has it.
     Done,
     /// The content of a record that was read, and the rest of its life.
     Content(Vec<u8>, Duration),

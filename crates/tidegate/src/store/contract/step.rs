@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token};
 use tokio::time::Instant;
 
+use crate::answer::FirstReservation;
 use crate::inline_list::InlineList;
 use crate::request::Origin;
 use crate::rules::Policy;
@@ -109,6 +110,12 @@ impl<'a> StepArgs<'a> {
         self.origin.id.map(|id| id.id)
     }
 
+    /// The name of the reservation that the request opens, which the store remembers with the answer.
+    #[must_use]
+    pub fn reservation(&self) -> Option<&'a [u8; 16]> {
+        self.origin.id?.reservation
+    }
+
     /// The same step as a settlement of limiters that turned out to cost nothing.
     #[must_use]
     pub const fn settling(self) -> Self {
@@ -138,6 +145,8 @@ pub struct StepReply {
     pub(crate) now: Timestamp,
     /// True if this is the remembered answer to an earlier request with the same id.
     pub(crate) repeated: bool,
+    /// The reservation of that request, if this is its remembered answer.
+    pub(crate) first: Option<FirstReservation>,
     /// Says if the limiters decided, or the rules without the store.
     pub(crate) standing: Standing,
     /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
@@ -269,6 +278,12 @@ impl StepReply {
         Self { repeated: true, ..self }
     }
 
+    /// Adds the reservation of the earlier request to its remembered answer.
+    #[must_use]
+    pub fn with_first(self, first: FirstReservation) -> Self {
+        Self { first: Some(first), ..self }
+    }
+
     /// Returns whether the request is admitted.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
@@ -310,6 +325,7 @@ impl StepReply {
             allowed: true,
             now,
             repeated: false,
+            first: None,
             standing: Standing::Exact,
             replies: (0..limiters).map(|_| None).collect(),
             receipt: None,

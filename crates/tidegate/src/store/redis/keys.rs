@@ -251,7 +251,7 @@ mod tests {
             let limiters: Vec<_> = ScriptLimiter::new(key, rule, cost).into_iter().collect();
             String::from_utf8(answer_key("t:", id, &limiters)).unwrap()
         };
-        let check = |id| RequestIdentity { id, reserves: false };
+        let check = |id| RequestIdentity { id, reserves: false, reservation: None };
         let key = |id, key: &[u8], rule, cost| key_of(check(id), key, rule, cost);
         let plain = key("a", b"t:d:r:ada", &ten, 1);
         assert!(plain.starts_with("t:{t:d:r:ada}?"), "{plain}");
@@ -263,7 +263,7 @@ mod tests {
             key("a", b"t:d:r:bob", &ten, 1),
             key("a", b"t:d:r:ada", &ten, 2),
             key("a", b"t:d:r:ada", &nine, 1),
-            key_of(RequestIdentity { id: "a", reserves: true }, b"t:d:r:ada", &ten, 1),
+            key_of(RequestIdentity { reserves: true, ..check("a") }, b"t:d:r:ada", &ten, 1),
         ];
         assert!(!others.contains(&plain));
         assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));

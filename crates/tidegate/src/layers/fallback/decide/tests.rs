@@ -58,7 +58,7 @@ fn decide(
 }
 
 const fn check(id: &str) -> RequestIdentity<'_> {
-    RequestIdentity { id, reserves: false }
+    RequestIdentity { id, reserves: false, reservation: None }
 }
 
 fn ask(fallback: &Local, cost: u64, id: Option<RequestIdentity<'_>>) -> Done<Option<Decided>> {

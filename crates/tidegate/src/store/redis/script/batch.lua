@@ -1,7 +1,7 @@
 -- Decides several requests in one call, each as though it had come alone. A state is read once, and written once.
 --
 -- The plan (ARGV[2]). For each request: the number of times it is asked, the number of its limiters, the key of its
--- answer (0 for none) and the time for which that is remembered. For each limiter: its key, its argument, and its flag,
+-- answer and the argument of that answer (0 for none; see dispatch.lua). For each limiter: its key, its argument, and its flag,
 -- which is odd if the rule is enforced, and above 55 if the limiter is asked for a unit that it does not take.
 --
 -- For each request, returns pairs: the number of times that a reply was given, and the reply. An error stands alone in
@@ -170,6 +170,7 @@ local function first_answer(k, dedupe)
   if now - since < dedupe then
     first = cmsgpack.unpack(sub(first, 9))
     first[1] = 2
+    if #first % 3 == 0 then first[#first + 1] = math.max(now - since, 0) end
     return first
   end
 end
@@ -219,8 +220,8 @@ local function under_others(others, count)
 end
 -- All but the last limiter decide. Then the last decides and takes, then the others take, if no enforced limiter
 -- refuses.
-local function ask_several(count, ks, args, flags, dedupe)
-  local answer_key = ks[count + 1]
+local function ask_several(count, ks, args, flags, remembers)
+  local answer_key, dedupe = ks[count + 1], remembers and struct.unpack('<d', remembers)
   local first = answer_key and first_answer(answer_key, dedupe)
   if first then return first end
   local goes_on, reply, others = true, {1, now}, false
@@ -253,19 +254,21 @@ local function ask_several(count, ks, args, flags, dedupe)
   if not goes_on then reply[1] = 0 end
   if answer_key and goes_on then
     is_changed = true
+    if #remembers > 8 then reply[3 * count + 3] = sub(remembers, 9) end
     states[answer_key] = struct.pack('<d', now) .. cmsgpack.pack(reply)
+    reply[3 * count + 3] = nil
     dues[answer_key], gones[answer_key] = 'whole', now + dedupe
   end
   return reply
 end
 -- After a first write a script cannot fail for lack of memory. So the first change is written immediately.
-local function ask(count, ks, args, flags, dedupe)
+local function ask(count, ks, args, flags, remembers)
   local reply = no_space and no_space(count, ks)
   if reply then return reply end
   if #ks == 1 and flags[1] < 56 then
     reply = ask_one(ks, args[1])
   else
-    reply = ask_several(count, ks, args, flags, dedupe)
+    reply = ask_several(count, ks, args, flags, remembers)
   end
   if is_changed and not written then
     for i = 1, #ks do
@@ -281,18 +284,19 @@ local function ask(count, ks, args, flags, dedupe)
 end
 local plan, place, args, enforced = flags, 1, {}, {}
 while place <= #plan do
-  local times, count, answer_key, dedupe, arg
+  local times, count, answer_key, remembers, arg
   local ks, r, replies = {}, #out + 1
-  times, count, answer_key, dedupe, place = struct.unpack('<I4I4I4d', plan, place)
+  times, count, answer_key, remembers, place = struct.unpack('<I4I4I4I4', plan, place)
   for i = 1, count do
     ks[i], arg, enforced[i], place = struct.unpack('<I4I4B', plan, place)
     args[i] = ARGV[first + arg]
   end
   if answer_key > 0 then ks[count + 1] = answer_key end
+  remembers = remembers > 0 and ARGV[first + remembers]
   keys_of[r], answer_of[r], charged[r] = ks, answer_key, 0
   while times > 0 do
     is_changed, saved = false, false
-    local done, reply = pcall(ask, count, ks, args, enforced, dedupe)
+    local done, reply = pcall(ask, count, ks, args, enforced, remembers)
     if not done then
       if saved then put_back(ks) end
       reply = message(reply)

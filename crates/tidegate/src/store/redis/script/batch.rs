@@ -70,7 +70,8 @@ impl CallBatch {
             let limiters = call.enforced.len();
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
             plan.extend([*times, limiters, answer_key].into_iter().flat_map(number));
-            plan.extend((call.dedupe.unwrap_or_default().as_micros() as f64).to_le_bytes());
+            let dedupe = call.dedupe.as_deref().map_or(0, |dedupe| values.of(dedupe));
+            plan.extend(number(dedupe));
             for ((key, arg), flag) in call.keys.iter().zip(call.arguments()).zip(&call.enforced) {
                 plan.extend([keys.of(key), values.of(arg)].into_iter().flat_map(number));
                 plan.push(*flag);

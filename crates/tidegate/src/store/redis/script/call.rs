@@ -48,8 +48,8 @@ pub struct Call {
     life: Option<Micros>,
     /// The argument of the record of leases, whose key is the last.
     lease: Option<Vec<u8>>,
-    /// The time that the answer is remembered, if it is.
-    pub(super) dedupe: Option<Micros>,
+    /// The argument of the remembered answer, if it is remembered: its time, and the name of the reservation.
+    pub(super) dedupe: Option<Vec<u8>>,
     /// The keys that are counted.
     pub(super) counts: Vec<CountedKey>,
     /// True if the server has no memory for new limiters.
@@ -201,7 +201,7 @@ impl Call {
                     self.enforced.to_vec()
                 }
             };
-            let other = self.dedupe.map(digits).or_else(|| self.lease.clone());
+            let other = self.dedupe.clone().or_else(|| self.lease.clone());
             let arguments = arguments.into_iter().chain(other);
             [verb.as_bytes().to_vec(), flags].into_iter().chain(arguments).chain(last).collect()
         };
@@ -289,13 +289,15 @@ impl Call {
     /// remembered answer; a refusal is not remembered.
     ///
     /// The key stands for everything that makes the request the same: its limiters, rules and
-    /// costs.
+    /// costs. A repeated answer has the name of the reservation that the first request was to open.
     #[must_use]
-    pub fn remembering(self, key: Vec<u8>, time: Micros) -> Self {
+    pub fn remembering(self, key: Vec<u8>, time: Micros, reservation: Option<&[u8; 16]>) -> Self {
+        let time = (time.as_micros() as f64).to_le_bytes();
+        let name = reservation.map_or(&[][..], |name| &name[..]);
         self.changed(|call| {
             call.keys.push(key);
             call.form = if call.form == CallForm::One { CallForm::Several } else { call.form };
-            call.dedupe = Some(time);
+            call.dedupe = Some([&time[..], name].concat());
         })
     }
 

@@ -8,6 +8,7 @@ use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
 use super::revision::Written;
 use super::settled::SettledUnits;
+use crate::answer::FirstReservation;
 use crate::lease::GivenBack;
 
 /// The result of a call.
@@ -57,6 +58,8 @@ pub struct DecidedStep {
     /// True if this is the remembered answer to an earlier request: see
     /// [`Call::remembering`](super::Call::remembering).
     pub repeated: bool,
+    /// The reservation of that request.
+    pub(crate) first: Option<FirstReservation>,
     /// One decision for each limiter, in the order of the call; none for
     /// [`ScriptStep::Decide`](super::ScriptStep::Decide).
     pub decisions: Vec<Decision>,
@@ -144,6 +147,7 @@ impl DecidedStep {
             now: at,
             at,
             repeated: false,
+            first: None,
             decisions: Vec::new(),
             seen: Vec::new(),
         }

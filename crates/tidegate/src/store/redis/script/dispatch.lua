@@ -29,10 +29,12 @@ if no_space then
   if lacks then return finish(lacks) end
 end
 
--- The remembered answer of this request's id. It holds its time, because a key cannot expire by the microsecond.
-local remember
+-- The remembered answer of this request's id. It holds its time, because a key cannot expire by the microsecond. The
+-- name of the first request's reservation, and the time since then, follow a repeated answer.
+local remember, reservation
 if algorithms and keys[count + 1] then
-  local answer_key, dedupe = keys[count + 1], tonumber(args[first + count + 1])
+  local answer_key, dedupe = keys[count + 1], struct.unpack('<d', args[first + count + 1])
+  reservation = sub(args[first + count + 1], 9)
   function remember(answer, since)
     -- Rounded up to milliseconds.
     local ms = since + dedupe + 999
@@ -51,6 +53,7 @@ if algorithms and keys[count + 1] then
     if now - since < dedupe then
       answer = cmsgpack.unpack(sub(answer, 9))
       answer[1] = 2
+      if #answer % 3 == 0 then answer[#answer + 1] = math.max(now - since, 0) end
       return finish and finish(answer) or answer
     end
   end
@@ -222,5 +225,9 @@ for i = count, 1, -1 do
 end
 
 if not goes_on then out[1] = 0 end
-if remember and goes_on then remember(struct.pack('<d', now) .. cmsgpack.pack(out), now) end
+if remember and goes_on then
+  if reservation ~= '' then out[3 * count + 3] = reservation end
+  remember(struct.pack('<d', now) .. cmsgpack.pack(out), now)
+  out[3 * count + 3] = nil
+end
 return finish and finish(out) or out

@@ -12,7 +12,7 @@
 --            for one limiter; `batch` asks for many requests, and `each` for many of one limiter each
 --   2        a character for each limiter: see dispatch.lua. Empty if there is one limiter; the reply then
 --            has the form for one. For a batch, its plan: see batch.lua
---   then     an argument for each key: for a remembered answer, the time for which it is remembered; for the record
+--   then     an argument for each key: for a remembered answer, its time as a double, and the name of a reservation; for the record
 --            of leases, the lease
 --   then     arguments that are empty unless they are given, and may be left out from the end: the time, in place
 --            of the store's, and then nothing expires; the life of a `lease`; `full` if the store has no memory for

@@ -10,6 +10,7 @@ use super::newer_values::NewerValues;
 use super::reply::{NotAnAnswer, RedisReply};
 use super::settled::{SettledUnits, state_of};
 use super::step::ScriptStep;
+use crate::answer::FirstReservation;
 
 /// The wait until a cost would be admitted, and the wait until nothing is used.
 type WaitTimes = (Micros, Micros);
@@ -120,6 +121,7 @@ impl Call {
             now: heard.now,
             at: heard.at,
             repeated: false,
+            first: None,
             decisions: vec![decision],
             seen: vec![seen],
         })
@@ -131,9 +133,16 @@ impl Call {
         else {
             return None;
         };
-        if replies.len() != 3 * all.len() {
-            return None;
-        }
+        let (replies, first) = replies.split_at_checked(3 * all.len())?;
+        let first = match first {
+            [] => None,
+            [RedisReply::Bytes(name), RedisReply::Int(age)] => {
+                let name = name.as_slice().try_into().ok()?;
+                let age = Micros::from_micros(u64::try_from(*age).unwrap_or_default());
+                Some(FirstReservation { name, age })
+            }
+            _ => return None,
+        };
         let repeated = *goes_on == 2;
         let goes_on = *goes_on > 0;
         let now = time(*now)?;
@@ -141,7 +150,8 @@ impl Call {
         let took = goes_on && (repeated || self.step == ScriptStep::Ask);
         // The reply to a report holds the units taken, but does not say if one unit more fits.
         let is_report = self.step.is_report();
-        let mut decided = DecidedStep { allowed: goes_on, repeated, ..DecidedStep::nothing(now) };
+        let mut decided =
+            DecidedStep { allowed: goes_on, repeated, first, ..DecidedStep::nothing(now) };
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
             let [RedisReply::Int(verdict), RedisReply::Int(at), state] = reply else { return None };
             let (state, numbers) = state_of(state)?;

@@ -1,13 +1,14 @@
 -- One record of a reservation: written, read, claimed or extended. A record is `+` and its content; a record that was
 -- claimed is `-` and the number of the claim, until it would have ended. Its life is in milliseconds.
 --
--- Returns 0 if there is no such record, 1 if it is done, 2 if another claim has the record, and for `read` the content
+-- Returns 0 if there is no such record, 1 if it is done or was written before, 2 if another claim has the record, and for `read` the content
 -- and the rest of its life.
 
 local call, key, verb, argument, life = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 if verb == 'write' then
-  call('SET', key, '+' .. argument, 'PX', life)
-  return 1
+  -- A node that repeats a request writes it again: only the first write counts.
+  if call('SET', key, '+' .. argument, 'NX', 'PX', life) then return 1 end
+  return string.sub(call('GET', key), 1, 1) == '+' and 1 or 2
 end
 local record = call('GET', key)
 if not record then return 0 end

@@ -35,6 +35,7 @@ pub(super) fn reply_of((done, route): RoutedReply) -> StepReply {
         allowed: done.allowed,
         now: done.now,
         repeated: done.repeated,
+        first: done.first,
         standing: Standing::Exact,
         replies,
         receipt: Some(Receipt::new(OfStep { route, newer })),

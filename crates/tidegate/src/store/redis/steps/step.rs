@@ -202,7 +202,10 @@ impl RedisStore {
     fn call(&self, limiters: &[ScriptLimiter<'_>], call_args: &CallArgs<'_>) -> Call {
         let call = Call::new(limiters, call_args.step, call_args.at);
         match call_args.remembered {
-            Some(known) => call.remembering(self.key_of_answer(known, limiters), known.time),
+            Some(known) => {
+                let key = self.key_of_answer(known, limiters);
+                call.remembering(key, known.time, known.id.reservation)
+            }
             None => call,
         }
     }
