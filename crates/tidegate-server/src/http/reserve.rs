@@ -139,6 +139,10 @@ fn unreserved(why: Unreserved) -> HttpProblem {
         Unreserved::TooLong { .. } => {
             HttpProblem::new(ProblemKind::InvalidBody, format!("`life_ms`: {why}"))
         }
+        Unreserved::Unrecorded(_) => {
+            let problem = HttpProblem::new(ProblemKind::Unavailable, why.to_string());
+            problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+        }
     }
 }
 

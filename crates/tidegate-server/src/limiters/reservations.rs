@@ -54,6 +54,8 @@ pub(crate) struct ReservationSpace<'t, C: Clock> {
     bytes: usize,
     /// Another id, in case that the record of the first is in doubt.
     spare: ReservationId,
+    /// True if the store may remember the answer, and with it the id.
+    is_remembered: bool,
     /// The number with which this process claims the record in the store; `None` if there is no record.
     claim: Option<u64>,
 }
@@ -105,6 +107,7 @@ impl<C: Clock> Reservations<C> {
             life,
             bytes: 0,
             spare,
+            is_remembered: request.id().is_some() && terms.dedupes(),
             claim: None,
         };
         if request.descriptors().iter().all(|one| one.units() == 0) {

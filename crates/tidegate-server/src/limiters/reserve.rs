@@ -35,23 +35,59 @@ impl Limiters {
     ///
     /// # Errors
     /// Returns an error if there is no room for a reservation, or if a rule does not let it live so long; nothing was
-    /// asked then.
+    /// asked then. Or the request was admitted, and the store did not confirm the record of its reservation.
     pub(crate) async fn reserve(
         &self,
         request: &Request<'_>,
         life: Option<Duration>,
     ) -> Result<ReserveAnswer<'_>, Unreserved> {
         let mut space = self.reservations.space(request, &self.policy(), life)?;
-        let answer = self.check(&request.reserving()).await;
-        if let Some(gate) = self.shared()
-            && let Some((id, life)) = space.to_record(&answer)
-        {
+        let Some(gate) = self.shared() else {
+            let answer = self.check(&request.reserving()).await;
+            let reservation = space.keep(&answer);
+            return Ok(ReserveAnswer { answer, reservation });
+        };
+        let answer = self.check(&request.reserving_as(&space.name())).await;
+        if let Some(first) = answer.first_reservation().filter(|_| answer.is_allowed()) {
+            let left = space.life().saturating_sub(first.age.as_duration());
+            let reservation =
+                self.reservation_of_first(gate, (request, &answer), first.name, left).await?;
+            return Ok(ReserveAnswer { answer, reservation });
+        }
+        if let Some((id, life)) = space.to_record(&answer) {
             let taken = Taken::from(&answer);
             let record = ReservationRecord::of(gate, &id);
-            space.note_record(&Box::pin(record.write(request, &taken, life)).await);
+            space.note_record(Box::pin(record.write(request, &taken, life)).await)?;
         }
         let reservation = space.keep(&answer);
         Ok(ReserveAnswer { answer, reservation })
+    }
+
+    /// The open reservation of the request whose answer is repeated, which would end after `left`. Its record is written
+    /// here if the first server did not come to it: its reply was lost, or came too late.
+    async fn reservation_of_first(
+        &self,
+        gate: &SharedGate,
+        (request, answer): (&Request<'_>, &Answer<'_>),
+        name: [u8; 16],
+        left: Duration,
+    ) -> Result<Option<ReservationId>, Unreserved> {
+        let id = ReservationId::from_bytes(name).to_string();
+        let mut known = self.know(&id).await;
+        if known.is_ok() && self.reservations.to_read(&id) != Ok(None) && !left.is_zero() {
+            // After its end the record of a settled reservation is gone too, so it is not written again.
+            let record = ReservationRecord::of(gate, &name);
+            let written = Box::pin(record.write(request, &Taken::by_first(answer), left)).await;
+            known = match written {
+                Ok(_) => self.know(&id).await,
+                Err(error) => Err(Unsettled::Undone(error)),
+            };
+        }
+        match known {
+            Err(Unsettled::Undone(error)) => Err(Unreserved::Unrecorded(error)),
+            Err(Unsettled::Full) => Err(Unreserved::Full),
+            _ => Ok(self.reservations.open(name)),
+        }
     }
 
     /// Settles a reservation for its actual cost: one number for each descriptor, or one for all. It is settled once,

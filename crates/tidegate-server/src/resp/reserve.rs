@@ -30,7 +30,8 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
         Ok(reserved) => reserved,
         Err(why) => {
             state.counts().count(counts::RequestOutcome::Error);
-            let option = if why == Unreserved::Full { "" } else { "LIFE: " };
+            let is_of_life = matches!(why, Unreserved::TooLong { .. });
+            let option = if is_of_life { "LIFE: " } else { "" };
             return reply.error(&format!("ERR {option}{why}"));
         }
     };

@@ -166,3 +166,49 @@ async fn a_server_without_room_leaves_a_reservation_to_the_others() {
     assert!(full.problem(503).contains("no room for a reservation of another server"));
     assert_eq!(settle(&a, &id, 1).await.json()["remaining"], 999);
 }
+
+async fn reserve_again(server: &Server, life_ms: u64) -> serde_json::Value {
+    let body =
+        json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1", "life_ms": life_ms});
+    Client::new(server.http).post("/v1/reserve", &body.to_string()).await.json()
+}
+
+/// A reply was lost, and the balancer sent the repetition elsewhere: it was admitted without a reservation, and its units
+/// stayed taken.
+#[tokio::test]
+async fn a_reserve_that_is_repeated_at_any_server_is_one_reservation() {
+    let store = Store::start();
+    let rule = format!("{LOG}\ndedupe = \"1h\"");
+    let [a, b] = two(&store, &rule);
+    let first = reserve_again(&a, 60_000).await;
+    let id = first["reservation"].as_str().unwrap().to_owned();
+    for server in [&b, &a, &b] {
+        assert_eq!(reserve_again(server, 60_000).await, first);
+    }
+    // As if the first server had ended before it wrote the record.
+    let mut redis = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    let records: Vec<String> = cmd("KEYS").arg("*?reserved").query(&mut redis).unwrap();
+    cmd("DEL").arg(&records).exec(&mut redis).unwrap();
+    let [c, d] = two(&store, &rule);
+    assert_eq!(reserve_again(&c, 60_000).await, first);
+    assert_eq!(settle(&d, &id, 2).await.json()["remaining"], 998);
+    for server in [&a, &b, &c] {
+        assert!(settle(server, &id, 0).await.problem(409).contains("another server"));
+    }
+    // It is settled, so a further repetition opens none.
+    let late = reserve_again(&b, 60_000).await;
+    assert_eq!((&late["allowed"], &late["reservation"]), (&json!(true), &json!(null)), "{late}");
+}
+
+/// Written again after its end, a settled reservation could be settled a second time.
+#[tokio::test]
+async fn a_reservation_that_has_ended_is_not_opened_again() {
+    let store = Store::start();
+    let [a, b] = two(&store, &format!("{LOG}\ndedupe = \"1h\""));
+    let first = reserve_again(&a, 1).await;
+    let id = first["reservation"].as_str().unwrap();
+    while settle(&b, id, 0).await.status != 404 {}
+    for server in [&a, &b] {
+        assert_eq!(reserve_again(server, 1).await["reservation"], json!(null));
+    }
+}

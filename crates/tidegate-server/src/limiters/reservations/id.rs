@@ -54,7 +54,7 @@ impl ReservationId {
     }
 
     /// The id with these bytes.
-    pub(super) const fn from_bytes(bytes: [u8; 16]) -> Self {
+    pub(crate) const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self::of(u128::from_be_bytes(bytes))
     }
 

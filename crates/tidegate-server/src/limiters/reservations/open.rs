@@ -75,22 +75,26 @@ pub(super) struct ReservationTerms<'p> {
     limiters: usize,
     /// The shortest of the longest lives, and its rule; `None` if no rule matches.
     max_life: Option<(Duration, &'p str)>,
+    /// True if a rule remembers answers.
+    dedupes: bool,
 }
 
 impl<'p> ReservationTerms<'p> {
     pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
         let mut limiters = 0;
         let mut max_life = None::<(Duration, &str)>;
+        let mut dedupes = false;
         for descriptor in request.descriptors() {
             for rule in policy.matching(request.domain(), descriptor) {
                 limiters += 1;
+                dedupes |= rule.spec().dedupe.is_some();
                 let most = rule.spec().max_life.unwrap_or(RuleSpec::USUAL_MAX_LIFE);
                 if max_life.is_none_or(|(least, _)| most < least) {
                     max_life = Some((most, rule.name()));
                 }
             }
         }
-        Self { limiters, max_life }
+        Self { limiters, max_life, dedupes }
     }
 
     /// The life that was asked for, or by default the usual one.
@@ -104,6 +108,11 @@ impl<'p> ReservationTerms<'p> {
             Some(asked) if asked <= most => Ok(asked),
             Some(asked) => Err(Unreserved::TooLong { asked, rule: rule.to_owned(), most }),
         }
+    }
+
+    /// Returns whether a rule remembers answers.
+    pub(super) const fn dedupes(&self) -> bool {
+        self.dedupes
     }
 
     /// The largest size in bytes of the units that it takes.

@@ -11,9 +11,21 @@ use tidegate::{Answer, Clock, RecordedReservation, StoreError};
 
 use super::reserved_request::ReservedRequest;
 use super::table::TableEntry;
-use super::{Nothing, OpenReservation, ReservationId, ReservationSpace, Reservations, Unsettled};
+use super::{
+    Nothing, OpenReservation, ReservationId, ReservationSpace, Reservations, Unreserved, Unsettled,
+};
 
 impl<C: Clock> ReservationSpace<'_, C> {
+    /// The name under which the request reserves.
+    pub(crate) const fn name(&self) -> [u8; 16] {
+        self.id.bytes()
+    }
+
+    /// The life of the reservation.
+    pub(crate) const fn life(&self) -> Duration {
+        self.life
+    }
+
     /// The name and the life of the record to write; `None` if the request holds nothing of its own.
     pub(crate) fn to_record(&self, answer: &Answer<'_>) -> Option<([u8; 16], Duration)> {
         let holds = self.asked.is_some() && answer.is_allowed() && !answer.is_repeated();
@@ -22,12 +34,20 @@ impl<C: Clock> ReservationSpace<'_, C> {
 
     /// Notes whether the record was written. If that is not known, another server may read it: then the reservation gets
     /// another id, which this process alone knows.
-    pub(crate) const fn note_record(&mut self, written: &Result<bool, StoreError>) {
+    ///
+    /// # Errors
+    /// Returns the error if the store remembers the first id: whoever repeats the request gets that id.
+    pub(crate) fn note_record(
+        &mut self,
+        written: Result<bool, StoreError>,
+    ) -> Result<(), Unreserved> {
         match written {
             Ok(true) => self.claim = Some(self.spare.number()),
             Ok(false) => {}
+            Err(error) if self.is_remembered => return Err(Unreserved::Unrecorded(error)),
             Err(_) => self.id = self.spare,
         }
+        Ok(())
     }
 }
 
@@ -81,6 +101,13 @@ impl<C: Clock> Reservations<C> {
             now.plus(left),
         );
         Ok(())
+    }
+
+    /// The id with this name; `None` if this process knows no open reservation of it.
+    pub(crate) fn open(&self, name: [u8; 16]) -> Option<ReservationId> {
+        let id = ReservationId::from_bytes(name);
+        let entry = self.table().get(id, self.clock.now())?;
+        matches!(entry, TableEntry::Open(_)).then_some(id)
     }
 
     /// The name, the claim and the life of the record of an open reservation; `None` if it has none.

@@ -146,13 +146,15 @@ impl SettleResult {
     }
 }
 
-/// Why there is no reservation, and nothing was asked.
+/// Why there is no reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unreserved {
     /// There is no room for one more.
     Full,
     /// It would live longer than a rule lets it.
     TooLong { asked: Duration, rule: String, most: Duration },
+    /// The request was admitted, but its record may not be in the store.
+    Unrecorded(StoreError),
 }
 
 impl std::fmt::Display for Unreserved {
@@ -171,6 +173,11 @@ impl std::fmt::Display for Unreserved {
                     most.as_millis()
                 )
             }
+            Self::Unrecorded(error) => write!(
+                f,
+                "{error}; the request was admitted, but its reservation may not be in the store: repeat it under its \
+                 request_id"
+            ),
         }
     }
 }
