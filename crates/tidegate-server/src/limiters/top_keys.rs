@@ -160,7 +160,7 @@ fn is_next() -> bool {
 
 #[cold]
 fn next_gap(state: u32) -> (u32, u32) {
-    // 0 is the one state that a xorshift never leaves.
+    // 0 is the only state that a xorshift never leaves.
     let mut state = if state == 0 { RandomState::new().hash_one(0) as u32 | 1 } else { state };
     state ^= state << 13;
     state ^= state >> 17;

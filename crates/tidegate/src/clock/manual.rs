@@ -72,7 +72,7 @@ impl ManualClock {
         let woken = {
             let mut hands = self.hands();
             hands.now = hands.now.max(to);
-            // What stays are the sleepers of later instants; the rest wake, outside of the lock.
+            // The sleepers of later instants stay; the rest wake, outside of the lock.
             let after = hands.now.plus(Micros::from_micros(1));
             let later = hands.sleepers.split_off(&(after, 0));
             std::mem::replace(&mut hands.sleepers, later)

@@ -337,7 +337,7 @@ impl<'a> RecordedDescriptor<'a> {
             _ => (None, None),
         };
         let entries = RecordedEntries { entries: descriptor.entries(), shown };
-        // What costs more is refused as well.
+        // A request that costs more is refused as well.
         Self { descriptor: entries, cost: descriptor.units().min(MAX_COST), limit, window_us }
     }
 }

@@ -212,7 +212,7 @@ impl Policy {
     /// Returns whether a request without a limiter is refused, because no rule matches it.
     #[inline]
     pub(crate) fn refuses_without_rule(&self, request: &Request<'_>) -> bool {
-        // In this order, because matching once more costs the most.
+        // In this order, because matching once more is the slowest of the three.
         !self.on_no_rule.admit_all()
             && self.on_no_rule(request.domain()) == OnNoRule::Refuse
             && !self.matches(request)

@@ -108,7 +108,7 @@ pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
         return waitable.step(step);
     }
     // A count also includes callers that are about to find out whether they wait; only the queues say who does. While
-    // they are locked, no request joins, so this one overtakes none.
+    // they are locked, no request joins, so this request overtakes none.
     let held = waitable.queues().lock();
     if waitable.stops().iter().all(|stop| held.len(&stop.queue) == 0) {
         return waitable.step(step);

@@ -34,7 +34,7 @@ impl PackedLayout {
         let last_bucket = HORIZON.as_micros() / width_us + 1;
         let newest_bits = u64::BITS - last_bucket.leading_zeros();
         let counters_bits = span.min(FEW as u64) as u32 * count_bits;
-        // The first word has 63 bits for this: one, two or six words have 63, 127 or 383.
+        // The first word has 63 bits for them: a cell of one, two or six words has 63, 127 or 383.
         let (packing, free) = match counters_bits + newest_bits {
             _ if span > FEW as u64 => (Packing::Unpacked, 0),
             used @ ..64 => (Packing::One, 63 - used),

@@ -40,7 +40,7 @@ pub(super) fn look(bytes: &[u8], secret: Option<&ListenerSecret>) -> Found {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
-        // A longer head goes to hyper, so that one place decides which heads are too large.
+        // A longer head goes to hyper, so that only hyper decides which heads are too large.
         Ok(Status::Complete(start)) if start <= MOST_BYTES => start,
         Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Found::Part,
         Ok(_) | Err(_) => return Found::Other,

@@ -17,7 +17,7 @@ impl MetricsFormat {
     pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).into_iter().filter_map(|field| field.to_str().ok());
         let ranges: Vec<_> = fields.flat_map(|field| field.split(',')).filter_map(range).collect();
-        // The most specific range decides, and not the highest quality (RFC 9110, 12.5.1).
+        // A more specific range decides before a higher quality (RFC 9110, 12.5.1).
         let of_text = quality_of(&["text/plain", "text/*", "*/*"], &ranges);
         let of_open =
             quality_of(&["application/openmetrics-text", "application/*", "*/*"], &ranges);
