@@ -86,13 +86,11 @@
 mod accept;
 mod diagnostic;
 mod document;
-mod draft;
 mod excess;
 mod hints;
 mod lease;
 mod limits;
 mod load;
-mod memory;
 mod on_no_rule;
 mod positions;
 mod rule;

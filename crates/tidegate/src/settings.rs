@@ -111,11 +111,14 @@ impl StoreSettings {
     #[must_use]
     pub fn mistakes(&self) -> Vec<SettingsError> {
         let by_sentinel = self.url.is_sentinel();
+        let can_wait = (Duration::from_millis(1)..=MOST_TIMEOUT).contains(&self.timeout);
+        let are_nodes = self.nodes.is_none_or(|nodes| (1..=MOST_NODES).contains(&nodes));
+        let can_be_in_flight = (1..=MOST_IN_FLIGHT).contains(&self.max_in_flight);
         let checks = [
-            ("timeout", is_timeout(self.timeout), TIMEOUT_EXPECTED),
+            ("timeout", can_wait && is_whole(self.timeout), TIMEOUT_EXPECTED),
             ("key_prefix", is_prefix(&self.key_prefix), PREFIX_EXPECTED),
-            ("max_in_flight", is_in_flight(self.max_in_flight), IN_FLIGHT_EXPECTED),
-            ("nodes", self.nodes.is_none_or(is_nodes), NODES_EXPECTED),
+            ("max_in_flight", can_be_in_flight, IN_FLIGHT_EXPECTED),
+            ("nodes", are_nodes, NODES_EXPECTED),
             ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), TLS_EXPECTED),
             ("tls_cert", self.tls_cert.is_none() || self.url.is_tls(), TLS_EXPECTED),
             ("tls_key", self.tls_key.is_none() || self.url.is_tls(), TLS_EXPECTED),
@@ -163,21 +166,9 @@ const fn sentinel_password_field(secret: Option<&Secret>) -> &'static str {
     }
 }
 
-fn is_timeout(timeout: Duration) -> bool {
-    (Duration::from_millis(1)..=MOST_TIMEOUT).contains(&timeout) && is_whole(timeout)
-}
-
 fn is_prefix(prefix: &str) -> bool {
     (1..=64).contains(&prefix.len())
         && prefix.bytes().all(|c| c.is_ascii_graphic() && c != b'{' && c != b'}')
-}
-
-fn is_in_flight(most: usize) -> bool {
-    (1..=MOST_IN_FLIGHT).contains(&most)
-}
-
-fn is_nodes(nodes: u64) -> bool {
-    (1..=MOST_NODES).contains(&nodes)
 }
 
 /// An invalid setting of the store.

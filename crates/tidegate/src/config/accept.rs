@@ -3,10 +3,11 @@
 use super::hints::{FIELD, KnownName, Quotes, instead, nearest};
 use super::source::ConfigReport;
 use super::table::{TomlEntry, TomlTable};
+use super::value::Given;
 use tidegate_core::text::shown;
 
 /// Reads a field into the target; `None` when the value was wrong, which has then been reported.
-pub(super) type Read<'t, T> = fn(&mut T, &TomlEntry<'t>, &mut ConfigReport<'_>) -> Option<()>;
+pub(super) type Read<'t, T> = fn(&mut T, &mut Given<'_, 't, '_>) -> Option<()>;
 
 /// The fields of one kind of table, and the messages about fields that belong elsewhere.
 pub(super) struct TableFields<'t, T> {
@@ -22,11 +23,13 @@ pub(super) struct TableFields<'t, T> {
 
 impl<'t, T> TableFields<'t, T> {
     /// A table whose entries are called fields.
-    pub(super) fn of_fields<const N: usize>(
-        fields: [(KnownName, Read<'t, T>); N],
-        elsewhere: fn(&str) -> Option<String>,
-    ) -> Self {
-        Self { what: "field", quotes: FIELD, fields: fields.into(), elsewhere }
+    pub(super) fn of_fields<const N: usize>(fields: [(KnownName, Read<'t, T>); N]) -> Self {
+        Self { what: "field", quotes: FIELD, fields: fields.into(), elsewhere: |_| None }
+    }
+
+    /// Adds the messages about fields that belong elsewhere.
+    pub(super) fn elsewhere(self, elsewhere: fn(&str) -> Option<String>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// The names of all fields, each with its other names.
@@ -51,8 +54,9 @@ impl<'t, T> TableFields<'t, T> {
         for entry in &table.entries {
             match self.fields.iter().find(|((name, _), _)| *name == entry.name) {
                 Some(((name, _), read)) => {
-                    let read = read(target, entry, report);
-                    failed.extend(read.is_none().then_some(*name));
+                    if read(target, &mut Given { entry, report }).is_none() {
+                        failed.push(*name);
+                    }
                 }
                 None => failed.extend(self.unknown(entry, target, report)),
             }
@@ -76,7 +80,7 @@ impl<'t, T> TableFields<'t, T> {
         report.add(&entry.key, message);
         let meant = nearest(entry.name, &names)?;
         let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
-        field.map(|(_, read)| read(target, entry, report));
+        field.map(|(_, read)| read(target, &mut Given { entry, report }));
         Some(meant)
     }
 }

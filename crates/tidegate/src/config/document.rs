@@ -1,20 +1,18 @@
 //! A whole file: its sections, and the policy that its rules form.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::accept::{Read, TableFields};
-use super::draft::RuleDraft;
 use super::hints::nearest;
-use super::memory::MemoryDraft;
 use super::on_no_rule::OnNoRuleDraft;
+use super::rule::RuleDraft;
 use super::section::{self, Section, SectionValues};
 use super::source::ConfigReport;
-use super::store::StoreDraft;
-use super::table::{TomlEntry, TomlTable};
-use super::value::{choice, tables, whole, wrong};
-use super::vocabulary::RESETS;
+use super::table::TomlTable;
+use super::value::{Given, put};
+use super::vocabulary::{MAX_KEYS_ALSO, RESETS};
 use super::{positions, rule, store, syntax};
-use crate::rules::{Policy, PolicyErrors, ResetField};
+use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField};
 use crate::settings::StoreSettings;
 
 /// The contents of a file's sections.
@@ -24,7 +22,8 @@ struct Document<'t> {
     revision: Option<NonZeroU32>,
     reset: ResetField,
     on_no_rule: OnNoRuleDraft,
-    memory: MemoryDraft,
+    /// The number of keys that all rules together may keep in memory.
+    max_keys: Option<NonZeroUsize>,
     store: Option<StoreSettings>,
     /// The section of the program, and the values that the file has there.
     own: Option<(&'t Section<'t>, SectionValues)>,
@@ -34,6 +33,14 @@ struct Document<'t> {
 /// and its reader.
 fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
     let own = own.map(|own| ((own.name, &[][..]), Document::own as Read<'t, Document<'t>>));
+    let fields: [_; 6] = [
+        (("rule", &["limit", "limits"][..]), Document::rule as Read<'t, _>),
+        (("revision", &["version"]), Document::revision),
+        (("reset", &[]), |file, given| put(&mut file.reset, given.choice(RESETS))),
+        (("on_no_rule", &[]), |file, given| put(&mut file.on_no_rule, OnNoRuleDraft::read(given))),
+        (("memory", &[]), Document::memory),
+        (("store", &["redis", "valkey", "backend"]), Document::store),
+    ];
     TableFields {
         what: "section",
         quotes: |name| match name {
@@ -41,17 +48,7 @@ fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
             field @ ("revision" | "reset" | "on_no_rule") => format!("`{field}`"),
             name => format!("`[{name}]`"),
         },
-        fields: [
-            (("rule", &["limit", "limits"][..]), Document::rule as Read<'t, _>),
-            (("revision", &["version"]), Document::revision),
-            (("reset", &[]), Document::reset),
-            (("on_no_rule", &[]), Document::on_no_rule),
-            (("memory", &[]), Document::memory),
-            (("store", &["redis", "valkey", "backend"]), Document::store),
-        ]
-        .into_iter()
-        .chain(own)
-        .collect(),
+        fields: fields.into_iter().chain(own).collect(),
         elsewhere: belongs_in_section,
     }
 }
@@ -95,61 +92,37 @@ pub(super) fn read(
 }
 
 impl<'t> Document<'t> {
-    fn rule(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
+    fn rule(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, because there may be several";
-        if let Some(table) = entry.as_table() {
-            report.add(&entry.position(), format!("`rule` is a single table: expected {expected}"));
-            self.rules.push(rule::read(table, report));
-            return Some(());
-        }
-        let tables = tables(entry, expected, report)?;
-        self.rules.extend(tables.into_iter().map(|table| rule::read(table, report)));
+        let tables = given.tables(expected)?;
+        self.rules.extend(tables.into_iter().map(|table| rule::read(table, given.report)));
         Some(())
     }
 
     /// The field `revision`, before all sections.
-    fn revision(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
+    fn revision(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
-        let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
-        self.revision = Some(given.or_else(|| wrong(entry, expected, report))?);
+        let revision = NonZeroU32::new(given.number(expected)?);
+        put(&mut self.revision, revision.or_else(|| given.wrong(expected)))
+    }
+
+    fn memory(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        let table = given.table("`[memory]`, in single brackets, with `max_keys`")?;
+        self.max_keys = read_memory(&table, given.report);
         Some(())
     }
 
-    /// The field `reset`, before all sections.
-    fn reset(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.reset = match choice(entry, RESETS, report)? {
-            "unix" => ResetField::Unix,
-            _ => ResetField::Seconds,
-        };
-        Some(())
-    }
-
-    /// The field `on_no_rule`, before all sections.
-    fn on_no_rule(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.on_no_rule = OnNoRuleDraft::read(entry, report)?;
-        Some(())
-    }
-
-    fn memory(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let expected = "`[memory]`, in single brackets, with `max_keys`";
-        let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
-        self.memory = MemoryDraft::read(&table, report);
-        Some(())
-    }
-
-    fn store(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let expected = "`[store]`, in single brackets, with `url`";
-        let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
-        self.store = StoreDraft::read(&table, report);
+    fn store(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        let table = given.table("`[store]`, in single brackets, with `url`")?;
+        self.store = store::read(&table, given.report);
         Some(())
     }
 
     /// The section of the program.
-    fn own(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
+    fn own(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let (own, values) = self.own.as_mut()?;
         let expected = format!("`[{}]`, in single brackets, with its fields", own.name);
-        let table = entry.as_table().or_else(|| wrong(entry, &expected, report))?;
-        values.extend(section::read(own, &table, report));
+        values.extend(section::read(own, &given.table(&expected)?, given.report));
         Some(())
     }
 
@@ -164,13 +137,17 @@ impl<'t> Document<'t> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {
-                let policy = self.memory.applied_to(policy.with_reset_field(self.reset));
-                let policy = self.on_no_rule.applied_to(policy);
-                let policy = match self.revision {
-                    Some(revision) => policy.with_revision(revision),
-                    None => policy,
-                };
-                return Some(store::applied_to(self.store, policy));
+                let mut policy = self.on_no_rule.applied_to(policy.with_reset_field(self.reset));
+                if let Some(max_keys) = self.max_keys {
+                    policy = policy.with_max_keys(max_keys);
+                }
+                if let Some(revision) = self.revision {
+                    policy = policy.with_revision(revision);
+                }
+                if let Some(store) = self.store {
+                    policy = policy.with_store(store);
+                }
+                return Some(policy);
             }
             Err(errors) => errors,
         };
@@ -188,10 +165,40 @@ impl<'t> Document<'t> {
     }
 }
 
+/// The fields of the section `[memory]`: the memory that all rules together may use.
+fn memory_fields<'t>() -> TableFields<'t, Option<NonZeroUsize>> {
+    TableFields::<Option<NonZeroUsize>>::of_fields([(("max_keys", MAX_KEYS_ALSO), max_keys)])
+        .elsewhere(only_of_a_rule)
+}
+
+/// The message for a field of a rule that stands in `[memory]`.
+fn only_of_a_rule(name: &str) -> Option<String> {
+    rule::fields()
+        .has(name)
+        .then(|| format!("`{name}` is not for all rules together: expected it below a `[[rule]]`"))
+}
+
+/// Reads the section; reports its errors, and an empty section.
+fn read_memory(table: &TomlTable<'_>, report: &mut ConfigReport<'_>) -> Option<NonZeroUsize> {
+    let mut most = None;
+    memory_fields().read(table, &mut most, report);
+    if table.entries.is_empty() {
+        let expected = format!("expected `max_keys`, {MAX_KEYS_EXPECTED}");
+        report.add(&table.header, format!("`[memory]` says nothing: {expected}"));
+    }
+    most
+}
+
+fn max_keys(most: &mut Option<NonZeroUsize>, given: &mut Given<'_, '_, '_>) -> Option<()> {
+    let number = NonZeroUsize::new(given.number(MAX_KEYS_EXPECTED)?);
+    let in_range = number.filter(|number| number.get() <= MOST_MAX_KEYS);
+    *most = Some(in_range.or_else(|| given.wrong(MAX_KEYS_EXPECTED))?);
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::memory;
 
     /// The page that lists all fields, by its sections.
     const PAGE: &str = include_str!("../../../../docs/configuration.md");
@@ -219,7 +226,7 @@ mod tests {
         for (header, words) in [
             ("[[rule]]", rule::fields().names().collect::<Vec<_>>()),
             ("[[rule.override]]", rule::overrides::fields().names().collect()),
-            ("[memory]", memory::fields().names().collect()),
+            ("[memory]", memory_fields().names().collect()),
             ("[store]", store::fields().names().collect()),
         ] {
             let section =

@@ -1,21 +1,21 @@
 //! Limit, window and rate: fields that rules and overrides have in common.
 
 use std::time::Duration;
+use tidegate_core::text::parse_rate;
 use tidegate_core::{Field, Limit};
 use toml::de::DeValue;
 
 use super::source::ConfigReport;
-use super::table::{TomlEntry, TomlTable};
-use super::value::{parsed, whole, wrong};
-use tidegate_core::text::parse_rate;
+use super::table::TomlTable;
+use super::value::Given;
 
 /// The value expected of `rate`, in a message.
-pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";
+const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";
 
 /// A limit; -1 is unlimited.
-pub(super) fn limit(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<Limit> {
+pub(super) fn limit(given: &mut Given<'_, '_, '_>) -> Option<Limit> {
     let expected = Field::Limit.expects();
-    let hint = match entry.value() {
+    let hint = match given.value() {
         DeValue::Float(_) => {
             "; for a part of a unit write a longer window: 1.5 per second is 15 in \"10s\""
         }
@@ -23,26 +23,21 @@ pub(super) fn limit(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Opt
         _ => "",
     };
     if !hint.is_empty() {
-        return wrong(entry, &format!("{expected}{hint}"), report);
+        return given.wrong(&format!("{expected}{hint}"));
     }
-    match whole(entry, expected, report)? {
+    match given.whole(expected)? {
         -1 => Some(Limit::Unlimited),
         number => match u64::try_from(number) {
             Ok(units) => Some(Limit::Units(units)),
-            Err(_) => wrong(entry, expected, report),
+            Err(_) => given.wrong(expected),
         },
     }
 }
 
 /// A rate: limit and window in one.
-pub(super) fn rate(
-    entry: &TomlEntry<'_>,
-    report: &mut ConfigReport<'_>,
-) -> Option<(Limit, Duration)> {
-    let DeValue::String(text) = entry.value() else {
-        return wrong(entry, RATE, report);
-    };
-    let (units, window) = parsed(entry, parse_rate(text), report)?;
+pub(super) fn rate(given: &mut Given<'_, '_, '_>) -> Option<(Limit, Duration)> {
+    let DeValue::String(text) = given.value() else { return given.wrong(RATE) };
+    let (units, window) = given.parsed(parse_rate(text))?;
     Some((Limit::Units(units), window))
 }
 

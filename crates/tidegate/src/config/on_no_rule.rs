@@ -1,8 +1,6 @@
 //! The field `on_no_rule`: for all domains, or a table of domains.
 
-use super::source::ConfigReport;
-use super::table::TomlEntry;
-use super::value::{choice, wrong};
+use super::value::Given;
 use super::vocabulary::ON_NO_RULE;
 use crate::rules::{OnNoRule, Policy};
 
@@ -18,15 +16,15 @@ pub(super) struct OnNoRuleDraft {
 
 impl OnNoRuleDraft {
     /// Reads a word, or a table of words; reports all errors.
-    pub(super) fn read(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<Self> {
-        if entry.value().is_str() {
-            return Some(Self { elsewhere: word(entry, report)?, by_domain: Vec::new() });
+    pub(super) fn read(given: &mut Given<'_, '_, '_>) -> Option<Self> {
+        if given.value().is_str() {
+            return Some(Self { elsewhere: given.choice(ON_NO_RULE)?, by_domain: Vec::new() });
         }
         let expected = "\"admit\", \"refuse\", or a table of domains, such as { pay = \"refuse\", \"*\" = \"admit\" }";
-        let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
+        let table = given.table(expected)?;
         let mut draft = Self::default();
         for entry in &table.entries {
-            let Some(word) = word(entry, report) else { continue };
+            let Some(word) = given.of(entry).choice(ON_NO_RULE) else { continue };
             match entry.name {
                 ELSEWHERE => draft.elsewhere = word,
                 domain => draft.by_domain.push((domain.to_owned(), word)),
@@ -41,13 +39,6 @@ impl OnNoRuleDraft {
             policy.with_on_no_rule_in(domain, *on_no_rule)
         })
     }
-}
-
-fn word(entry: &TomlEntry<'_>, report: &mut ConfigReport<'_>) -> Option<OnNoRule> {
-    Some(match choice(entry, ON_NO_RULE, report)? {
-        "refuse" => OnNoRule::Refuse,
-        _ => OnNoRule::Admit,
-    })
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use tidegate_core::text::{HIDDEN, without_credentials};
 use tidegate_core::{Field, RuleError};
 
-use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{Called, nearest};
+use super::rule::RuleDraft;
+use super::rule::overrides::OverrideDraft;
 use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
 use crate::rules::{Place, PolicyError, Problem};

@@ -2,66 +2,112 @@
 
 pub(super) mod overrides;
 
-use tidegate_core::{AlgorithmKind, Anchor, Field, Layout};
+use std::time::Duration;
+use tidegate_core::{AlgorithmKind, Field, Spec};
 use toml::de::DeValue;
 
+use self::overrides::OverrideDraft;
 use super::accept::TableFields;
-use super::draft::{OverrideDraft, RuleDraft};
-use super::hints::{TEXT, instead};
 use super::size::parse_size;
-use super::source::ConfigReport;
-use super::table::{TomlEntry, TomlTable};
-use super::value::{
-    choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
+use super::source::{ConfigReport, TextSpan};
+use super::table::TomlTable;
+use super::value::{Given, put};
+use super::vocabulary::{
+    ANCHORS, LAYOUTS, MATCHES, MAX_KEYS_ALSO, MODES, ON_FULL, ON_STORE_ERROR, USAGES, algorithms,
 };
-use super::vocabulary::MAX_KEYS_ALSO;
-use super::{excess, lease, limits, store, vocabulary};
-use crate::rules::UP_TO_A_DAY_EXPECTED;
-use crate::rules::{Mode, OnFull, OnStoreError, Usage};
+use super::{excess, lease, limits, store};
+use crate::rules::{MAX_KEYS_EXPECTED, Near, RuleSpec, UP_TO_A_DAY_EXPECTED};
+
+/// A rule as far as it could be read. A value that could not be read is replaced by a harmless one
+/// and its field is listed as failed, so that the rest of the rule can still be checked.
+pub(super) struct RuleDraft<'t> {
+    pub(super) table: TomlTable<'t>,
+    pub(super) failed: Vec<&'static str>,
+    pub(super) spec: RuleSpec,
+    pub(super) when: TomlTable<'t>,
+    pub(super) key: Vec<TextSpan>,
+    pub(super) overrides: Vec<OverrideDraft<'t>>,
+}
 
 pub(super) fn fields<'t>() -> TableFields<'t, RuleDraft<'t>> {
-    TableFields::of_fields(
-        [
-            (("name", &["id"]), RuleDraft::name),
-            (("domain", &["namespace"]), RuleDraft::domain),
-            (("when", &["where", "if", "condition", "conditions", "descriptor"]), RuleDraft::when),
-            (("key", &["by", "variables"]), RuleDraft::key),
-            (("algorithm", &["algo", "type", "kind", "strategy"]), RuleDraft::algorithm),
-            (("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]), RuleDraft::limit),
-            (
-                ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
-                RuleDraft::window,
-            ),
-            (("rate", &["requestsperunit"]), RuleDraft::rate),
-            (("buckets", &["slots"]), RuleDraft::buckets),
-            (("strict", &[]), RuleDraft::strict),
-            (("anchor", &["aligned", "start"]), RuleDraft::anchor),
-            (("capacity", &["burst", "maxburst", "size"]), RuleDraft::capacity),
-            (("initial", &["initialtokens"]), RuleDraft::initial),
-            (("resolution", &[]), RuleDraft::resolution),
-            (("layout", &[]), RuleDraft::layout),
-            (("max_memory", &["memory"]), RuleDraft::max_memory),
-            (("max_debt", &[]), RuleDraft::max_debt),
-            (("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
-            (("on_full", &["overflow"]), RuleDraft::on_full),
-            (("on_excess", &["excess", "queue", "wait"]), RuleDraft::on_excess),
-            (("on_store_error", &["failuremode", "failopen"]), RuleDraft::on_store_error),
-            (("usage", &["settle"]), RuleDraft::usage),
-            (("dedupe", &["dedup", "idempotency"]), RuleDraft::dedupe),
-            (("max_life", &["life", "ttl"]), RuleDraft::max_life),
-            (("hash_tag", &["tag", "hashtag"]), RuleDraft::hash_tag),
-            (("across_slots", &[]), RuleDraft::across_slots),
-            (("lease", &["leases", "batch", "local"]), RuleDraft::lease),
-            (("split", &["shares", "share"]), RuleDraft::split),
-            (("limit_from_request", &[]), RuleDraft::limit_from_request),
-            (("near", &["nearlimit"]), RuleDraft::near),
-            (("hide_keys", &["hidekey", "redact"]), RuleDraft::hide_keys),
-            (("mode", &["shadowmode", "dryrun", "enabled"]), RuleDraft::mode),
-            (("match", &[]), RuleDraft::matching),
-            (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
-        ],
-        only_of_the_store,
-    )
+    TableFields::<RuleDraft<'t>>::of_fields([
+        (("name", &["id"]), |rule, given| put(&mut rule.spec.name, given.text())),
+        (("domain", &["namespace"]), |rule, given| put(&mut rule.spec.domain, given.text())),
+        (("when", &["where", "if", "condition", "conditions", "descriptor"]), RuleDraft::when),
+        (("key", &["by", "variables"]), RuleDraft::key),
+        (("algorithm", &["algo", "type", "kind", "strategy"]), |rule, given| {
+            put(&mut rule.spec.spec.algorithm, given.choice(&algorithms()))
+        }),
+        (("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]), |rule, given| {
+            put(&mut rule.spec.spec.limit, limits::limit(given))
+        }),
+        (
+            ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
+            |rule, given| put(&mut rule.spec.spec.window, given.how_long(Field::Window.expects())),
+        ),
+        (("rate", &["requestsperunit"]), RuleDraft::rate),
+        (("buckets", &["slots"]), |rule, given| {
+            put(&mut rule.spec.spec.buckets, given.count(Field::Buckets))
+        }),
+        (("strict", &[]), |rule, given| put(&mut rule.spec.spec.strict, given.flag())),
+        (("anchor", &["aligned", "start"]), |rule, given| {
+            put(&mut rule.spec.spec.anchor, given.choice(ANCHORS))
+        }),
+        (("capacity", &["burst", "maxburst", "size"]), |rule, given| {
+            put(&mut rule.spec.spec.capacity, given.count(Field::Capacity))
+        }),
+        (("initial", &["initialtokens"]), |rule, given| {
+            put(&mut rule.spec.spec.initial, given.count(Field::Initial))
+        }),
+        (("resolution", &[]), |rule, given| {
+            put(&mut rule.spec.spec.resolution, given.how_long(Field::Resolution.expects()))
+        }),
+        (("layout", &[]), |rule, given| put(&mut rule.spec.spec.layout, given.choice(LAYOUTS))),
+        (("max_memory", &["memory"]), RuleDraft::max_memory),
+        (("max_debt", &[]), |rule, given| {
+            put(&mut rule.spec.spec.max_debt, given.count(Field::MaxDebt))
+        }),
+        (("max_keys", MAX_KEYS_ALSO), |rule, given| {
+            put(&mut rule.spec.max_keys, given.number::<usize>(MAX_KEYS_EXPECTED))
+        }),
+        (("on_full", &["overflow"]), |rule, given| {
+            put(&mut rule.spec.on_full, given.choice(ON_FULL))
+        }),
+        (("on_excess", &["excess", "queue", "wait"]), |rule, given| {
+            put(&mut rule.spec.on_excess, excess::read(given))
+        }),
+        (("on_store_error", &["failuremode", "failopen"]), |rule, given| {
+            put(&mut rule.spec.on_store_error, given.choice(ON_STORE_ERROR))
+        }),
+        (("usage", &["settle"]), |rule, given| put(&mut rule.spec.usage, given.choice(USAGES))),
+        (("dedupe", &["dedup", "idempotency"]), |rule, given| {
+            put(&mut rule.spec.dedupe, given.how_long(UP_TO_A_DAY_EXPECTED))
+        }),
+        (("max_life", &["life", "ttl"]), |rule, given| {
+            put(&mut rule.spec.max_life, given.how_long(UP_TO_A_DAY_EXPECTED))
+        }),
+        (("hash_tag", &["tag", "hashtag"]), |rule, given| {
+            put(&mut rule.spec.hash_tag, given.text().map(str::to_owned))
+        }),
+        (("across_slots", &[]), |rule, given| put(&mut rule.spec.across_slots, given.flag())),
+        (("lease", &["leases", "batch", "local"]), |rule, given| {
+            put(&mut rule.spec.lease, lease::read(given))
+        }),
+        (("split", &["shares", "share"]), |rule, given| put(&mut rule.spec.split, given.flag())),
+        (("limit_from_request", &[]), |rule, given| {
+            put(&mut rule.spec.limit_from_request, given.flag())
+        }),
+        (("near", &["nearlimit"]), RuleDraft::near),
+        (("hide_keys", &["hidekey", "redact"]), |rule, given| {
+            put(&mut rule.spec.hide_keys, given.flag())
+        }),
+        (("mode", &["shadowmode", "dryrun", "enabled"]), |rule, given| {
+            put(&mut rule.spec.mode, given.choice(MODES))
+        }),
+        (("match", &[]), RuleDraft::matching),
+        (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
+    ])
+    .elsewhere(only_of_the_store)
 }
 
 /// The message for a field of `[store]` that stands in a rule.
@@ -75,62 +121,45 @@ fn only_of_the_store(name: &str) -> Option<String> {
 
 /// Reads a rule; reports errors in its fields, and the fields it lacks.
 pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> RuleDraft<'t> {
-    let mut draft = RuleDraft::new(table.clone());
+    let mut values = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
+    values.window = None;
+    let mut draft = RuleDraft {
+        table: table.clone(),
+        failed: Vec::new(),
+        spec: RuleSpec::new("", values),
+        when: TomlTable::default(),
+        key: Vec::new(),
+        overrides: Vec::new(),
+    };
     let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(limits::untrusted_by_rate(&table, &failed, report));
-    failed.extend(missing(&table, &failed, report));
+    let expected = "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain";
+    if table.lacks("name", expected, &failed, report) {
+        failed.push("name");
+    }
+    let expected = format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects());
+    if table.get("rate").is_none() && table.lacks("limit", &expected, &failed, report) {
+        failed.push("limit");
+    }
     draft.failed = failed;
     draft
 }
 
-/// Reports the required fields that are missing; returns them.
-fn missing(
-    table: &TomlTable<'_>,
-    failed: &[&'static str],
-    report: &mut ConfigReport<'_>,
-) -> Vec<&'static str> {
-    let needed = [
-        ("name", "a text of a-z, 0-9, `.`, `_` and `-`, unique in its domain".to_owned()),
-        ("limit", format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects())),
-    ];
-    let mut missing = Vec::new();
-    for (name, expected) in needed {
-        let has_rate = name == "limit" && table.get("rate").is_some();
-        if table.get(name).is_some() || failed.contains(&name) || has_rate {
-            continue;
-        }
-        report.add(&table.header, format!("`{name}` is missing: expected {expected}"));
-        missing.push(name);
-    }
-    missing
-}
-
 impl<'t> RuleDraft<'t> {
-    fn name(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        text(entry, report)?.clone_into(&mut self.spec.name);
-        Some(())
-    }
-
-    fn domain(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        text(entry, report)?.clone_into(&mut self.spec.domain);
-        Some(())
-    }
-
-    fn when(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
+    fn when(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "a table of entries with their values, such as { path = \"api/*\" }";
-        (self.when, self.spec.when) = entries(entry, expected, report)?;
+        (self.when, self.spec.when) = given.entries(expected)?;
         Some(())
     }
 
-    fn key(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        if let DeValue::String(name) = entry.value() {
-            return wrong(entry, &format!("a list of names: [{name:?}]"), report);
+    fn key(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        if let DeValue::String(name) = given.value() {
+            return given.wrong(&format!("a list of names: [{name:?}]"));
         }
-        let list =
-            entry.as_list().or_else(|| wrong(entry, "a list of names, such as [\"user\"]", report));
+        let list = given.entry.as_list();
         let mut sound = true;
-        for item in list? {
-            let name = text(&item, report);
+        for item in list.or_else(|| given.wrong("a list of names, such as [\"user\"]"))? {
+            let name = given.of(&item).text();
             sound &= name.is_some();
             self.spec.key.push(name.unwrap_or_default().to_owned());
             self.key.push(item.position());
@@ -138,224 +167,49 @@ impl<'t> RuleDraft<'t> {
         sound.then_some(())
     }
 
-    fn algorithm(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let given = entry.value().as_str().unwrap_or_default();
-        if let Some(known) = AlgorithmKind::from_name(given) {
-            self.spec.spec.algorithm = known;
-            return Some(());
-        }
-        let message = instead(given, &vocabulary::algorithms(), TEXT);
-        let message = format!("`algorithm` is {}: {message}", kind(entry, report));
-        report.add(&entry.position(), message);
-        None
-    }
-
-    fn limit(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.limit = limits::limit(entry, report)?;
-        Some(())
-    }
-
-    fn window(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.window = Some(length(entry, Field::Window, report)?);
-        Some(())
-    }
-
-    fn rate(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let (limit, window) = limits::rate(entry, report)?;
+    fn rate(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        let (limit, window) = limits::rate(given)?;
         (self.spec.spec.limit, self.spec.spec.window) = (limit, Some(window));
         Some(())
     }
 
-    fn buckets(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.buckets = Some(count(entry, Field::Buckets, report)?);
-        Some(())
-    }
-
-    fn strict(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.strict = Some(flag(entry, report)?);
-        Some(())
-    }
-
-    fn anchor(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let anchor = match choice(entry, vocabulary::ANCHORS, report)? {
-            "first_request" => Anchor::FirstRequest,
-            _ => Anchor::Epoch,
+    fn max_memory(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        let bytes = match given.value() {
+            DeValue::String(text) => given.parsed(parse_size(text)),
+            _ => given.count(Field::MaxMemory),
         };
-        self.spec.spec.anchor = Some(anchor);
-        Some(())
+        put(&mut self.spec.spec.max_memory, bytes)
     }
 
-    fn capacity(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.capacity = Some(count(entry, Field::Capacity, report)?);
-        Some(())
-    }
-
-    fn initial(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.initial = Some(count(entry, Field::Initial, report)?);
-        Some(())
-    }
-
-    fn resolution(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.resolution = Some(length(entry, Field::Resolution, report)?);
-        Some(())
-    }
-
-    fn layout(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let layout = match choice(entry, vocabulary::LAYOUTS, report)? {
-            "sorted_set" => Layout::SortedSet,
-            _ => Layout::String,
-        };
-        self.spec.spec.layout = Some(layout);
-        Some(())
-    }
-
-    fn max_debt(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.spec.max_debt = Some(count(entry, Field::MaxDebt, report)?);
-        Some(())
-    }
-
-    fn max_memory(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let bytes = match entry.value() {
-            DeValue::String(text) => parsed(entry, parse_size(text), report)?,
-            _ => count(entry, Field::MaxMemory, report)?,
-        };
-        self.spec.spec.max_memory = Some(bytes);
-        Some(())
-    }
-
-    fn max_keys(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.max_keys = Some(keys(entry, report)?);
-        Some(())
-    }
-
-    fn on_full(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.on_full = match choice(entry, vocabulary::ON_FULL, report)? {
-            "refuse" => OnFull::Refuse,
-            _ => OnFull::Share,
-        };
-        Some(())
-    }
-
-    fn on_excess(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.on_excess = excess::read(entry, report)?;
-        Some(())
-    }
-
-    fn on_store_error(
-        &mut self,
-        entry: &TomlEntry<'t>,
-        report: &mut ConfigReport<'_>,
-    ) -> Option<()> {
-        self.spec.on_store_error = match choice(entry, vocabulary::ON_STORE_ERROR, report)? {
-            "closed" => OnStoreError::Closed,
-            "local" => OnStoreError::Local,
-            _ => OnStoreError::Open,
-        };
-        Some(())
-    }
-
-    fn usage(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.usage = match choice(entry, vocabulary::USAGES, report)? {
-            "reported" => Usage::Reported,
-            _ => Usage::Requested,
-        };
-        Some(())
-    }
-
-    fn dedupe(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.dedupe = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
-        Some(())
-    }
-
-    fn max_life(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.max_life = Some(how_long(entry, UP_TO_A_DAY_EXPECTED, report)?);
-        Some(())
-    }
-
-    fn hash_tag(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.hash_tag = Some(text(entry, report)?.to_owned());
-        Some(())
-    }
-
-    fn across_slots(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.across_slots = flag(entry, report)?;
-        Some(())
-    }
-
-    fn lease(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.lease = Some(lease::read(entry, report)?);
-        Some(())
-    }
-
-    fn split(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.split = flag(entry, report)?;
-        Some(())
-    }
-
-    fn limit_from_request(
-        &mut self,
-        entry: &TomlEntry<'t>,
-        report: &mut ConfigReport<'_>,
-    ) -> Option<()> {
-        self.spec.limit_from_request = flag(entry, report)?;
-        Some(())
-    }
-
-    fn near(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        let written = match entry.value() {
+    fn near(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        let written = match given.value() {
             DeValue::Float(number) => number.as_str().replace('_', ""),
             DeValue::Integer(number) => number.to_string(),
             _ => {
                 let expected =
                     "a number above 0 and at most 1, such as 0.8: a fraction of the limit";
-                return wrong(entry, expected, report);
+                return given.wrong(expected);
             }
         };
-        self.spec.near = Some(parsed(entry, written.parse(), report)?);
-        Some(())
+        put(&mut self.spec.near, given.parsed(written.parse::<Near>()))
     }
 
-    fn hide_keys(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.hide_keys = flag(entry, report)?;
-        Some(())
-    }
-
-    fn mode(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        self.spec.mode = match choice(entry, vocabulary::MODES, report)? {
-            "shadow" => Mode::Shadow,
-            "off" => Mode::Off,
-            _ => Mode::Enforce,
-        };
-        Some(())
-    }
-
-    fn matching(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
-        if entry.value().is_table() {
+    fn matching(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
+        if given.value().is_table() {
             let expected =
                 "\"subset\" or \"exact\"; the entries a request must have go into `when`";
-            return wrong(entry, expected, report);
+            return given.wrong(expected);
         }
-        self.spec.exact = choice(entry, vocabulary::MATCHES, report)? == "exact";
-        Some(())
+        put(&mut self.spec.exact, given.choice(MATCHES))
     }
 
-    fn overrides(&mut self, entry: &TomlEntry<'t>, report: &mut ConfigReport<'_>) -> Option<()> {
+    fn overrides(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "`[[rule.override]]`, in double brackets, because there may be several";
-        if let Some(table) = entry.as_table() {
-            report.add(
-                &entry.position(),
-                format!("`override` is a single table: expected {expected}"),
-            );
-            self.add_override(OverrideDraft::read(table, report));
-            return Some(());
+        for table in given.tables(expected)? {
+            let draft = overrides::read(table, given.report);
+            self.spec.overrides.push(draft.spec.clone());
+            self.overrides.push(draft);
         }
-        let tables = tables(entry, expected, report)?;
-        tables.into_iter().for_each(|table| self.add_override(OverrideDraft::read(table, report)));
         Some(())
-    }
-
-    fn add_override(&mut self, draft: OverrideDraft<'t>) {
-        self.spec.overrides.push(draft.spec.clone());
-        self.overrides.push(draft);
     }
 }

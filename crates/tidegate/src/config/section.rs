@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::hints::{Called, FIELD, instead};
 use super::source::ConfigReport;
 use super::table::{TomlEntry, TomlTable};
-use super::value::{flag, kind, text, whole, wrong};
+use super::value::Given;
 
 /// A section that a program adds to the file, such as `[server]`.
 ///
@@ -55,10 +55,10 @@ pub(super) fn read(
             report.add(&entry.key, format!("unknown field `{}`: {instead}", shown(entry.name)));
             continue;
         };
-        for (entry, value) in texts(section, *kind, entry, report) {
+        for (entry, value) in texts(section, *kind, &mut Given { entry, report }) {
             match (section.check)(entry.name, &value) {
                 Ok(()) => values.push((entry.name.to_owned(), value)),
-                Err(error) => refuse(&entry, &error, report),
+                Err(error) => refuse(&mut Given { entry: &entry, report }, &error),
             }
         }
     }
@@ -69,27 +69,24 @@ pub(super) fn read(
 fn texts<'t>(
     section: &Section<'_>,
     kind: SectionKind,
-    entry: &TomlEntry<'t>,
-    report: &mut ConfigReport<'_>,
+    given: &mut Given<'_, 't, '_>,
 ) -> Vec<(TomlEntry<'t>, String)> {
     let value = match kind {
-        SectionKind::Text => match with_unit(section, entry) {
-            Some(meant) => {
-                wrong(entry, &format!("a text, in quotes, with a unit: \"{meant}\""), report)
-            }
-            None => text(entry, report).map(str::to_owned),
+        SectionKind::Text => match with_unit(section, given.entry) {
+            Some(meant) => given.wrong(&format!("a text, in quotes, with a unit: \"{meant}\"")),
+            None => given.text().map(str::to_owned),
         },
-        SectionKind::Number => whole(entry, "a whole number", report).map(|n| n.to_string()),
-        SectionKind::Flag => flag(entry, report).map(|flag| flag.to_string()),
+        SectionKind::Number => given.whole("a whole number").map(|number| number.to_string()),
+        SectionKind::Flag => given.flag().map(|flag| flag.to_string()),
         SectionKind::List => {
-            let items = entry.as_list().or_else(|| wrong(entry, "an array of texts", report));
+            let items = given.entry.as_list().or_else(|| given.wrong("an array of texts"));
             let items = items.into_iter().flatten();
             return items
-                .filter_map(|item| Some((item.clone(), text(&item, report)?.to_owned())))
+                .filter_map(|item| Some((item.clone(), given.of(&item).text()?.to_owned())))
                 .collect();
         }
     };
-    value.map(|value| (entry.clone(), value)).into_iter().collect()
+    value.map(|value| (given.entry.clone(), value)).into_iter().collect()
 }
 
 /// The length of time that a number was to be; `None` if the field has no length of time.
@@ -102,11 +99,11 @@ fn with_unit(section: &Section<'_>, entry: &TomlEntry<'_>) -> Option<String> {
 }
 
 /// Reports an error of the program. An error that only names the expected value is preceded by the found value.
-fn refuse(entry: &TomlEntry<'_>, error: &str, report: &mut ConfigReport<'_>) {
-    let value = if error.starts_with("expected") {
-        format!(" is {}", kind(entry, report))
+fn refuse(given: &mut Given<'_, '_, '_>, error: &str) {
+    let name = given.entry.name;
+    given.error::<()>(if error.starts_with("expected") {
+        format!("`{name}` is {}: {error}", given.kind())
     } else {
-        String::new()
-    };
-    report.add(&entry.position(), format!("`{}`{value}: {error}", entry.name));
+        format!("`{name}`: {error}")
+    });
 }

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::source::TextSpan;
+use super::source::{ConfigReport, TextSpan};
 
 /// `name = value`.
 #[derive(Clone)]
@@ -71,5 +71,21 @@ impl<'t> TomlTable<'t> {
     pub(super) fn position_of(&self, names: &[&str]) -> TextSpan {
         let found = names.iter().find_map(|name| self.get(name));
         found.map_or(self.header.clone(), TomlEntry::position)
+    }
+
+    /// Returns whether a required field is missing, which is then reported. A field that has `failed` is there, or was
+    /// misspelt, and has been reported.
+    pub(super) fn lacks(
+        &self,
+        name: &str,
+        expected: &str,
+        failed: &[&str],
+        report: &mut ConfigReport<'_>,
+    ) -> bool {
+        let lacks = self.get(name).is_none() && !failed.contains(&name);
+        if lacks {
+            report.add(&self.header, format!("`{name}` is missing: expected {expected}"));
+        }
+        lacks
     }
 }

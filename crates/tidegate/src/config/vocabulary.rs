@@ -1,65 +1,79 @@
 //! The names that a value may have, and other names for each.
 
-use tidegate_core::AlgorithmKind;
+use tidegate_core::{AlgorithmKind, Anchor, Layout};
 
 use super::hints::KnownName;
+use crate::rules::{Mode, OnExcess, OnFull, OnNoRule, OnStoreError, ResetField, Usage};
 
 pub(super) const MAX_KEYS_ALSO: &[&str] = &["maxentries", "maxsize", "maxlimiters", "cachesize"];
 
-pub(super) const MODES: &[KnownName] = &[
-    ("enforce", &["on", "enabled", "live", "true", "active"]),
-    ("shadow", &["dryrun", "monitor", "observe", "log", "test"]),
-    ("off", &["disabled", "none", "false"]),
+pub(super) const MODES: &[(Mode, KnownName)] = &[
+    (Mode::Enforce, ("enforce", &["on", "enabled", "live", "true", "active"])),
+    (Mode::Shadow, ("shadow", &["dryrun", "monitor", "observe", "log", "test"])),
+    (Mode::Off, ("off", &["disabled", "none", "false"])),
 ];
 
-pub(super) const ON_FULL: &[KnownName] = &[
-    ("share", &["shared", "overflow", "one"]),
-    ("refuse", &["deny", "reject", "block", "closed", "error"]),
+pub(super) const ON_FULL: &[(OnFull, KnownName)] = &[
+    (OnFull::Share, ("share", &["shared", "overflow", "one"])),
+    (OnFull::Refuse, ("refuse", &["deny", "reject", "block", "closed", "error"])),
 ];
 
-pub(super) const ON_NO_RULE: &[KnownName] = &[
-    ("admit", &["allow", "pass", "open", "accept", "true"]),
-    ("refuse", &["deny", "reject", "block", "closed", "false"]),
+pub(super) const ON_NO_RULE: &[(OnNoRule, KnownName)] = &[
+    (OnNoRule::Admit, ("admit", &["allow", "pass", "open", "accept", "true"])),
+    (OnNoRule::Refuse, ("refuse", &["deny", "reject", "block", "closed", "false"])),
 ];
 
-pub(super) const USAGES: &[KnownName] = &[
-    ("requested", &["request", "asked", "before", "upfront", "cost", "default"]),
-    ("reported", &["report", "after", "afterwards", "actual", "settled", "later"]),
+pub(super) const USAGES: &[(Usage, KnownName)] = &[
+    (
+        Usage::Requested,
+        ("requested", &["request", "asked", "before", "upfront", "cost", "default"]),
+    ),
+    (
+        Usage::Reported,
+        ("reported", &["report", "after", "afterwards", "actual", "settled", "later"]),
+    ),
 ];
 
-pub(super) const ON_STORE_ERROR: &[KnownName] = &[
-    ("open", &["allow", "admit", "failopen", "pass", "true"]),
-    ("closed", &["deny", "close", "refuse", "reject", "failclosed", "block", "false"]),
-    ("local", &["memory", "process", "share", "fallback", "inprocess"]),
+pub(super) const ON_STORE_ERROR: &[(OnStoreError, KnownName)] = &[
+    (OnStoreError::Open, ("open", &["allow", "admit", "failopen", "pass", "true"])),
+    (
+        OnStoreError::Closed,
+        ("closed", &["deny", "close", "refuse", "reject", "failclosed", "block", "false"]),
+    ),
+    (OnStoreError::Local, ("local", &["memory", "process", "share", "fallback", "inprocess"])),
 ];
 
 /// The values of `on_excess` that are names.
-pub(super) const ON_EXCESS: &[KnownName] =
-    &[("reject", &["deny", "refuse", "block", "drop", "fail", "error", "none"])];
+pub(super) const ON_EXCESS: &[(OnExcess, KnownName)] = &[(
+    OnExcess::Reject,
+    ("reject", &["deny", "refuse", "block", "drop", "fail", "error", "none"]),
+)];
 
 /// The values of `reset`.
-pub(super) const RESETS: &[KnownName] = &[
-    ("seconds", &["delta", "relative", "after", "second", "s"]),
-    ("unix", &["epoch", "timestamp", "time", "absolute"]),
+pub(super) const RESETS: &[(ResetField, KnownName)] = &[
+    (ResetField::Seconds, ("seconds", &["delta", "relative", "after", "second", "s"])),
+    (ResetField::Unix, ("unix", &["epoch", "timestamp", "time", "absolute"])),
 ];
 
-/// The values of `match` of a rule.
-pub(super) const MATCHES: &[KnownName] =
-    &[("subset", &["contains", "partial", "any"]), ("exact", &["strict", "equal", "equals"])];
-
-pub(super) const ANCHORS: &[KnownName] = &[
-    ("epoch", &["aligned", "calendar", "utc", "clock", "unix"]),
-    ("first_request", &["first", "request", "onrequest"]),
+/// The values of `match` of a rule, and whether each is exact.
+pub(super) const MATCHES: &[(bool, KnownName)] = &[
+    (false, ("subset", &["contains", "partial", "any"])),
+    (true, ("exact", &["strict", "equal", "equals"])),
 ];
 
-pub(super) const LAYOUTS: &[KnownName] = &[
-    ("string", &["ring", "packed", "bytes", "compact"]),
-    ("sorted_set", &["zset", "sortedset", "set"]),
+pub(super) const ANCHORS: &[(Anchor, KnownName)] = &[
+    (Anchor::Epoch, ("epoch", &["aligned", "calendar", "utc", "clock", "unix"])),
+    (Anchor::FirstRequest, ("first_request", &["first", "request", "onrequest"])),
 ];
 
-pub(super) fn algorithms() -> Vec<KnownName> {
-    let names =
-        AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.other_names()));
+pub(super) const LAYOUTS: &[(Layout, KnownName)] = &[
+    (Layout::String, ("string", &["ring", "packed", "bytes", "compact"])),
+    (Layout::SortedSet, ("sorted_set", &["zset", "sortedset", "set"])),
+];
+
+pub(super) fn algorithms() -> Vec<(AlgorithmKind, KnownName)> {
+    let names = AlgorithmKind::ALL.iter().map(|kind| (*kind, (kind.name(), kind.other_names())));
     // The only alias that is accepted, and not only understood in hints.
-    names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
+    let alias = ("gcra", &["cellrate", "genericcellrate"][..]);
+    names.chain([(AlgorithmKind::TokenBucket, alias)]).collect()
 }
