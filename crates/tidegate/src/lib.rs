@@ -148,6 +148,7 @@ mod step;
 mod store;
 #[cfg(feature = "redis")]
 pub mod store;
+mod sync;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wait;

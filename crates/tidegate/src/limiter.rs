@@ -2,7 +2,6 @@
 
 mod ban;
 mod counted;
-mod engine;
 mod key;
 mod keyed;
 mod of_key;
@@ -15,9 +14,8 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step};
 use crate::store::memory::{Preview, Unkeyed};
-use crate::wait::Queues;
+use crate::wait::{LimiterCall, LimiterSource, Queues};
 pub use ban::Ban;
-pub(crate) use engine::{LimiterCall, LimiterSource};
 pub use key::{ByKey, Under};
 pub use keyed::KeyedLimiter;
 pub use reservation::Reservation;
@@ -229,7 +227,7 @@ impl<C: Clock> LimiterSource for &Limiter<C> {
         self.cell.step(cost, step, self.reading())
     }
 
-    fn preview(&self) -> Box<dyn Preview> {
-        self.cell.preview(self.reading())
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        Some(self.cell.preview(self.reading()))
     }
 }

@@ -1,16 +1,12 @@
 //! Work that leaves at an even pace: a bounded queue, its slots W/N apart.
 
-mod handler;
 #[cfg(all(test, loom))]
 mod models;
 mod pace;
 mod queue;
 mod receive;
-mod receiver;
 mod refused;
 mod state;
-mod sync;
-mod takers;
 
 use std::fmt;
 use std::sync::Arc;

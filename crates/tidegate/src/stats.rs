@@ -29,7 +29,6 @@ mod ring;
 mod snapshot;
 mod statistics;
 mod striped;
-mod sync;
 mod totals;
 
 pub use entry::Entry;

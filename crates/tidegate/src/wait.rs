@@ -2,38 +2,35 @@
 //!
 //! A waiter stands in a *queue* in front of one limiter ([`queues`]). It has no reservation: the
 //! head of a queue takes its units when they are available, so a waiter that leaves changes
-//! nothing, and later waiters move up. A [`waiter`] is a state machine without a clock and without a runtime;
-//! [`acquire`] lets a task or a thread wait for it. A [`waitable`] is what the waiter needs to pass: one limiter, the
+//! nothing, and later waiters move up. A [`waiter`] is a state machine without a clock and without a runtime, for which
+//! a task or a thread can wait. A [`waitable`] is what the waiter needs to pass: one limiter, the
 //! limiter of a key, all limiters of a request, or permits.
 
-mod acquire;
+mod call;
 mod concurrency;
 mod drive;
-#[cfg(all(test, not(loom)))]
-mod growth;
 #[cfg(all(test, loom))]
 mod models;
-mod permit_request;
 mod permits;
 mod places;
 mod queue;
 mod queues;
-mod sums;
-mod sync;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod waitable;
 mod waiter;
 
+pub(crate) use call::{LimiterCall, LimiterSource};
 pub use concurrency::{Concurrency, KeyedConcurrency};
+pub(crate) use drive::Alarm;
 #[cfg(feature = "redis")]
 pub(crate) use drive::AttemptResult;
 #[cfg(feature = "tower")]
 pub(crate) use drive::wait_until;
 pub use permits::Permit;
 #[cfg(feature = "redis")]
-pub(crate) use places::Ticket;
+pub(crate) use places::{Sums, Ticket};
 pub(crate) use queues::{QueueKey, Queues};
-#[cfg(feature = "redis")]
-pub(crate) use sums::Sums;
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, QueuedLimiter, Waitable, step_behind};

@@ -3,7 +3,6 @@
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
 use super::counted::counted;
-use super::engine::LimiterCall;
 use super::key::ByKey;
 use super::of_key::OfKey;
 use super::plans::{CallRule, PlanLookup, UsualRule};
@@ -13,7 +12,7 @@ use crate::rules::{OnFull, RuleSpec};
 use crate::stats::Statistics;
 use crate::step::{One, Step};
 use crate::store::memory::Limiters;
-use crate::wait::Queues;
+use crate::wait::{LimiterCall, Queues};
 
 /// Number of keys whose memory [`KeyedLimiter::check_many`] prefetches together.
 const BATCH: usize = 16;

@@ -1,12 +1,12 @@
 //! The limiter of one key, under the rule that holds for the key now.
 
 use super::KeyedLimiter;
-use super::engine::LimiterSource;
 use super::plans::CallRule;
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use crate::store::memory::{Part, Preview};
+use crate::wait::LimiterSource;
 
 /// The limiter of one key.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl<C: Clock> LimiterSource for OfKey<'_, C> {
         one
     }
 
-    fn preview(&self) -> Box<dyn Preview> {
-        self.part(1, Step::Peek, |part| self.all.limiters.preview(part, self.reading()))
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        Some(self.part(1, Step::Peek, |part| self.all.limiters.preview(part, self.reading())))
     }
 
     fn renew(&self) {

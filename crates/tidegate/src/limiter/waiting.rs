@@ -2,7 +2,6 @@
 
 use tidegate_core::Decision;
 
-use super::engine::LimiterCall;
 use super::key::ByKey;
 use super::of_key::OfKey;
 use super::plans::{CallRule, LookedUp};
@@ -10,6 +9,7 @@ use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::{Fingerprint, Key};
 use crate::rules::OnExcess;
+use crate::wait::LimiterCall;
 
 impl<C: Clock> Limiter<C> {
     /// The number of waiters.

@@ -1,9 +1,16 @@
 //! Taking items one by one: as a task, as a thread, as a stream.
 
+use std::future::poll_fn;
+#[cfg(feature = "stream")]
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread;
+
 use super::Shaper;
-use super::queue::Departure;
-use super::receiver::Receiver;
-use crate::clock::{Park, Timer};
+use super::queue::{Departure, Next};
+use super::state::TakerTicket;
+use crate::clock::{Park, Timer, unparks_this_thread};
+use crate::wait::Alarm;
 
 impl<T, C: Timer> Shaper<T, C> {
     /// The next item, not before its slot; `None` when the queue is closed and empty.
@@ -91,10 +98,7 @@ pub struct ShaperStream<T, C> {
 impl<T, C: Timer> futures_core::Stream for ShaperStream<T, C> {
     type Item = T;
 
-    fn poll_next(
-        self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<T>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
         let next = self.get_mut().receiver.poll(context);
         next.map(|departure| departure.map(|departure| departure.item))
     }
@@ -104,5 +108,121 @@ impl<T, C: Timer> futures_core::Stream for ShaperStream<T, C> {
 impl<T, C> std::fmt::Debug for ShaperStream<T, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ShaperStream")
+    }
+}
+
+impl<T, C: Timer> Shaper<T, C> {
+    /// Calls `handler` for each item, not before its slot, and awaits its future before taking the
+    /// next; ends once the queue is closed and empty.
+    ///
+    /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A
+    /// handler that takes longer than the spacing of items delays later ones, and in the end makes
+    /// the queue refuse ([`Refusal::Behind`](super::Refusal::Behind)): it should spawn long work,
+    /// or several workers should run. A plain function is called as `|item| async move {
+    /// handle(item) }`.
+    ///
+    /// If the future is dropped, the item of the running handler is lost; all others stay queued,
+    /// and `run` can be called again.
+    ///
+    /// # Panics
+    /// Panics if `handler` does: that item is lost, all others stay queued, and other handles and
+    /// workers are not disturbed. Also panics as [`Shaper::next`] does.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Duration::from_secs(1));
+    /// let shaper = Shaper::with_clock(spec, ManualClock::new())?;
+    /// let worker = tokio::spawn(shaper.clone().run(|mail| async move { println!("sent {mail}") }));
+    /// shaper.push("to ada")?;
+    /// shaper.close();
+    /// worker.await?;
+    /// assert!(shaper.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn run<F, Fut>(self, mut handler: F)
+    where
+        F: FnMut(T) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure().await {
+            handler(departure.item).await;
+        }
+    }
+}
+
+impl<T, C: Park> Shaper<T, C> {
+    /// Calls `handler` for each item, not before its slot, and blocks the thread, until the queue
+    /// is closed and empty.
+    ///
+    /// # Panics
+    /// Panics if `handler` does: that item is lost, all others stay queued, and other handles and
+    /// workers are not disturbed.
+    pub fn run_blocking(self, mut handler: impl FnMut(T)) {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure_blocking() {
+            handler(departure.item);
+        }
+    }
+}
+
+/// One receiver of a queue. It holds nothing between two attempts, so dropping it at any time loses
+/// no item.
+struct Receiver<T, C> {
+    shaper: Shaper<T, C>,
+    ticket: TakerTicket,
+    /// The slot it waits for, if any.
+    alarm: Alarm,
+}
+
+impl<T, C> Receiver<T, C> {
+    fn new(shaper: Shaper<T, C>) -> Self {
+        Self { ticket: shaper.shared.ticket(), shaper, alarm: Alarm::default() }
+    }
+}
+
+impl<T, C: Timer> Receiver<T, C> {
+    /// The next item in its slot; `None` at the end.
+    async fn departure(&mut self) -> Option<Departure<T>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Departure<T>>> {
+        loop {
+            match self.shaper.shared.take_or_wait(self.ticket, context.waker()) {
+                Next::Item(departure) => return Poll::Ready(Some(departure)),
+                Next::Ended => return Poll::Ready(None),
+                // The waker is registered, and the next push calls it.
+                Next::Empty => return Poll::Pending,
+                Next::At(slot) if self.alarm.rings(self.shaper.shared.clock(), slot, context) => {}
+                Next::At(_) => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<T, C: Park> Receiver<T, C> {
+    /// The next item in its slot; `None` at the end. Blocks the thread until then.
+    fn departure_blocking(&mut self) -> Option<Departure<T>> {
+        let waker = unparks_this_thread();
+        loop {
+            match self.shaper.shared.take_or_wait(self.ticket, &waker) {
+                Next::Item(departure) => return Some(departure),
+                Next::Ended => return None,
+                Next::Empty => thread::park(),
+                Next::At(slot) => self.shaper.shared.clock().park_until(slot),
+            }
+        }
+    }
+}
+
+impl<T, C> Drop for Receiver<T, C> {
+    fn drop(&mut self) {
+        self.shaper.shared.forget(self.ticket);
     }
 }

@@ -6,9 +6,8 @@ use std::task::Waker;
 use tidegate_core::Timestamp;
 
 use super::queue::{Next, ShapingQueue};
-use super::sync::{Mutex, MutexGuard};
-use super::takers::{TakerTicket, Takers};
 use crate::clock::Clock;
+use crate::sync::{Mutex, MutexGuard};
 
 pub(super) struct ShaperState<T, C> {
     clock: C,
@@ -102,5 +101,43 @@ impl Outlook {
     fn is_news_after(self, before: Self) -> bool {
         self.ended != before.ended
             || self.due.is_some_and(|due| before.due.is_none_or(|known| due < known))
+    }
+}
+
+/// The wakers of all receivers that found nothing due.
+///
+/// Wakers that are no longer needed are returned, so that they are dropped outside of the lock: one
+/// may be the last owner of a task, and the task may have receivers of its own.
+#[derive(Debug, Default)]
+pub(super) struct Takers {
+    waiting: Vec<(TakerTicket, Waker)>,
+    tickets: u64,
+}
+
+/// Identifies one receiver of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TakerTicket(u64);
+
+impl Takers {
+    pub(super) fn ticket(&mut self) -> TakerTicket {
+        self.tickets += 1;
+        TakerTicket(self.tickets)
+    }
+
+    /// Registers `waker` for the next change; returns the previous one.
+    pub(super) fn wait(&mut self, ticket: TakerTicket, waker: Waker) -> Option<Waker> {
+        let before = self.forget(ticket);
+        self.waiting.push((ticket, waker));
+        before
+    }
+
+    pub(super) fn forget(&mut self, ticket: TakerTicket) -> Option<Waker> {
+        let index = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
+        Some(self.waiting.swap_remove(index).1)
+    }
+
+    /// Removes and returns all wakers; receivers that still wait register again.
+    pub(super) fn all(&mut self) -> Vec<Waker> {
+        self.waiting.drain(..).map(|(_, waker)| waker).collect()
     }
 }

@@ -4,10 +4,8 @@
 //! that the slot belongs to another half second finds another tag, and leaves it unchanged.
 
 use super::half_seconds::SLOTS;
-use super::sync::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire},
-};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 
 const TIME_BITS: u32 = 48;
 

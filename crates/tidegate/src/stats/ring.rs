@@ -17,11 +17,10 @@ use tidegate_core::Timestamp;
 use super::borrowed::{Borrowed, MOST_AHEAD};
 use super::half_seconds::{SLOTS, number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
-use super::sync::{
-    AtomicU64, Mutex, MutexGuard,
-    Ordering::{Acquire, Release},
-};
 use super::totals::{COUNTS, Count, Counts, Totals};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Acquire, Release};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Set in the word while half seconds begin; the number of the current one is in the bits above it.
 const BEGINNING: u64 = 1;

@@ -1,9 +1,7 @@
 //! The running totals: counts since the beginning, which only grow.
 
-use super::sync::{
-    AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {

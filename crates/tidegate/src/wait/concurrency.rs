@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::permit_request::PermitRequest;
-use super::permits::{Permit, Permits};
+use super::permits::{Permit, PermitRequest, Permits};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::key::{Fingerprint, Key, Seed};
 use crate::rules::OnExcess;
@@ -84,8 +83,8 @@ impl<C: Clock> Concurrency<C> {
         self.permits.waiting(ALL)
     }
 
-    fn request(&self, units: u64, wait: impl Into<OnExcess>) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, ALL, units, wait.into().into())
+    fn request(&self, units: u64) -> PermitRequest<'_, C> {
+        PermitRequest { permits: &self.permits, clock: &self.clock, key: ALL, units }
     }
 }
 
@@ -100,7 +99,7 @@ impl<C: Timer> Concurrency<C> {
     /// # Panics
     /// Panics when it has to wait, if the clock's timer does: tokio's timer panics outside of its runtime.
     pub async fn acquire(&self, units: u64, wait: impl Into<OnExcess>) -> Option<Permit> {
-        self.request(units, wait).wait().await
+        self.request(units).wait(wait.into().into()).await
     }
 }
 
@@ -123,7 +122,7 @@ impl<C: Park> Concurrency<C> {
     /// });
     /// ```
     pub fn acquire_blocking(&self, units: u64, wait: impl Into<OnExcess>) -> Option<Permit> {
-        self.request(units, wait).wait_blocking()
+        self.request(units).wait_blocking(wait.into().into())
     }
 }
 
@@ -202,13 +201,9 @@ impl<C: Clock> KeyedConcurrency<C> {
         self.permits.keys()
     }
 
-    fn request(
-        &self,
-        key: &impl Key,
-        units: u64,
-        wait: impl Into<OnExcess>,
-    ) -> PermitRequest<'_, C> {
-        PermitRequest::new(&self.permits, &self.clock, self.seed.of(key), units, wait.into().into())
+    fn request(&self, key: &impl Key, units: u64) -> PermitRequest<'_, C> {
+        let key = self.seed.of(key);
+        PermitRequest { permits: &self.permits, clock: &self.clock, key, units }
     }
 }
 
@@ -223,10 +218,10 @@ impl<C: Timer> KeyedConcurrency<C> {
         units: u64,
         wait: impl Into<OnExcess>,
     ) -> Option<Permit> {
-        let request = self.request(&key, units, wait);
+        let request = self.request(&key, units);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
-        request.wait().await
+        request.wait(wait.into().into()).await
     }
 }
 
@@ -238,6 +233,6 @@ impl<C: Park> KeyedConcurrency<C> {
         units: u64,
         wait: impl Into<OnExcess>,
     ) -> Option<Permit> {
-        self.request(&key, units, wait).wait_blocking()
+        self.request(&key, units).wait_blocking(wait.into().into())
     }
 }

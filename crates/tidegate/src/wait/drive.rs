@@ -18,7 +18,7 @@ pub(crate) enum AttemptResult<T> {
 
 /// The timer that a task has set, with its time.
 #[derive(Debug, Default)]
-pub(super) struct Alarm(Option<(Timestamp, Sleep)>);
+pub(crate) struct Alarm(Option<(Timestamp, Sleep)>);
 
 impl Alarm {
     /// Repeats `ask` until it is done, or has to wait for the waker or the timer.
@@ -39,7 +39,12 @@ impl Alarm {
     }
 
     /// Sets the alarm unless it is already set for `at`; returns whether the time has come.
-    fn rings(&mut self, timer: &impl Timer, at: Timestamp, context: &mut Context<'_>) -> bool {
+    pub(crate) fn rings(
+        &mut self,
+        timer: &impl Timer,
+        at: Timestamp,
+        context: &mut Context<'_>,
+    ) -> bool {
         // The sleep goes on if the waiter asks again at the same instant, as after a wake that brought it nothing.
         self.0.take_if(|(set, _)| *set != at);
         let (_, sleep) = self.0.get_or_insert_with(|| (at, timer.sleep_until(at)));

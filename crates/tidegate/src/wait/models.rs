@@ -11,14 +11,14 @@ use std::time::Duration;
 use loom::thread::{self, Thread};
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
+use super::call::LimiterCall;
 use super::drive::AttemptResult;
-use super::permit_request::PermitRequest;
-use super::permits::Permits;
+use super::permits::{PermitRequest, Permits};
 use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
-use crate::limiter::{Limiter, LimiterCall};
+use crate::limiter::Limiter;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LONG: Patience = Patience { wait: Micros::from_secs(1_000), max_waiters: 1_024 };
@@ -69,7 +69,8 @@ fn permits(limit: u64) -> Arc<Permits> {
 
 /// Waits for a permit, and gives it back.
 fn use_one(permits: &Arc<Permits>) {
-    let mut waits = Waiter::new(PermitRequest::new(permits, &Still, KEY, 1, LONG));
+    let request = PermitRequest { permits, clock: &Still, key: KEY, units: 1 };
+    let mut waits = Waiter::new(request.call().waiting(LONG));
     assert!(block(|waker| waits.poll(NOW, waker)).allowed);
     let permit = permits.permit(KEY, 1);
     assert_eq!(permits.in_flight(KEY), 1);
@@ -97,7 +98,8 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
         let (waits, goes) = (Arc::clone(&permits), Arc::clone(&permits));
         let waits = thread::spawn(move || use_one(&waits));
         let goes = thread::spawn(move || {
-            let mut waits = Waiter::new(PermitRequest::new(&goes, &Still, KEY, 1, LONG));
+            let request = PermitRequest { permits: &goes, clock: &Still, key: KEY, units: 1 };
+            let mut waits = Waiter::new(request.call().waiting(LONG));
             if let AttemptResult::Done(done) = waits.poll(NOW, Waker::noop()) {
                 drop(done.allowed.then(|| goes.permit(KEY, 1)));
             }

@@ -5,9 +5,14 @@ use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Decision, Micros, Outcome};
 
+use super::call::{LimiterCall, LimiterSource};
 use super::queues::Queues;
-use super::sync::{Mutex, MutexGuard};
+use super::waitable::Patience;
+use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
+use crate::step::{One, Step};
+use crate::store::memory::Preview;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The limit, and the units in flight.
 #[derive(Debug)]
@@ -162,5 +167,57 @@ impl PermitCounts {
                 self.out.remove(&key);
             }
         }
+    }
+}
+
+/// A request for permits of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PermitRequest<'a, C> {
+    pub(super) permits: &'a Arc<Permits>,
+    pub(super) clock: &'a C,
+    pub(super) key: Fingerprint,
+    pub(super) units: u64,
+}
+
+impl<C: Clock> PermitRequest<'_, C> {
+    pub(super) fn call(&self) -> LimiterCall<'_, Fingerprint, &Self> {
+        LimiterCall::new(&self.permits.queues, self.key, self, self.units)
+    }
+
+    /// The permit, if the units were taken.
+    fn permit(&self, one: &One) -> Option<Permit> {
+        one.verdict.is_allowed().then(|| self.permits.permit(self.key, self.units))
+    }
+
+    /// Waits as a task.
+    pub(super) async fn wait(self, patience: Patience) -> Option<Permit>
+    where
+        C: Timer,
+    {
+        self.permit(&self.call().wait(patience, self.clock).await)
+    }
+
+    /// Waits by blocking the thread.
+    pub(super) fn wait_blocking(self, patience: Patience) -> Option<Permit>
+    where
+        C: Park,
+    {
+        self.permit(&self.call().wait_blocking(patience, self.clock))
+    }
+}
+
+impl<C: Clock> LimiterSource for &PermitRequest<'_, C> {
+    fn one(&self, cost: u64, step: Step) -> One {
+        let decision = self.permits.decide(self.key, cost, step == Step::Ask);
+        One::of(decision.verdict(), decision, self.clock.now())
+    }
+
+    /// It is not known when permits come back.
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        None
+    }
+
+    fn is_only_woken(&self) -> bool {
+        true
     }
 }

@@ -8,8 +8,6 @@ use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-use super::sums::Sums;
-
 /// The number of a waiter, in the order of arrival.
 pub(crate) type Ticket = u64;
 
@@ -266,5 +264,31 @@ const fn spread(ticket: Ticket) -> u64 {
 /// Counts a visit to a place, for tests.
 fn visited() {
     #[cfg(all(test, not(loom)))]
-    super::growth::count();
+    super::tests::count();
+}
+
+/// The number of some waiters, and their total cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) count: u64,
+    pub(crate) costs: u64,
+    /// The smallest cost of one waiter; `u64::MAX` if there is none.
+    pub(crate) least: u64,
+}
+
+impl Sums {
+    pub(crate) const NONE: Self = Self { count: 0, costs: 0, least: u64::MAX };
+
+    /// Returns the sums of one waiter.
+    pub(super) const fn of(cost: u64) -> Self {
+        Self { count: 1, costs: cost, least: cost }
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            costs: self.costs.saturating_add(other.costs),
+            least: self.least.min(other.least),
+        }
+    }
 }

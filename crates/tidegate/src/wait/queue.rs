@@ -5,8 +5,7 @@ use std::task::Waker;
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
-use super::places::{Places, QueuePlace, Ticket};
-use super::sums::Sums;
+use super::places::{Places, QueuePlace, Sums, Ticket};
 
 /// The time after its deadline for which a waiter that no task polls may keep its place. A waiter normally
 /// leaves at its deadline; one whose task is alive but not polled must not block the others for

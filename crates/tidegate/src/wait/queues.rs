@@ -9,12 +9,10 @@ use std::sync::PoisonError;
 
 use super::places::Ticket;
 use super::queue::Queue;
-use super::sync::{
-    AtomicUsize, Mutex,
-    Ordering::{Acquire, SeqCst},
-    fence,
-};
 use crate::key::Fingerprint;
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::{Acquire, SeqCst};
+use crate::sync::atomic::{AtomicUsize, fence};
 pub(crate) use held::HeldQueues;
 
 /// The key of a queue, and the count that it uses.

@@ -5,9 +5,10 @@ use std::task::Waker;
 use tidegate_core::Timestamp;
 
 use super::{All, QueueKey, Queues};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::{Ordering::SeqCst, fence};
 use crate::wait::places::Ticket;
 use crate::wait::queue::Queue;
-use crate::wait::sync::{MutexGuard, Ordering::SeqCst, fence};
 
 /// All queues under their lock. Dropping it releases the lock, and then wakes heads that do not
 /// know yet that they are heads.

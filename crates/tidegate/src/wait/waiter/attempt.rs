@@ -79,7 +79,7 @@ impl<D: InProcess> Attempt<'_, '_, D> {
     }
 }
 
-impl<D: Waitable> Attempt<'_, '_, D> {
+impl<'a, D: Waitable> Attempt<'a, '_, D> {
     /// Returns whether an earlier waiter is in the way, so that the limiters need not be asked.
     #[cfg(feature = "redis")]
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
@@ -110,8 +110,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     /// Returns whether units may have become free for this waiter, as the head of a queue, since it asked.
     #[cfg(feature = "redis")]
     fn has_missed(&self) -> bool {
-        let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
-        let queue = stop.and_then(|stop| self.held.queue(&stop.queue));
+        let queue = self.standing().and_then(|stop| self.held.queue(&stop.queue));
         queue.is_some_and(|queue| queue.has_missed(self.place.ticket))
     }
 
@@ -121,8 +120,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
             self.held.evict(&stop.queue, now);
         }
         let ticket = self.place.ticket;
-        let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
-        let queue = stop.map(|stop| self.held.queue(&stop.queue));
+        let queue = self.standing().map(|stop| self.held.queue(&stop.queue));
         // The queue is gone, or has this waiter no more.
         if queue.is_some_and(|queue| !queue.is_some_and(|queue| queue.holds(ticket))) {
             self.place.stands = None;
@@ -170,12 +168,8 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         let Some(worst) = obstacles.iter().max_by_key(|obstacle| obstacle.wait()) else {
             return self.done(seen);
         };
-        if !self.ends_in_time(&seen, worst) || !self.join(worst.stop) {
-            return self.refused(seen, obstacles);
-        }
-        let Some(stop) = self.waitable.stops().get(worst.stop) else {
-            return self.refused(seen, obstacles);
-        };
+        let stop = if self.ends_in_time(&seen, worst) { self.join(worst.stop) } else { None };
+        let Some(stop) = stop else { return self.refused(seen, obstacles) };
         self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
         // Only a head asks again when its forecast says. Each other waiter is woken when it becomes the head.
         AttemptResult::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
@@ -206,19 +200,18 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         Micros::from_micros(forecast.wait.as_micros().saturating_add(delay.as_micros()))
     }
 
-    /// Joins the queue of a stop; returns false if it is full.
-    fn join(&mut self, number: usize) -> bool {
-        if self.place.stands == Some(number) {
-            return true;
+    /// Joins the queue of a stop; returns `None` if it is full.
+    fn join(&mut self, number: usize) -> Option<&'a QueuedLimiter<D::Key>> {
+        let stop = self.waitable.stops().get(number)?;
+        if self.place.stands != Some(number) {
+            if self.held.len(&stop.queue) >= stop.patience.max_waiters {
+                return None;
+            }
+            self.leave();
+            self.held.join(&stop.queue, self.place.ticket, stop.cost, self.place.deadline);
+            self.place.stands = Some(number);
         }
-        let Some(stop) = self.waitable.stops().get(number) else { return false };
-        if self.held.len(&stop.queue) >= stop.patience.max_waiters {
-            return false;
-        }
-        self.leave();
-        self.held.join(&stop.queue, self.place.ticket, stop.cost, self.place.deadline);
-        self.place.stands = Some(number);
-        true
+        Some(stop)
     }
 
     /// When to try again without being woken: a waiter that is not the head tries only to evict the waiter before it,
@@ -274,9 +267,14 @@ impl<D: Waitable> Attempt<'_, '_, D> {
     }
 
     fn leave(&mut self) {
-        let stands = self.place.stands.take();
-        if let Some(stop) = stands.and_then(|stands| self.waitable.stops().get(stands)) {
+        if let Some(stop) = self.standing() {
             self.held.leave(&stop.queue, self.place.ticket);
         }
+        self.place.stands = None;
+    }
+
+    /// The stop in whose queue it stands.
+    fn standing(&self) -> Option<&'a QueuedLimiter<D::Key>> {
+        self.waitable.stops().get(self.place.stands?)
     }
 }

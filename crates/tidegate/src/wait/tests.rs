@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
+use super::call::LimiterCall;
 use super::drive::AttemptResult;
-use super::places::Ticket;
+use super::places::{Sums, Ticket};
 use super::queue::Queue;
-use super::sums::Sums;
 use super::waitable::Patience;
 use super::waiter::Waiter;
 use crate::clock::ManualClock;
-use crate::limiter::{Limiter, LimiterCall};
+use crate::limiter::Limiter;
 
 thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };

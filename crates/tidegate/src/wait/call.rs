@@ -1,24 +1,29 @@
-//! The engine of both limiters: one call of a verb, and the queue in front of the limiter.
+//! One call of a verb of one limiter, and the queue in front of the limiter.
 
 use tidegate_core::Micros;
 
+use super::queues::{QueueKey, Queues};
+use super::waitable::{InProcess, Patience, QueuedLimiter, Waitable, step_behind};
+use super::waiter::Waiter;
 use crate::clock::{Park, Timer};
 use crate::step::{Decided, Done, One, Step};
 use crate::store::memory::Preview;
-use crate::wait::{
-    InProcess, Patience, QueueKey, QueuedLimiter, Queues, Waitable, Waiter, step_behind,
-};
 
 /// A limiter, however its state is kept.
 pub(crate) trait LimiterSource {
     /// Runs one step.
     fn one(&self, cost: u64, step: Step) -> One;
 
-    /// Returns a preview.
-    fn preview(&self) -> Box<dyn Preview>;
+    /// Returns a preview; `None` if it is not known when units come back.
+    fn preview(&self) -> Option<Box<dyn Preview>>;
 
     /// See [`Waitable::renew`].
     fn renew(&self) {}
+
+    /// True for permits, which come back without a time: see [`Waitable::is_only_woken`].
+    fn is_only_woken(&self) -> bool {
+        false
+    }
 }
 
 /// One call of a verb: its limiter and its units.
@@ -34,7 +39,7 @@ pub(crate) struct LimiterCall<'a, K, S> {
 
 impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
     #[inline]
-    pub(super) const fn new(queues: &'a Queues<K>, queue: K, source: S, cost: u64) -> Self {
+    pub(crate) const fn new(queues: &'a Queues<K>, queue: K, source: S, cost: u64) -> Self {
         Self { queues, queue, source, cost, stop: None }
     }
 
@@ -66,7 +71,7 @@ impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
     }
 
     /// Waits by blocking the thread.
-    pub(super) fn wait_blocking(self, patience: Patience, clock: &impl Park) -> One {
+    pub(crate) fn wait_blocking(self, patience: Patience, clock: &impl Park) -> One {
         let mut waiter = Waiter::new(self.waiting(patience));
         let done = waiter.decided_blocking(clock);
         waiter.hold_blocking(done, clock).into()
@@ -91,7 +96,7 @@ impl<K: QueueKey, S: LimiterSource> Waitable for LimiterCall<'_, K, S> {
     }
 
     fn preview(&self, _stop: &QueuedLimiter<K>) -> Option<Box<dyn Preview>> {
-        Some(self.source.preview())
+        self.source.preview()
     }
 
     fn delay(&self, done: &Done) -> Micros {
@@ -99,7 +104,11 @@ impl<K: QueueKey, S: LimiterSource> Waitable for LimiterCall<'_, K, S> {
     }
 
     fn delay_is_waiting(&self) -> bool {
-        true
+        !self.is_only_woken()
+    }
+
+    fn is_only_woken(&self) -> bool {
+        self.source.is_only_woken()
     }
 
     fn renew(&self) {
