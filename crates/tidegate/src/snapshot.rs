@@ -25,14 +25,14 @@
 //! in the two low bits, then two bits for "without room" and "elsewhere"), the wait, the limit, the remaining units,
 //! and the time until the reset (numbers).
 
-mod answers;
 mod blocks;
 mod bytes;
 mod error;
 mod records;
 
-pub(crate) use answers::{put_decided, read_decided};
 pub(crate) use blocks::{Blocks, Kind, ReadBlocks};
+#[cfg(feature = "redis")]
+pub(crate) use bytes::put_option;
 pub(crate) use bytes::{Cursor, put_list, put_number, put_text};
 pub use error::SnapshotError;
 pub(crate) use records::{

@@ -4,13 +4,13 @@ use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::atomic::Ordering::Relaxed;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
 use super::cache::{DedupeCache, KeptAnswer, held};
 use crate::snapshot::{
-    Blocks, Cursor, Kind, put_decided, put_fingerprint, put_list, put_number, read_decided,
-    read_fingerprint,
+    Blocks, Cursor, Kind, put_fingerprint, put_list, put_number, read_fingerprint,
 };
+use crate::step::Decided;
 
 /// The maximum number of answers that are written under one lock.
 const AT_ONCE: usize = 64;
@@ -83,4 +83,42 @@ impl KeptAnswer {
         let decisions = from.list(read_decided)?.into();
         Some(Self { allowed, since, end, at, decisions })
     }
+}
+
+const OUTCOME: u8 = 0b11;
+const OVERFLOW: u8 = 0b100;
+const ELSEWHERE: u8 = 0b1000;
+
+/// Appends one decision of an answer.
+fn put_decided(to: &mut Vec<u8>, decided: &Decided) {
+    let Decision { outcome, limit, remaining, reset_after } = decided.decision;
+    let (outcome, wait) = match outcome {
+        Outcome::Allow { delay } => (0, delay),
+        Outcome::Deny { retry_after } => (1, retry_after),
+        Outcome::Never => (2, Micros::ZERO),
+    };
+    let overflow = if decided.overflow { OVERFLOW } else { 0 };
+    let elsewhere = if decided.elsewhere { ELSEWHERE } else { 0 };
+    to.push(outcome | overflow | elsewhere);
+    for number in [wait.as_micros(), limit, remaining, reset_after.as_micros()] {
+        put_number(to, number);
+    }
+}
+
+/// Reads one decision.
+fn read_decided(from: &mut Cursor<'_>) -> Option<Decided> {
+    // A gate writes no other bits.
+    let flags = from.byte().filter(|flags| *flags <= OUTCOME | OVERFLOW | ELSEWHERE)?;
+    let wait = Micros::from_micros(from.number()?);
+    let outcome = match flags & OUTCOME {
+        0 => Outcome::Allow { delay: wait },
+        1 => Outcome::Deny { retry_after: wait },
+        2 => Outcome::Never,
+        _ => return None,
+    };
+    let limit = from.number()?;
+    let remaining = from.number()?;
+    let reset_after = Micros::from_micros(from.number()?);
+    let decision = Decision { outcome, limit, remaining, reset_after };
+    Some(Decided::of(decision, flags & OVERFLOW > 0, flags & ELSEWHERE > 0))
 }

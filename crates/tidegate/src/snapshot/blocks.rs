@@ -7,26 +7,25 @@ use super::error::SnapshotError;
 const MAGIC: [u8; 8] = *b"tidegate";
 const VERSION: u32 = 1;
 
-macro_rules! kinds {
-    ($($name:ident = $number:literal,)+) => {
-        /// The content of a block.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Kind {
-            $($name = $number,)+
-        }
-
-        impl Kind {
-            const fn from_number(number: u8) -> Option<Self> {
-                match number {
-                    $($number => Some(Self::$name),)+
-                    _ => None,
-                }
-            }
-        }
-    };
+/// The content of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Head = 1,
+    Rule,
+    Limiters,
+    Ban,
+    Answers,
+    End,
 }
 
-kinds! { Head = 1, Rule = 2, Limiters = 3, Ban = 4, Answers = 5, End = 6, }
+impl Kind {
+    const ALL: [Self; 6] =
+        [Self::Head, Self::Rule, Self::Limiters, Self::Ban, Self::Answers, Self::End];
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
 
 /// A snapshot that is being written.
 pub(crate) struct Blocks<'w> {

@@ -25,6 +25,15 @@ pub(crate) fn put_list<T>(
     items.for_each(|item| put(to, item));
 }
 
+/// Appends a byte that says whether there is a value, and the value.
+#[cfg(feature = "redis")]
+pub(crate) fn put_option<T>(to: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+    to.push(value.is_some().into());
+    if let Some(value) = value {
+        put(to, value);
+    }
+}
+
 /// A payload that is read from its front. Every method returns `None` if the bytes do not have the form that it reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
@@ -55,6 +64,14 @@ impl<'a> Cursor<'a> {
             1 => Some(true),
             _ => None,
         }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn option<T>(
+        &mut self,
+        value: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.flag()? { value(self).map(Some) } else { Some(None) }
     }
 
     #[inline]

@@ -6,18 +6,11 @@ use tidegate_core::{Micros, Timestamp, Token};
 
 use super::{FromLimiter, Taken};
 use crate::request::{Descriptor, Request};
+use crate::snapshot::{Cursor, put_list, put_number, put_option, put_text};
 use crate::step::{DescriptorSet, Lineage, Values};
 
 /// The first byte of every record.
 const VERSION: u8 = 1;
-
-// The bits that describe a limiter.
-const ELSEWHERE: u8 = 1;
-const ENFORCED: u8 = 2;
-const RESERVES: u8 = 4;
-const TOKEN: u8 = 8;
-const SINCE: u8 = 16;
-const UNDER: u8 = 32;
 
 /// A request and the units it took, as in a record in the store: see [`ReservationRecord`](crate::ReservationRecord).
 #[derive(Clone, Debug)]
@@ -37,53 +30,42 @@ impl RecordedReservation {
         life: Duration,
         name: impl Fn(Lineage) -> Option<&'n str>,
     ) -> Option<Vec<u8>> {
-        let mut to = ToBytes(vec![VERSION]);
-        to.number(Micros::from_duration(life).as_micros());
-        to.text(request.domain());
-        to.count(request.descriptors().len());
-        for one in request.descriptors() {
-            to.number(one.units());
-            to.count(one.entries().len());
-            for (name, value) in one.entries() {
-                to.text(name);
-                to.text(value);
-            }
-        }
-        to.count(taken.limiters.len());
+        let mut to = vec![VERSION];
+        put_number(&mut to, Micros::from_duration(life).as_micros());
+        put_text(&mut to, request.domain());
+        put_list(&mut to, request.descriptors().iter(), |to, one| {
+            put_list(to, one.entries().iter(), |to, (name, value)| {
+                put_text(to, name);
+                put_text(to, value);
+            });
+            put_number(to, one.units());
+        });
+        put_number(&mut to, taken.limiters.len() as u64);
         for one in &taken.limiters {
-            let (lineage, by) = one.known_by;
             // By name, because each process numbers the rules by itself.
-            to.text(name(lineage)?);
-            to.number(by.bits());
-            to.limiter(one);
+            put_text(&mut to, name(one.known_by.0)?);
+            one.put(&mut to);
         }
-        Some(to.0)
+        Some(to)
     }
 
-    /// Reads such bytes; `None` if they are of another version. `lineage` returns the identity of a rule by its domain
-    /// and name; a rule that is not in force has none.
+    /// The record of these bytes; `None` if they are none. `lineage` finds the rule of a domain and a name.
     pub(crate) fn read(bytes: &[u8], lineage: impl Fn(&str, &str) -> Lineage) -> Option<Self> {
-        let mut from = FromBytes(bytes.strip_prefix(&[VERSION])?);
+        let mut from = Cursor(bytes.strip_prefix(&[VERSION])?);
         let life = Micros::from_micros(from.number()?).as_duration();
-        let domain = from.text()?;
-        let mut descriptors = Vec::new();
-        // A count may be a lie: lists grow with the bytes that are there, and reserve nothing for it.
-        for _ in 0..from.number()? {
-            let cost = from.number()?;
-            let mut entries = Vec::new();
-            for _ in 0..from.number()? {
-                entries.push((from.text()?, from.text()?));
-            }
-            descriptors.push((entries, cost));
-        }
-        let mut taken = Taken::default();
-        for _ in 0..from.number()? {
-            let rule = from.text()?;
-            let known_by = (lineage(&domain, &rule), DescriptorSet::from_bits(from.number()?));
-            taken.limiters.push(from.limiter(known_by)?);
-        }
+        let domain = from.text()?.to_owned();
+        let descriptors = from.list(|from| {
+            let entries =
+                from.list(|from| Some((from.text()?.to_owned(), from.text()?.to_owned())))?;
+            Some((entries, from.number()?))
+        })?;
+        let limiters = from.list(|from| {
+            let rule = lineage(&domain, from.text()?);
+            FromLimiter::read(from, rule)
+        })?;
+        let taken = Taken { limiters, ..Taken::default() };
         // A record of this version has no more bytes.
-        from.0.is_empty().then_some(Self { life, domain, descriptors, taken })
+        from.is_at_end().then_some(Self { life, domain, descriptors, taken })
     }
 
     /// The life of the reservation, which begins again when it is renewed.
@@ -111,87 +93,34 @@ impl RecordedReservation {
     }
 }
 
-struct ToBytes(Vec<u8>);
-
-impl ToBytes {
-    fn number(&mut self, number: u64) {
-        self.0.extend(number.to_le_bytes());
+impl FromLimiter {
+    /// Writes everything but its rule.
+    fn put(&self, to: &mut Vec<u8>) {
+        put_number(to, self.known_by.1.bits());
+        to.extend([self.is_elsewhere, self.is_enforced, self.reserves].map(u8::from));
+        put_option(to, self.token, |to, token| put_number(to, token.as_micros()));
+        put_option(to, self.since, |to, since| put_number(to, since.as_micros()));
+        put_option(to, self.under, |to, under| {
+            under.to_numbers().into_iter().for_each(|number| put_number(to, number));
+        });
     }
 
-    fn count(&mut self, count: usize) {
-        self.number(count as u64);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.0.extend(text.as_bytes());
-    }
-
-    fn limiter(&mut self, one: &FromLimiter) {
-        let flags = [
-            (ELSEWHERE, one.is_elsewhere),
-            (ENFORCED, one.is_enforced),
-            (RESERVES, one.reserves),
-            (TOKEN, one.token.is_some()),
-            (SINCE, one.since.is_some()),
-            (UNDER, one.under.is_some()),
-        ];
-        self.0.push(flags.iter().filter(|(_, is)| *is).map(|(bit, _)| bit).sum());
-        if let Some(token) = one.token {
-            self.number(token.as_micros());
-        }
-        if let Some(since) = one.since {
-            self.number(since.as_micros());
-        }
-        for number in one.under.into_iter().flat_map(Values::to_numbers) {
-            self.number(number);
-        }
-    }
-}
-
-struct FromBytes<'a>(&'a [u8]);
-
-impl FromBytes<'_> {
-    fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-
-    fn text(&mut self) -> Option<String> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).ok()
-    }
-
-    fn limiter(&mut self, known_by: (Lineage, DescriptorSet)) -> Option<FromLimiter> {
-        let (flags, rest) = self.0.split_first()?;
-        self.0 = rest;
-        let mut one = FromLimiter {
-            known_by,
-            is_elsewhere: flags & ELSEWHERE != 0,
-            is_enforced: flags & ENFORCED != 0,
-            token: None,
-            since: None,
-            reserves: flags & RESERVES != 0,
-            under: None,
-        };
-        // In the order in which they were written; the bits say which of them are there.
-        if flags & TOKEN != 0 {
-            one.token = Some(Token::from_micros(self.number()?)?);
-        }
-        if flags & SINCE != 0 {
-            one.since = Some(Timestamp::from_micros(self.number()?));
-        }
-        if flags & UNDER != 0 {
-            let mut numbers = [0; 5];
-            for number in &mut numbers {
-                *number = self.number()?;
-            }
-            one.under = Some(Values::from_numbers(numbers)?);
-        }
-        Some(one)
+    fn read(from: &mut Cursor<'_>, rule: Lineage) -> Option<Self> {
+        Some(Self {
+            known_by: (rule, DescriptorSet::from_bits(from.number()?)),
+            is_elsewhere: from.flag()?,
+            is_enforced: from.flag()?,
+            reserves: from.flag()?,
+            token: from.option(|from| Token::from_micros(from.number()?))?,
+            since: from.option(|from| Some(Timestamp::from_micros(from.number()?)))?,
+            under: from.option(|from| {
+                let mut numbers = [0; 5];
+                for number in &mut numbers {
+                    *number = from.number()?;
+                }
+                Values::from_numbers(numbers)
+            })?,
+        })
     }
 }
 
