@@ -1,11 +1,8 @@
 //! The gate's answer: the decision of every rule that matched, and the reported decision.
 
-mod no_rule;
-mod unreached;
 mod values;
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp, Token};
 
@@ -14,9 +11,9 @@ use crate::request::{Descriptor, Request};
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
-use crate::step::{DescriptorSet, Lack, Lineage, Standing};
+use crate::step::{Decided, DescriptorSet, Lack, Lineage, Standing};
 use crate::store::memory::{Generation, Kept};
-pub use unreached::Unreached;
+pub use values::Unreached;
 
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
@@ -25,8 +22,6 @@ pub(crate) struct Reply {
     /// The number of its rule in the policy.
     pub(crate) number: usize,
     pub(crate) variant: usize,
-    /// The values that decided, if they are not the rule's.
-    pub(crate) values: Option<Arc<Rule>>,
     pub(crate) cost: u64,
     /// Units that were asked for.
     pub(crate) asks: u64,
@@ -34,16 +29,9 @@ pub(crate) struct Reply {
     /// True if the rule can refuse the request; false in shadow mode.
     pub(crate) enforced: bool,
     pub(crate) by: DescriptorSet,
-    pub(crate) decision: Decision,
-    pub(crate) token: Option<Token>,
-    /// The instant that counted when units were taken, if it is known.
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) settled: Settled,
-    pub(crate) overflow: bool,
-    /// True if another limiter than the key's own decided.
-    pub(crate) elsewhere: bool,
     /// True if the cost is reserved.
     pub(crate) reserves: bool,
+    pub(crate) decided: Decided,
 }
 
 /// The rules that decided a request.
@@ -124,7 +112,7 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
-        reply.values.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
+        reply.decided.values.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }
 
     /// Units that the request asked of the limiter: the costs of all its descriptors with this limiter.
@@ -150,7 +138,7 @@ impl<'a> Matched<'a> {
     /// Returns whether the actual cost of the work can be settled with the limiter. It can if the limiter took the
     /// cost, or if its rule counts only reported usage.
     pub(crate) fn can_settle(&self) -> bool {
-        self.reply.decision.is_allowed()
+        self.reply.decided.decision.is_allowed()
             || self.reply.report
             || self.rule.spec().usage == Usage::Reported
     }
@@ -187,32 +175,32 @@ impl<'a> Matched<'a> {
 
     /// The decision of the limiter, with its values.
     pub const fn decision(&self) -> &'a Decision {
-        &self.reply.decision
+        &self.reply.decided.decision
     }
 
     /// The token of the permit that was taken, if the rule's algorithm is `concurrency`: tokens of a limiter increase,
     /// so the protected resource can refuse an older token.
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
-        self.reply.token
+        self.reply.decided.token
     }
 
     /// The result of a settlement: units that came back too late, or were cut off because they would pass `max_debt`.
     #[must_use]
     pub const fn settled(&self) -> Settled {
-        self.reply.settled
+        self.reply.decided.settled
     }
 
     /// True if the rule had no room for the key, which was refused or decided by the overflow limiter; or if a log
     /// had no memory to grow, and goes on with coarser times.
     #[must_use]
     pub const fn is_overflow(&self) -> bool {
-        self.reply.overflow
+        self.reply.decided.overflow
     }
 
     /// Returns whether another limiter than the key's own decided.
     pub(crate) const fn is_elsewhere(&self) -> bool {
-        self.reply.elsewhere
+        self.reply.decided.elsewhere
     }
 
     /// Returns whether the limiter admitted the request and is near its end, as
@@ -314,7 +302,7 @@ impl Answer<'_> {
     /// True if a rule that can refuse had no room for the key.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
-        self.replies.iter().any(|reply| reply.enforced && reply.overflow)
+        self.replies.iter().any(|reply| reply.enforced && reply.decided.overflow)
     }
 
     /// True if the request is allowed and a rule that can refuse is [near its end](Matched::is_near).
@@ -371,8 +359,7 @@ impl Answer<'_> {
     }
 
     fn part(&self, enforced: bool) -> impl Iterator<Item = Matched<'_>> {
-        let replies = self.replies.iter().filter(move |reply| reply.enforced == enforced);
-        replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
+        self.all().filter(move |matched| matched.is_enforced() == enforced)
     }
 
     /// Iterates over the result of [`Answer::matched`].

@@ -1,9 +1,8 @@
 //! The part of a gate around its store: a request becomes limiters before it, and replies become an answer
 //! after it.
 
-mod bans;
 mod charge;
-mod plans;
+mod of_rules;
 mod queues;
 mod resolve;
 mod settle;
@@ -13,10 +12,9 @@ use crate::answer::{Answer, Reply, Rules};
 use crate::inline_list::with_space_for;
 use crate::observe::Observers;
 use crate::step::{Ask, Decided, Done, Standing};
-use bans::Bans;
-pub(crate) use bans::deny;
 pub use charge::Charge;
-use plans::Plans;
+pub(crate) use of_rules::deny;
+use of_rules::{Bans, Plans};
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 #[cfg(feature = "redis")]
 pub use settle::RecordedReservation;
@@ -50,27 +48,24 @@ pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
     Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None }
 }
 
-fn reply<K>(ask: &Ask<K>, decided: Decided) -> Option<Reply> {
+fn reply<K>(ask: &Ask<K>, mut decided: Decided) -> Option<Reply> {
     // A rule without a limit takes no part in an answer.
     if decided.decision.is_unlimited() {
         return None;
+    }
+    if decided.values.is_none() {
+        decided.values.clone_from(&ask.values);
     }
     Some(Reply {
         lineage: ask.lineage,
         number: ask.rule,
         variant: ask.variant,
-        values: decided.values.or_else(|| ask.values.clone()),
         cost: ask.cost,
         asks: ask.asks,
         report: ask.report,
         enforced: ask.enforced,
         by: ask.by,
-        decision: decided.decision,
-        token: decided.token,
-        since: decided.since,
-        settled: decided.settled,
-        overflow: decided.overflow,
-        elsewhere: decided.elsewhere,
         reserves: ask.reserves,
+        decided,
     })
 }

@@ -46,26 +46,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod any_gate;
-mod any_limiter;
+mod any;
 mod body;
 mod by_key;
-mod charging;
 mod client_ip;
 mod decider;
 mod entries;
 mod extract;
 mod fields;
-mod future;
 mod grpc;
-mod holds;
 mod in_flight;
 mod keyed;
 mod layer;
 mod layer_state;
 mod pacing;
-mod peer;
-mod permits;
 mod refusal;
 mod request_guards;
 #[cfg(feature = "reqwest")]
@@ -76,19 +70,16 @@ mod service;
 mod store_decider;
 mod unmatched;
 
-pub use any_gate::AnyGate;
-pub use any_limiter::AnyLimiter;
+pub use any::{AnyGate, AnyLimiter};
 pub use body::ResponseBody;
 pub use by_key::HeaderLimitError;
-pub use client_ip::ClientIp;
+pub use client_ip::{ClientIp, PeerAddr};
 pub use entries::Entries;
 #[cfg(feature = "axum")]
 pub use extract::matched_path;
 pub use extract::{Extension, Extract, Header, extension, header, host, method, path};
-pub use future::ResponseFuture;
 pub use in_flight::InFlight;
 pub use layer::RateLimitLayer;
 pub use pacing::Pacing;
-pub use peer::PeerAddr;
 pub use refusal::{Reason, Refusal};
-pub use service::RateLimit;
+pub use service::{RateLimit, ResponseFuture};

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use tidegate_core::Outcome;
-use tidegate_core::{Limit, Micros, Rejected, Verdict};
+use tidegate_core::{Limit, Micros, Rejected, Settled, Verdict};
 
 use super::Answer;
-use crate::step::without_values;
+use crate::request::Request;
+use crate::step::{DescriptorSet, Standing, without_values};
 
 impl Answer<'_> {
     /// True if the request is refused by a rule whose limit is 0, so that no cost fits while the rule is in force.
@@ -54,7 +55,7 @@ impl Answer<'_> {
     #[cfg(feature = "redis")]
     pub(crate) fn release(&mut self) {
         for reply in &mut self.replies {
-            if let Outcome::Allow { delay } = &mut reply.decision.outcome {
+            if let Outcome::Allow { delay } = &mut reply.decided.decision.outcome {
                 *delay = Micros::ZERO;
             }
         }
@@ -100,5 +101,76 @@ impl Answer<'_> {
         let decisions = self.enforced().map(|matched| *matched.decision());
         let resets = decisions.filter(|decision| decision.limit > 0);
         resets.map(|decision| decision.reset_after).max().unwrap_or_default()
+    }
+}
+
+impl Answer<'_> {
+    /// Refuses the request if it has no limiter because no rule matches it, and the policy refuses such requests.
+    #[cfg(feature = "redis")]
+    pub(crate) fn refused_without_rule(mut self, request: &Request<'_>) -> Self {
+        let policy = self.rules.policy().filter(|_| self.replies.is_empty());
+        if policy.is_some_and(|policy| policy.refuses_without_rule(request)) {
+            self.allowed = false;
+            self.standing = Standing::Exact;
+        }
+        self
+    }
+
+    /// True if the request is refused because no rule matches it ([`OnNoRule`](crate::OnNoRule)).
+    #[must_use]
+    pub fn is_no_rule(&self) -> bool {
+        !self.allowed && self.replies.is_empty() && self.standing == Standing::Exact
+    }
+
+    /// Returns whether no rule of the policy that decided matches the request, which was admitted or
+    /// [refused](Answer::is_no_rule) for that.
+    #[must_use]
+    pub fn matches_nothing(&self, request: &Request<'_>) -> bool {
+        self.replies.is_empty()
+            && self.rules.policy().is_some_and(|policy| !policy.matches(request))
+    }
+}
+
+/// A limiter that took units of a request and that a settlement did not find, because its rule is gone, is off, or has no
+/// limit for the key any more: nothing came back to it, and nothing more was taken from it.
+///
+/// ```
+/// use tidegate::{Gate, Policy, RuleSpec, Taken};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", "100/h")])?);
+/// let request = ("default", &[("user", "ada")]);
+/// let taken = Taken::from(&gate.check(request));
+/// gate.replace(Policy::new(vec![RuleSpec::new("other", "100/h")])?)?;
+/// let settled = gate.settle(request, &taken, &[0]);
+/// let late: Vec<_> = settled.unreached().iter().map(|one| one.settled().late_units()).collect();
+/// assert_eq!(late, [1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Unreached {
+    pub(crate) by: DescriptorSet,
+    pub(crate) settled: Settled,
+}
+
+impl Unreached {
+    /// The units that had to come back, or the units of the actual cost that were not taken.
+    #[must_use]
+    pub const fn settled(&self) -> Settled {
+        self.settled
+    }
+
+    /// Returns whether the descriptor with this number has this limiter: see
+    /// [`Matched::is_matched_by`](crate::Matched::is_matched_by).
+    #[must_use]
+    pub const fn is_matched_by(&self, descriptor: usize) -> bool {
+        self.by.has(descriptor)
+    }
+}
+
+impl Answer<'_> {
+    /// The limiters that a settlement did not find, of rules that could refuse the request; empty for all other answers.
+    #[must_use]
+    pub fn unreached(&self) -> &[Unreached] {
+        self.unreached.as_deref().unwrap_or_default()
     }
 }

@@ -87,7 +87,7 @@ impl Taken {
             is_elsewhere: one.is_elsewhere(),
             is_enforced: one.is_enforced(),
             token: one.token(),
-            since: one.reply.since,
+            since: one.reply.decided.since,
             reserves: one.reply.reserves,
             #[cfg(feature = "redis")]
             under: Values::of(one.values()),

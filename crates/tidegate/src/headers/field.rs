@@ -68,6 +68,11 @@ impl FieldSet {
 
     /// A bit for each of its fields.
     #[cfg(feature = "tower")]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[cfg(feature = "tower")]
     pub(crate) const fn bits(self) -> usize {
         self.0 as usize
     }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use http::header::InvalidHeaderName;
 use tidegate_core::RuleErrors;
 
-use super::any_gate::AnyDecider;
-use super::any_limiter::AnyLimiter;
+use super::any::{AnyDecider, AnyLimiter};
 use super::client_ip::ClientIp;
 use super::entries::Entries;
 use super::extract::{Extract, header};

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Once};
 
 use http::HeaderValue;
 use http::request::Parts;
 
 use super::extract::Extract;
-use super::peer;
 use crate::address::{ClientAddress, NetworkError};
 
 type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
@@ -58,7 +58,7 @@ impl ClientIp {
     }
 
     fn of(address: ClientAddress) -> Self {
-        Self { peer: Arc::new(peer::of), address }
+        Self { peer: Arc::new(peer_of), address }
     }
 
     /// Trusts `X-Forwarded-For` from proxies in these networks.
@@ -140,6 +140,49 @@ impl fmt::Debug for ClientIp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientIp").field("address", &self.address).finish_non_exhaustive()
     }
+}
+
+/// The address of the peer of a connection, as an extension of its requests, for servers that add
+/// none of their own, such as hyper alone.
+///
+/// With the feature `axum` the address from `into_make_service_with_connect_info::<SocketAddr>()`
+/// is found as well, and with the feature `tonic` the address from its TCP server, with and without TLS.
+///
+/// ```
+/// use tidegate::tower::PeerAddr;
+///
+/// let mut request = http::Request::new("");
+/// request.extensions_mut().insert(PeerAddr(([192, 0, 2, 1], 4_000).into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// Prints once on standard error that requests have no peer address, and how a server passes it on.
+pub(super) fn report_missing_peer() {
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| {
+        // The reader may be gone, which is no reason to panic.
+        let _ = writeln!(
+            std::io::stderr(),
+            "tidegate: RateLimitLayer refuses requests with 500, because a limit needs the address of their peer and \
+             they have none; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere \
+             insert the extension `tidegate::tower::PeerAddr`"
+        );
+    });
+}
+
+/// The peer's address, from whichever extension has it.
+fn peer_of(parts: &Parts) -> Option<IpAddr> {
+    let peer = parts.extensions.get::<PeerAddr>().map(|PeerAddr(socket)| *socket);
+    #[cfg(feature = "axum")]
+    let peer = peer.or_else(|| {
+        parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|info| info.0)
+    });
+    #[cfg(feature = "tonic")]
+    let peer = peer.or_else(|| {
+        parts.extensions.get::<tonic::transport::server::TcpConnectInfo>()?.remote_addr()
+    });
+    peer.map(|socket| socket.ip())
 }
 
 #[cfg(test)]

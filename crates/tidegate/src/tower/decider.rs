@@ -5,20 +5,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Timestamp;
 
-use super::charging;
+use super::client_ip;
 use super::entries::LayerQuestion;
 use super::fields::{Constant, LimitFields};
-use super::peer;
-use super::permits::{HeldPermits, Returns};
 use super::refusal::Refusal;
-use super::request_guards::RequestGuards;
+use super::request_guards::{HeldPermits, RequestGuards};
 use crate::answer::Answer;
 use crate::clock::Timer;
 use crate::frontend::Taken;
 use crate::gate::Gate;
-use crate::request::Request;
+use crate::request::{Descriptor, Request};
 use crate::rules::Policy;
 use crate::wait::{Permit, wait_until};
 
@@ -45,30 +43,31 @@ impl Ruling {
         Self::Refused(Box::new(refusal))
     }
 
+    /// The ruling about a request that matches no limiter.
+    pub(super) fn unlimited() -> Self {
+        Self::Admitted(Admission::default())
+    }
+
     /// The refusal of a request whose caller's address is not known, which is reported once.
     pub(super) fn without_address() -> Self {
-        peer::report_missing();
+        client_ip::report_missing_peer();
         Self::refused(Refusal::without_address())
     }
 
     /// Adds a permit, which a refusal does not need.
-    pub(super) fn with(self, permit: Permit) -> Self {
-        match self {
-            Self::Admitted(Admission { fields, took, held }) => {
-                Self::Admitted(Admission { fields, took, held: held.with(permit) })
-            }
-            Self::Refused(refusal) => Self::Refused(refusal),
+    pub(super) fn with(mut self, permit: Permit) -> Self {
+        if let Self::Admitted(admission) = &mut self {
+            admission.held.keep(permit);
         }
+        self
     }
-}
 
-impl Ruling {
-    /// The ruling of a gate that follows from its answer to `question`; `constant` as in [`LimitFields::of`].
+    /// The ruling of a decider that follows from its answer to `question`; `constant` as in [`LimitFields::of`].
     pub(super) fn of(
         answer: &Answer<'_>,
         question: &LayerQuestion<'_>,
         constant: Option<&Constant>,
-        gate: &impl Returns,
+        decider: &impl Decider,
     ) -> Self {
         if !answer.is_allowed() {
             return Self::refused(Refusal::of(answer, question.shown));
@@ -79,8 +78,18 @@ impl Ruling {
         } else {
             Taken::default()
         };
-        let held = RequestGuards::of(HeldPermits::of(answer, question, gate));
+        let held = RequestGuards::of(held_permits(answer, question, decider));
         Self::Admitted(Admission { fields, took, held })
+    }
+
+    /// The ruling once an admitted request may run.
+    pub(super) fn held(self, runs_at: Option<Timestamp>, decider: &impl Decider) -> Soon<Self> {
+        let Some(runs_at) = runs_at else { return Soon::Now(self) };
+        let sleep = decider.handle().sleep_until(runs_at);
+        Soon::Later(Box::pin(async move {
+            sleep.await;
+            self
+        }))
     }
 }
 
@@ -122,12 +131,17 @@ pub(super) trait Decider: Send + Sync {
     /// refused. A future decides when it is polled, or has decided and only holds the request for its delay.
     fn ask(&self, question: &LayerQuestion<'_>) -> Soon<Ruling>;
 
-    /// Gives back the units of an admitted question.
-    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()>;
+    /// Gives back the units of a question at the limiters that took them; returns the fields that the question shows, of
+    /// its limits afterwards.
+    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields>;
 
-    /// Gives back the units of a question at the limiters that took them; returns the state of its
-    /// limits afterwards.
-    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields>;
+    /// Returns the permits of a request that is over.
+    fn return_permits(&self, question: &LayerQuestion<'_>, permits: &Taken) {
+        drop(self.give_back(question, permits));
+    }
+
+    /// Another handle to the same gate.
+    fn handle(&self) -> Arc<dyn Decider>;
 
     fn now(&self) -> Timestamp;
 
@@ -136,8 +150,8 @@ pub(super) trait Decider: Send + Sync {
         None
     }
 
-    /// Resolves after `wait`.
-    fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
+    /// Resolves at an instant.
+    fn sleep_until(self: Arc<Self>, at: Timestamp) -> Later<()>;
 }
 
 /// The time until which an admitted request is held, if it is.
@@ -154,38 +168,27 @@ pub(super) struct GateDecider<C> {
 }
 
 impl<C: Timer + 'static> GateDecider<C> {
-    /// Decides immediately, without waiting, also if the rules let requests wait.
-    pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
-        Self { gate, waits: false }
-    }
-
-    /// Lets a request wait in its queue as long as the rules allow.
-    pub(super) const fn patient(gate: Arc<Gate<C>>) -> Self {
-        Self { gate, waits: true }
+    pub(super) const fn new(gate: Arc<Gate<C>>, waits: bool) -> Self {
+        Self { gate, waits }
     }
 
     fn check(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
         let (ruling, runs_at) = question.ask(|request| {
             let answer = self.gate.check(request);
-            (Ruling::of(&answer, question, None, &self.gate), runs_at(&answer))
+            (Ruling::of(&answer, question, None, self), runs_at(&answer))
         });
-        let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
-        let gate = Arc::clone(&self.gate);
-        Soon::Later(Box::pin(async move {
-            wait_until(&gate.clock, runs_at).await;
-            ruling
-        }))
+        ruling.held(runs_at, self)
     }
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
     fn acquire(&self, question: LayerQuestion<'static>) -> Later<Ruling> {
-        let gate = Arc::clone(&self.gate);
+        let this = Self::new(Arc::clone(&self.gate), true);
         Box::pin(async move {
-            let pairs = question.pairs();
-            let descriptors = question.descriptors(&pairs);
-            let request = Request::new(question.domain(), &descriptors);
-            let request = if question.may_settle { request.reserving() } else { request };
-            Ruling::of(&gate.acquire(&request).await, &question, None, &gate)
+            question
+                .ask_later(async |request| {
+                    Ruling::of(&this.gate.acquire(request).await, &question, None, &this)
+                })
+                .await
         })
     }
 }
@@ -202,15 +205,20 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
         }
     }
 
-    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
-        question.ask(|request| drop(self.gate.settle(request, took, &[0])));
-        Soon::Now(())
+    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
+        Soon::Now(question.ask(|request| {
+            let _ = self.gate.settle(request, took, &[0]);
+            if question.shown.is_empty() {
+                return LimitFields::None;
+            }
+            let free = at_no_cost(request);
+            let answer = self.gate.peek(Request::new(request.domain(), &free));
+            LimitFields::of(&answer, question.shown, None)
+        }))
     }
 
-    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
-        Soon::Now(
-            question.ask(|request| charging::release(&self.gate, request, took, question.shown)),
-        )
+    fn handle(&self) -> Arc<dyn Decider> {
+        Arc::new(Self::new(Arc::clone(&self.gate), self.waits))
     }
 
     fn now(&self) -> Timestamp {
@@ -221,8 +229,41 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
         Some(self.gate.policy())
     }
 
-    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        let until = self.gate.clock.now().plus(wait);
-        Box::pin(async move { wait_until(&self.gate.clock, until).await })
+    fn sleep_until(self: Arc<Self>, at: Timestamp) -> Later<()> {
+        Box::pin(async move { wait_until(&self.gate.clock, at).await })
+    }
+}
+
+/// The descriptors of a finished request, with no cost, so that the answer has no `retry_after`.
+pub(super) fn at_no_cost<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
+    request.descriptors().iter().map(|one| one.cost(0)).collect()
+}
+
+/// The permits of an admitted request, if it took any.
+#[inline]
+fn held_permits(
+    answer: &Answer<'_>,
+    question: &LayerQuestion<'_>,
+    decider: &impl Decider,
+) -> Option<HeldPermits> {
+    if answer.replies.iter().all(|one| one.decided.token.is_none()) {
+        return None;
+    }
+    let permits = Taken::from(answer).only_permits();
+    let mut question = question.to_owned();
+    question.shown = false.into();
+    Some(Box::new(Returning { decider: decider.handle(), question, permits }))
+}
+
+/// Returns the permits of a request when it is dropped.
+struct Returning {
+    decider: Arc<dyn Decider>,
+    question: LayerQuestion<'static>,
+    permits: Taken,
+}
+
+impl Drop for Returning {
+    fn drop(&mut self) {
+        self.decider.return_permits(&self.question, &self.permits);
     }
 }

@@ -206,15 +206,12 @@ impl<'a> LayerQuestion<'a> {
     }
 
     /// The entries as pairs, which [`LayerQuestion::descriptors`] borrows from.
-    pub(super) fn pairs(&self) -> Few<(&str, &str)> {
+    fn pairs(&self) -> Few<(&str, &str)> {
         self.entries.iter().map(|(name, value)| (&**name, &**value)).collect()
     }
 
     /// The descriptors over `pairs`.
-    pub(super) fn descriptors<'p>(
-        &self,
-        pairs: &'p [(&'p str, &'p str)],
-    ) -> InlineList<Descriptor<'p>> {
+    fn descriptors<'p>(&self, pairs: &'p [(&'p str, &'p str)]) -> InlineList<Descriptor<'p>> {
         let mut rest = pairs;
         let mut begun = 0;
         let descriptors = self.descriptors.iter().map(|one| {
@@ -256,11 +253,20 @@ impl<'a> LayerQuestion<'a> {
         &self.domain
     }
 
-    /// Passes the question to `ask` in the form that the gate takes.
+    /// Passes the question to `ask` in the form that a gate takes.
     pub(super) fn ask<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
         let pairs = self.pairs();
-        let descriptors = self.descriptors(&pairs);
-        let request = Request::new(self.domain(), &descriptors);
-        ask(&if self.may_settle { request.reserving() } else { request })
+        ask(&self.request(&self.descriptors(&pairs)))
+    }
+
+    /// Passes the question to `ask` as [`LayerQuestion::ask`] does.
+    pub(super) async fn ask_later<R>(&self, ask: impl AsyncFnOnce(&Request<'_>) -> R) -> R {
+        let pairs = self.pairs();
+        ask(&self.request(&self.descriptors(&pairs))).await
+    }
+
+    fn request<'p>(&'p self, descriptors: &'p [Descriptor<'p>]) -> Request<'p> {
+        let request = Request::new(self.domain(), descriptors);
+        if self.may_settle { request.reserving() } else { request }
     }
 }

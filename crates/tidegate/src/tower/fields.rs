@@ -155,7 +155,7 @@ impl LimitFields {
             return None;
         }
         let set = wanted.without([HeaderField::RetryAfter].into());
-        if set == FieldSet::default() {
+        if set.is_empty() {
             return Some(Self::None);
         }
         let numbers = numbers.map(|(_, number)| number);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::decider::{Admission, Decider, Later, Ruling, Soon, runs_at};
 use super::entries::LayerQuestion;
@@ -11,10 +11,9 @@ use crate::answer::{Answer, Reply, Rules};
 use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
 use crate::headers;
-use crate::inline_list::InlineList;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{DescriptorSet, Lineage, One, Standing, Step};
+use crate::step::{Decided, DescriptorSet, Lineage, One, Standing, Step};
 use crate::wait::{Patience, wait_until};
 
 /// Decides by the limiter of the caller.
@@ -38,21 +37,6 @@ impl<C: Clock> Keyed<C> {
         Arc::new(Self { limiter, usual, constant: Constant::default(), patience })
     }
 
-    /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
-    /// `read`.
-    fn step<T>(
-        &self,
-        question: &LayerQuestion<'_>,
-        step: Step,
-        read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
-    ) -> T {
-        let Some((key, cost)) = question.caller() else { return read(&nothing(self.now()), None) };
-        // A look has no cost, because its `retry_after` is not used.
-        let cost = if step == Step::Peek { 0 } else { cost };
-        let one = self.limiter.call_of(&key, cost).step(step);
-        self.with_answer((cost, false), one, read)
-    }
-
     /// Passes an answer to `read` under a rule with the values of the limiter, and those that are constant under it. It
     /// has the cost, and says if that is reserved.
     fn with_answer<T>(
@@ -64,38 +48,30 @@ impl<C: Clock> Keyed<C> {
         let own = self.limiter.other_rule_of(&one);
         let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
-        let One { verdict, at, decision, overflow, elsewhere, token, since, settled, .. } = one;
-        let mut replies = InlineList::new();
-        if !decision.is_unlimited() {
-            replies.push(Reply {
+        let mut answer = Answer {
+            rules: Rules::Borrowed(std::slice::from_ref(rule)),
+            allowed: one.verdict.is_allowed(),
+            at: one.at,
+            standing: Standing::Exact,
+            repeated: false,
+            first: None,
+            replies: Default::default(),
+            unreached: None,
+        };
+        if !one.decision.is_unlimited() {
+            answer.replies.push(Reply {
                 lineage: Lineage::NONE,
                 number: 0,
                 variant: 0,
-                values: None,
                 cost,
                 asks: cost,
                 report: false,
                 enforced: true,
                 by: DescriptorSet::one(0),
-                decision,
-                token,
-                since,
-                settled,
-                overflow,
-                elsewhere,
                 reserves,
+                decided: Decided::from(one),
             });
         }
-        let answer = Answer {
-            rules: Rules::Borrowed(std::slice::from_ref(rule)),
-            allowed: verdict.is_allowed(),
-            at,
-            standing: Standing::Exact,
-            repeated: false,
-            first: None,
-            replies,
-            unreached: None,
-        };
         read(&answer, own.is_none().then_some(&self.constant))
     }
 
@@ -119,75 +95,41 @@ impl<C: Clock> Keyed<C> {
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))
     }
 
-    /// Gives back all units that a request took.
-    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) {
-        let since = took.of_one();
-        if took.gives_back() {
-            self.step(question, Step::Settle { actual: 0, token: None, since }, |_, _| ());
+    fn clone(&self) -> Self {
+        Self {
+            limiter: Arc::clone(&self.limiter),
+            usual: self.usual.clone(),
+            constant: Constant::default(),
+            patience: self.patience,
         }
-    }
-
-    fn now(&self) -> Timestamp {
-        self.limiter.clock.now()
     }
 }
 
 impl<C: Timer + 'static> Keyed<C> {
     fn check(&self, question: &LayerQuestion<'_>) -> Soon<Ruling> {
-        let read = |answer: &Answer<'_>, constant: Option<&Constant>| {
-            (Ruling::of(answer, question, constant, &self.limiter), runs_at(answer))
-        };
-        let (ruling, runs_at) = match question.caller() {
-            None => read(&nothing(self.now()), None),
-            Some((key, cost)) => {
-                let step = if question.may_settle { Step::Reserve } else { Step::Ask };
-                let one = self.limiter.call_of(&key, cost).step(step);
-                if let Some(ruling) = self.plain(&one, question) {
-                    return Soon::Now(ruling);
-                }
-                self.with_answer((cost, question.may_settle), one, read)
-            }
-        };
-        let Some(runs_at) = runs_at else { return Soon::Now(ruling) };
-        let limiter = Arc::clone(&self.limiter);
-        Soon::Later(Box::pin(async move {
-            wait_until(&limiter.clock, runs_at).await;
-            ruling
-        }))
+        // A request without a caller matches no limiter.
+        let Some((key, cost)) = question.caller() else { return Soon::Now(Ruling::unlimited()) };
+        let step = if question.may_settle { Step::Reserve } else { Step::Ask };
+        let one = self.limiter.call_of(&key, cost).step(step);
+        if let Some(ruling) = self.plain(&one, question) {
+            return Soon::Now(ruling);
+        }
+        self.with_answer((cost, question.may_settle), one, |answer, constant| {
+            Ruling::of(answer, question, constant, self).held(runs_at(answer), self)
+        })
     }
 
     /// Nothing happens before the first poll, so a request that is dropped before costs nothing.
     fn acquire(&self, question: LayerQuestion<'static>, patience: Patience) -> Later<Ruling> {
-        let this = Self {
-            limiter: Arc::clone(&self.limiter),
-            usual: self.usual.clone(),
-            constant: Constant::default(),
-            patience: None,
-        };
+        let this = self.clone();
         Box::pin(async move {
-            let Some((key, cost)) = question.caller() else {
-                return Ruling::of(&nothing(this.now()), &question, None, &this.limiter);
-            };
+            let Some((key, cost)) = question.caller() else { return Ruling::unlimited() };
             let call = this.limiter.call_of(&key, cost);
             let one = call.wait(patience, &this.limiter.clock).await;
             this.with_answer((cost, false), one, |answer, _| {
-                Ruling::of(answer, &question, None, &this.limiter)
+                Ruling::of(answer, &question, None, &this)
             })
         })
-    }
-}
-
-/// The answer to a request without a caller: it matches no limiter.
-fn nothing(at: Timestamp) -> Answer<'static> {
-    Answer {
-        rules: Rules::Borrowed(&[]),
-        allowed: true,
-        at,
-        standing: Standing::Exact,
-        repeated: false,
-        first: None,
-        replies: Default::default(),
-        unreached: None,
     }
 }
 
@@ -202,24 +144,33 @@ impl<C: Timer + 'static> Decider for Keyed<C> {
         }
     }
 
-    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
-        self.give_back(question, took);
-        Soon::Now(())
-    }
-
-    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
-        self.give_back(question, took);
-        Soon::Now(self.step(question, Step::Peek, |answer, constant| {
+    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
+        let Some((key, cost)) = question.caller() else { return Soon::Now(LimitFields::None) };
+        // A permit is returned whenever it was taken.
+        let token = took.tokens().next();
+        let since = if token.is_none() { took.of_one() } else { None };
+        if token.is_some() || took.gives_back() {
+            self.limiter.call_of(&key, cost).step(Step::Settle { actual: 0, token, since });
+        }
+        if question.shown.is_empty() {
+            return Soon::Now(LimitFields::None);
+        }
+        // A look has no cost, because its `retry_after` is not used.
+        let one = self.limiter.call_of(&key, 0).step(Step::Peek);
+        Soon::Now(self.with_answer((0, false), one, |answer, constant| {
             LimitFields::of(answer, question.shown, constant)
         }))
     }
 
-    fn now(&self) -> Timestamp {
-        Self::now(self)
+    fn handle(&self) -> Arc<dyn Decider> {
+        Arc::new(self.clone())
     }
 
-    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        let until = Self::now(&self).plus(wait);
-        Box::pin(async move { wait_until(&self.limiter.clock, until).await })
+    fn now(&self) -> Timestamp {
+        self.limiter.clock.now()
+    }
+
+    fn sleep_until(self: Arc<Self>, at: Timestamp) -> Later<()> {
+        Box::pin(async move { wait_until(&self.limiter.clock, at).await })
     }
 }

@@ -7,7 +7,7 @@ use http::Response;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use super::any_gate::AnyGate;
+use super::any::AnyGate;
 use super::decider::Decider;
 use super::entries::Entries;
 use super::in_flight::InFlight;

@@ -9,22 +9,25 @@ use http::request::Parts;
 use tidegate_core::Micros;
 
 use super::body::ResponseBody;
-use super::charging::{IsCharged, PendingCharge};
 use super::decider::{Admission, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, LayerQuestion};
 use super::fields::LimitFields;
 use super::grpc;
-use super::in_flight::{InFlight, PermitFuture};
+use super::in_flight::InFlight;
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
 use super::request_guards::{Recorder, RequestGuards};
 use super::unmatched;
+use crate::frontend::Taken;
 use crate::headers::FieldSet;
 use crate::jitter::Jitter;
 use crate::request::Request;
 
 /// Makes the response of a refusal.
 pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync;
+
+/// Decides by the response if a request counts.
+pub(super) type IsCharged = dyn Fn(&http::response::Parts) -> bool + Send + Sync;
 
 #[derive(Clone)]
 pub(super) struct LayerState {
@@ -106,19 +109,25 @@ impl LayerState {
         let mut question = LayerQuestion::new(&self.domain, self.shown, may_settle);
         question.read(self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
-        let charge =
-            self.counts.clone().map(|counts| PendingCharge::new(counts, question.to_owned()));
+        let charge = self.counts.as_ref().map(|_| (question.to_owned(), Taken::default()));
         if hold.is_some() || charge.is_some() {
             *after = Some(Box::new(After { plan: Arc::clone(self), hold: hold.clone(), charge }));
         }
-        match &self.in_flight {
-            Some(in_flight) => {
-                let decider = Arc::clone(&self.decider);
-                let inquiry = Inquiry { decider, hold, question: question.to_owned() };
-                Soon::Later(inquiry.with_permit(in_flight.permit(parts)))
-            }
-            None => ask(&self.decider, hold.as_ref(), &question),
-        }
+        let Some(in_flight) = &self.in_flight else {
+            return ask(&self.decider, hold.as_ref(), &question);
+        };
+        let permit = in_flight.permit(parts);
+        let decider = Arc::clone(&self.decider);
+        let question = question.to_owned();
+        Soon::Later(Box::pin(async move {
+            /// The shortest wait that can be reported, if another request holds the permit for an
+            /// unknown time.
+            const SOON: Micros = Micros::from_secs(1);
+            let Some(permit) = permit.await else {
+                return Ruling::refused(Refusal::for_now(Reason::InFlight, SOON));
+            };
+            ask(&decider, hold.as_ref(), &question).wait().await.with(permit)
+        }))
     }
 
     /// The response to a refused request.
@@ -157,28 +166,6 @@ fn ask(
     }
 }
 
-/// The data needed to ask when there is a permit.
-struct Inquiry {
-    decider: Arc<dyn Decider>,
-    hold: Option<Hold>,
-    question: LayerQuestion<'static>,
-}
-
-impl Inquiry {
-    fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
-        /// The shortest wait that can be reported, if another request holds the permit for an
-        /// unknown time.
-        const SOON: Micros = Micros::from_secs(1);
-        Box::pin(async move {
-            let Some(permit) = permit.await else {
-                return Ruling::refused(Refusal::for_now(Reason::InFlight, SOON));
-            };
-            let ruling = ask(&self.decider, self.hold.as_ref(), &self.question);
-            ruling.wait().await.with(permit)
-        })
-    }
-}
-
 impl fmt::Debug for LayerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Plan");
@@ -191,7 +178,9 @@ impl fmt::Debug for LayerState {
 pub(super) struct After {
     plan: Arc<LayerState>,
     hold: Option<Hold>,
-    charge: Option<PendingCharge>,
+    /// The question, and the units that it took, if its response decides whether it counts. If the request is dropped
+    /// before, the charge stays.
+    charge: Option<(LayerQuestion<'static>, Taken)>,
 }
 
 /// One request after the gate has admitted it.
@@ -209,8 +198,8 @@ impl Passage {
         admission: Admission,
     ) -> Self {
         let Admission { fields, took, mut held } = admission;
-        if let Some(charge) = after.as_mut().and_then(|after| after.charge.as_mut()) {
-            charge.admitted(took);
+        if let Some((_, taken)) = after.as_mut().and_then(|after| after.charge.as_mut()) {
+            *taken = took;
         }
         if let Some(recorder) = &plan.recorder {
             held.begin(recorder);
@@ -232,15 +221,20 @@ impl Passage {
         if let Some(hold) = hold {
             hold.note(&response, &*plan.decider);
         }
-        let Some(charge) = charge.take() else { return Ok((response, None)) };
-        let (response, fields) =
-            charge.close(response, |question, took| plan.decider.release(question, took));
-        match fields {
-            Some(Soon::Later(fields)) => return Ok((response, Some(fields))),
-            Some(Soon::Now(fields)) => self.released(fields),
-            None => {}
+        let Some((question, took)) = charge.take() else { return Ok((response, None)) };
+        let (parts, body) = response.into_parts();
+        let is_charged = plan.counts.as_ref().is_none_or(|counts| counts(&parts));
+        let response = Response::from_parts(parts, body);
+        if is_charged {
+            return Ok((response, None));
         }
-        Ok((response, None))
+        match plan.decider.give_back(&question, &took) {
+            Soon::Later(fields) => Ok((response, Some(fields))),
+            Soon::Now(fields) => {
+                self.released(fields);
+                Ok((response, None))
+            }
+        }
     }
 
     /// Notes that the cost was given back, and the state of the limits afterwards.

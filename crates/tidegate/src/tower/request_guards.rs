@@ -6,7 +6,6 @@ use std::sync::Arc;
 use http::{HeaderMap, Response};
 use http_body::Frame;
 
-use super::permits::HeldPermits;
 use crate::clock::Clock;
 use crate::stats::{Entry, Statistics};
 use crate::wait::Permit;
@@ -52,6 +51,9 @@ struct Guards {
     permits: Option<HeldPermits>,
 }
 
+/// Permits of a gate, which are returned when this is dropped.
+pub(super) type HeldPermits = Box<dyn Send + Sync>;
+
 impl RequestGuards {
     /// Holds the permits of a gate, if there are any.
     pub(super) fn of(permits: Option<HeldPermits>) -> Self {
@@ -61,9 +63,8 @@ impl RequestGuards {
     }
 
     /// Holds a permit to be in flight as well.
-    pub(super) fn with(mut self, permit: Permit) -> Self {
+    pub(super) fn keep(&mut self, permit: Permit) {
         self.0.get_or_insert_default().permit = Some(permit);
-        self
     }
 
     /// Counts the beginning of the request.
@@ -111,6 +112,6 @@ impl fmt::Debug for Guards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Guards");
         debug.field("entry", &self.entry.is_some()).field("permit", &self.permit);
-        debug.field("permits", &self.permits).finish()
+        debug.field("permits", &self.permits.is_some()).finish()
     }
 }

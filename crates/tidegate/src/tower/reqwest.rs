@@ -10,8 +10,8 @@ use reqwest::{Body, ResponseBuilderExt, Url};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use tower_service::Service;
 
-use super::future::{Behind, ResponseFuture};
 use super::layer::RateLimitLayer;
+use super::service::{Behind, ResponseFuture};
 
 /// Paces a client of [reqwest](https://docs.rs/reqwest) by a layer that
 /// [`RateLimitLayer::outgoing`] made (feature `reqwest`).

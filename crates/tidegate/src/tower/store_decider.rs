@@ -6,11 +6,11 @@ use std::time::Duration;
 use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
-use super::charging::at_no_cost;
-use super::decider::{Decider, Later, Ruling, Soon};
+use super::decider::{Decider, Later, Ruling, Soon, at_no_cost};
 use super::entries::LayerQuestion;
 use super::fields::LimitFields;
 use crate::frontend::Taken;
+use crate::headers::FieldSet;
 use crate::request::Request;
 use crate::rules::Policy;
 use crate::shared::SharedGate;
@@ -27,20 +27,34 @@ impl<S: Store> StoreDecider<S> {
     pub(super) const fn new(gate: Arc<SharedGate<S>>, waits: bool) -> Self {
         Self { gate, waits }
     }
-}
 
-/// Decides, and holds an admitted request for its delay.
-async fn check<S: Store>(
-    gate: &Arc<SharedGate<S>>,
-    request: &Request<'_>,
-    question: &LayerQuestion<'_>,
-) -> Ruling {
-    let (ruling, delay) = {
-        let answer = gate.check(request).await;
-        (Ruling::of(&answer, question, None, gate), answer.delay_micros())
-    };
-    pause(delay).await;
-    ruling
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.gate), self.waits)
+    }
+
+    /// Decides; an admitted request that does not wait in a queue is held for its delay.
+    async fn decide(&self, request: &Request<'_>, question: &LayerQuestion<'_>) -> Ruling {
+        if self.waits {
+            return Ruling::of(&self.gate.acquire(request).await, question, None, self);
+        }
+        let (ruling, delay) = {
+            let answer = self.gate.check(request).await;
+            (Ruling::of(&answer, question, None, self), answer.delay_micros())
+        };
+        pause(delay).await;
+        ruling
+    }
+
+    /// Units that the store does not give back stay taken, because no caller can do anything about it.
+    async fn settle(&self, request: &Request<'_>, took: &Taken, shown: FieldSet) -> LimitFields {
+        let _ = self.gate.settle(request, took, &[0]).await;
+        if shown.is_empty() {
+            return LimitFields::None;
+        }
+        let free = at_no_cost(request);
+        let request = Request::new(request.domain(), &free);
+        LimitFields::of(&self.gate.peek(&request).await, shown, None)
+    }
 }
 
 impl<S: Store> Decider for StoreDecider<S> {
@@ -48,46 +62,30 @@ impl<S: Store> Decider for StoreDecider<S> {
         if question.lacks_address_for(|name| self.gate.policy().looks_at(question.domain(), name)) {
             return Soon::Now(Ruling::without_address());
         }
-        let gate = Arc::clone(&self.gate);
+        let this = self.clone();
         let question = question.to_owned();
-        let waits = self.waits;
         Soon::Later(Box::pin(async move {
-            let pairs = question.pairs();
-            let descriptors = question.descriptors(&pairs);
-            let request = Request::new(question.domain(), &descriptors);
-            let request = if question.may_settle { request.reserving() } else { request };
-            if waits {
-                Ruling::of(&gate.acquire(&request).await, &question, None, &gate)
-            } else {
-                check(&gate, &request, &question).await
-            }
+            question.ask_later(async |request| this.decide(request, &question).await).await
         }))
     }
 
-    fn refund(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<()> {
-        let gate = Arc::clone(&self.gate);
+    fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
+        let this = self.clone();
         let question = question.to_owned();
         let took = took.clone();
         Soon::Later(Box::pin(async move {
-            let pairs = question.pairs();
-            let descriptors = question.descriptors(&pairs);
-            give_back(&gate, &Request::new(question.domain(), &descriptors), &took).await;
+            let shown = question.shown;
+            question.ask_later(async |request| this.settle(request, &took, shown).await).await
         }))
     }
 
-    fn release(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
-        let gate = Arc::clone(&self.gate);
-        let question = question.to_owned();
-        let took = took.clone();
-        Soon::Later(Box::pin(async move {
-            let pairs = question.pairs();
-            let descriptors = question.descriptors(&pairs);
-            let request = Request::new(question.domain(), &descriptors);
-            give_back(&gate, &request, &took).await;
-            let free = at_no_cost(&request);
-            let request = Request::new(request.domain(), &free);
-            LimitFields::of(&gate.peek(&request).await, question.shown, None)
-        }))
+    /// The store is asked after the response. If it does not reply, the permits end by themselves.
+    fn return_permits(&self, question: &LayerQuestion<'_>, permits: &Taken) {
+        self.gate.host().spawn(self.give_back(question, permits).wait());
+    }
+
+    fn handle(&self) -> Arc<dyn Decider> {
+        Arc::new(self.clone())
     }
 
     fn now(&self) -> Timestamp {
@@ -98,15 +96,9 @@ impl<S: Store> Decider for StoreDecider<S> {
         Some(self.gate.policy())
     }
 
-    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        Box::pin(pause(wait))
+    fn sleep_until(self: Arc<Self>, at: Timestamp) -> Later<()> {
+        Box::pin(pause(at.since(self.gate.now())))
     }
-}
-
-/// Gives back the units of a request. Units that the store does not give back stay taken, because
-/// no caller can do anything about it.
-async fn give_back<S: Store>(gate: &SharedGate<S>, request: &Request<'_>, taken: &Taken) {
-    let _ = gate.settle(request, taken, &[0]).await;
 }
 
 async fn pause(wait: Micros) {
