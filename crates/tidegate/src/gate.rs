@@ -1,13 +1,13 @@
 //! The gate in memory: a request is resolved to limiters, one atomic step decides over them, an answer comes out.
 
 mod counts;
-mod early;
 mod fingerprints;
 mod settle;
 mod snapshot;
 mod step;
 mod waiting;
 
+use std::mem;
 use std::sync::Arc;
 
 use smallvec::{Array, SmallVec};
@@ -25,7 +25,6 @@ use crate::step::{Ask, Done, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use counts::GateCounts;
 use fingerprints::Fingerprints;
-pub(crate) use step::Stepped;
 use step::{GateStep, answer};
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -66,7 +65,7 @@ impl Gate {
     /// ```
     #[must_use]
     pub fn new(setup: impl Into<Setup>) -> Self {
-        Self::build(setup.into(), SystemClock::new())
+        Self::with_clock(setup, SystemClock::new())
     }
 }
 
@@ -86,15 +85,11 @@ impl<C: Clock> Gate<C> {
     /// ```
     #[must_use]
     pub fn with_clock(setup: impl Into<Setup<C>>, clock: C) -> Self {
-        Self::build(setup.into(), clock)
-    }
-
-    fn build(setup: Setup<C>, clock: C) -> Self {
-        let (policy, parts) = setup.apart();
-        let memory = MemoryStore::new(policy, &clock);
-        let answers = parts.max_remembered_answers.map(DedupeCache::new).unwrap_or_default();
+        let mut setup = setup.into();
+        let memory = MemoryStore::new(mem::take(&mut setup.policy), &clock);
+        let answers = setup.max_remembered_answers.map(DedupeCache::new).unwrap_or_default();
         Self {
-            front: Frontend::of(parts, &memory, Some(clock.now())),
+            front: Frontend::of(setup, &memory, Some(clock.now())),
             memory,
             seed: Seed::random(),
             clock,
@@ -326,7 +321,7 @@ impl<C: Clock> Gate<C> {
         mut done: Done,
     ) -> Answer<'g> {
         done.refuse_without_rule(request, &generation.policy, asks);
-        early::count_refusals(self, asks, &done);
+        step::count_refusals(self, asks, &done);
         if self.front.observers.is_empty() {
             // Without observers the answer is constructed directly in the caller's memory.
             return answer(generation, asks, done);

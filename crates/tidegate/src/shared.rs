@@ -6,16 +6,14 @@ mod build;
 mod counts;
 mod error;
 mod in_force;
-mod nodes;
 mod record;
 mod replay;
 mod settle;
-mod validate;
 mod waiting;
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Micros, Timestamp};
 
 use crate::answer::Answer;
 use crate::clock::SystemClock;
@@ -30,11 +28,10 @@ use crate::step::keep_limited;
 use crate::store::memory::Newest;
 use crate::store::redis::{Client, RedisStore, key_of};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb};
-use build::Begin;
+use build::{Begin, Warned};
 use counts::Undecided;
 pub use error::SharedGateError;
 use in_force::InForce;
-use nodes::Warned;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 
@@ -117,7 +114,7 @@ impl SharedGate {
     ) -> Result<Self, SharedGateError> {
         let setup = setup.into();
         // Before anything is connected or read from a file.
-        settings.fits(setup.policy())?;
+        settings.fits(&setup.policy)?;
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         let host = client.host();
@@ -164,8 +161,8 @@ impl<S: Store> SharedGate<S> {
             remembers_denials: true,
             report: Arc::new(observer),
         };
-        store.fits(setup.policy()).map_err(SharedGateError::Policy)?;
-        begin.share.check(setup.policy()).map_err(SharedGateError::Policy)?;
+        store.fits(&setup.policy).map_err(SharedGateError::Policy)?;
+        begin.share.check(&setup.policy).map_err(SharedGateError::Policy)?;
         Ok(begin.gate(setup, store.host().clone(), |generation| store.under(generation)))
     }
 
@@ -215,18 +212,8 @@ impl<S: Store> SharedGate<S> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn check<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        self.check_request(&request.into()).await
-    }
-
-    /// Decides; compiled once, for any form of a request.
-    async fn check_request(&self, request: &Request<'_>) -> Answer<'_> {
-        let in_force = self.newest();
-        let asks = self.asks(&in_force, request);
-        let origin = request.origin();
-        let answer = match bans::banned(self, &in_force, &asks, origin).await {
-            Some(answer) => answer,
-            None => self.decide_now(&in_force, &asks, origin).await,
-        };
+        let request = &request.into();
+        let answer = self.in_turn(request, Micros::ZERO).await;
         self.conclude(request, answer)
     }
 
@@ -243,18 +230,14 @@ impl<S: Store> SharedGate<S> {
     /// ```
     #[must_use]
     pub async fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        self.peek_request(&request.into()).await
-    }
-
-    /// Looks; compiled once, for any form of a request.
-    async fn peek_request(&self, request: &Request<'_>) -> Answer<'_> {
+        let request = &request.into();
         let in_force = self.newest();
         let asks = self.asks(&in_force, request);
         let origin = request.origin();
         let answer = match bans::banned(self, &in_force, &asks, origin).await {
             Some(answer) => answer,
             None => {
-                let look = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
+                let look = in_force.args(Verb::Peek, origin);
                 self.answer(&in_force, &asks, in_force.tower.step(&asks, look).await)
             }
         };
@@ -360,7 +343,7 @@ impl<S: Store> SharedGate<S> {
         origin: Origin<'_>,
         is_queued: bool,
     ) -> Answer<'_> {
-        let args = StepArgs::new(Verb::Ask, origin, in_force.tower.host().deadline());
+        let args = in_force.args(Verb::Ask, origin);
         let replied = in_force.tower.step(asks, StepArgs { is_queued, ..args }).await;
         self.answer(in_force, asks, replied)
     }

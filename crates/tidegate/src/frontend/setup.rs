@@ -6,8 +6,7 @@ use std::sync::Arc;
 use tidegate_core::{Rule, Timestamp};
 
 use super::Frontend;
-use super::bans::Bans;
-use super::plans::{Lookup, Plans};
+use super::of_rules::{Bans, Lookup, Plans};
 use crate::clock::SystemClock;
 use crate::limiter::Ban;
 use crate::observe::{Observer, Observers};
@@ -31,13 +30,9 @@ use crate::store::memory::MemoryStore;
 /// ```
 #[must_use = "it decides nothing until a gate is made of it"]
 pub struct Setup<C = SystemClock> {
-    policy: Policy,
-    parts: Parts<C>,
-}
-
-/// The parts of a setup besides its policy, by the domain and the name of their rules.
-pub(crate) struct Parts<C> {
+    pub(crate) policy: Policy,
     observers: Observers,
+    /// By the domain and the name of the rule, as the bans.
     plans: Vec<((String, String), Box<Lookup>)>,
     bans: Vec<((String, String), Ban<C>)>,
     /// The most remembered answers in memory, if it is not the default.
@@ -47,13 +42,13 @@ pub(crate) struct Parts<C> {
 impl<C> Setup<C> {
     /// Creates a setup of a policy alone.
     pub fn new(policy: Policy) -> Self {
-        let parts = Parts {
+        Self {
+            policy,
             observers: Observers::default(),
             plans: Vec::new(),
             bans: Vec::new(),
             max_remembered_answers: None,
-        };
-        Self { policy, parts }
+        }
     }
 
     /// Notifies an observer of every decision: of each [`Gate::check`](crate::Gate::check), `admits`, `acquire` and their
@@ -75,7 +70,7 @@ impl<C> Setup<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.parts.observers.add(observer);
+        self.observers.add(observer);
         self
     }
 
@@ -130,7 +125,7 @@ impl<C> Setup<C> {
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
         let rule = self.named(domain, rule)?;
-        self.parts.plans.push((rule, Box::new(plans)));
+        self.plans.push((rule, Box::new(plans)));
         Ok(self)
     }
 
@@ -182,7 +177,7 @@ impl<C> Setup<C> {
     /// Returns an error if the policy has no such rule.
     pub fn ban(mut self, domain: &str, rule: &str, ban: Ban<C>) -> Result<Self, NoSuchRule> {
         let rule = self.named(domain, rule)?;
-        self.parts.bans.push((rule, ban));
+        self.bans.push((rule, ban));
         Ok(self)
     }
 
@@ -191,28 +186,14 @@ impl<C> Setup<C> {
     /// new answer replaces the answer under the same lock that expires first; a lock covers an arbitrary part of all
     /// answers. The request of the replaced answer is decided again if it is repeated.
     pub const fn max_remembered_answers(mut self, most: usize) -> Self {
-        self.parts.max_remembered_answers = Some(most);
+        self.max_remembered_answers = Some(most);
         self
     }
 
     /// Returns the domain and the name of a rule, if the policy has it.
     fn named(&self, domain: &str, rule: &str) -> Result<(String, String), NoSuchRule> {
-        let rules = self.policy.rules();
-        if rules.iter().any(|known| (known.domain(), known.name()) == (domain, rule)) {
-            return Ok((domain.to_owned(), rule.to_owned()));
-        }
-        Err(NoSuchRule::new(domain, rule, rules))
-    }
-
-    /// Splits it into the policy and the rest.
-    pub(crate) fn apart(self) -> (Policy, Parts<C>) {
-        (self.policy, self.parts)
-    }
-
-    /// Returns the policy.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn policy(&self) -> &Policy {
-        &self.policy
+        self.policy.named(domain, rule)?;
+        Ok((domain.to_owned(), rule.to_owned()))
     }
 }
 
@@ -231,9 +212,9 @@ impl<C> fmt::Debug for Setup<C> {
 impl<C> Frontend<C> {
     /// Creates the parts of a gate whose rules have their lineages in `memory`. If `at` is given, each limiter of a rule
     /// with plans has a rule of its own there from then on.
-    pub(crate) fn of(parts: Parts<C>, memory: &MemoryStore, at: Option<Timestamp>) -> Self {
-        let Parts { observers, plans, bans, .. } = parts;
-        let mut front = Self { plans: Plans::default(), bans: Bans::none(), observers };
+    pub(crate) fn of(setup: Setup<C>, memory: &MemoryStore, at: Option<Timestamp>) -> Self {
+        let Setup { observers, plans, bans, .. } = setup;
+        let mut front = Self { plans: Plans::none(), bans: Bans::none(), observers };
         // The setup has found all of these rules in the policy.
         for ((domain, rule), plan) in plans {
             let lineage = match at {

@@ -5,7 +5,8 @@
     reason = "a refusal is an answer as any other, and needs no memory"
 )]
 
-use super::{Gate, Stepped};
+use super::Gate;
+use super::step::Stepped;
 use crate::answer::Answer;
 use crate::clock::Clock;
 use crate::frontend::{Charge, Settling, Taken};
@@ -71,18 +72,14 @@ impl<C: Clock> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn refund<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
-        self.give_back(&request.into()).answer()
-    }
-
-    /// Refunds; compiled once, for any form of a request.
-    fn give_back(&self, request: &Request<'_>) -> Stepped {
+        let request = &request.into();
         let (generation, (asks, done)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
             let done = self.memory.step(generation, &asks, &self.clock, Step::Refund)?;
             Ok((asks, done))
         });
         self.wake(&asks);
-        Stepped { generation, asks, done }
+        Stepped { generation, asks, done }.answer()
     }
 
     /// Settles an admitted request whose cost turned out to be `actual`, for each of its descriptors in their order; the
@@ -111,16 +108,8 @@ impl<C: Clock> Gate<C> {
         taken: impl Into<Option<&'t Taken>>,
         actual: &[u64],
     ) -> Answer<'_> {
-        self.settle_request(&request.into(), taken.into(), actual)
-    }
-
-    /// Settles; compiled once, for any form of a request.
-    fn settle_request(
-        &self,
-        request: &Request<'_>,
-        taken: Option<&Taken>,
-        actual: &[u64],
-    ) -> Answer<'_> {
+        let request = &request.into();
+        let taken = taken.into();
         let (generation, (settling, done)) = self.memory.ask(|generation| {
             let settling = Settling::of(request, taken, actual, |request| {
                 let mut asks = InlineList::new();
@@ -183,11 +172,7 @@ impl<C: Clock> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn reset<'r>(&self, request: impl Into<Request<'r>>) -> usize {
-        self.forget(&request.into())
-    }
-
-    /// Resets; compiled once, for any form of a request.
-    fn forget(&self, request: &Request<'_>) -> usize {
+        let request = &request.into();
         let (_, asks) = self.memory.ask(|generation| {
             let asks = self.all_asks(generation, request);
             self.front.bans.lift(&asks, |ask| ask.fingerprint);

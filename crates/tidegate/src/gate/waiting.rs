@@ -1,13 +1,11 @@
 //! Waiting at a gate, where a request may have several limiters.
 
-mod renewed;
-
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::Micros;
 
-use self::renewed::Last;
-use super::{Gate, GateStep, Stepped, early};
+use super::Gate;
+use super::step::{self, GateStep, Stepped};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
@@ -82,9 +80,9 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Turns the last step of a request that may have waited into an answer.
-    fn conclude_last<'g>(&'g self, request: &Request<'_>, last: Stepped) -> Answer<'g> {
-        let Stepped { generation, asks, done } = last;
-        self.conclude(request, generation, &asks, done)
+    fn conclude_last<'g>(&'g self, waitable: &ToGate<'_, C>, done: Done) -> Answer<'g> {
+        let Stepped { generation, asks, done } = waitable.stepped(done);
+        self.conclude(&waitable.request, generation, &asks, done)
     }
 
     /// Wakes the first waiter of each of these limiters: there may be units for it.
@@ -102,7 +100,7 @@ impl<C: Clock> Gate<C> {
         max_wait: Micros,
     ) -> ToGate<'a, C> {
         let stops = stops_of(&generation.policy, &asks, max_wait, queue_of);
-        let last = Last::new(&generation, &asks);
+        let last = Mutex::default();
         ToGate { gate: self, request: *request, generation, stops, asks, once, last }
     }
 
@@ -110,8 +108,8 @@ impl<C: Clock> Gate<C> {
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
         let (generation, (asks, once, early)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
-            let once = early::once(self, generation, request, &asks);
-            let mut early = early::without_asking(self, generation, &asks, once, &self.clock)?;
+            let once = step::once(self, generation, request, &asks);
+            let mut early = step::without_asking(self, generation, &asks, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
             if early.is_none() && asks.iter().any(|ask| ask.report) {
                 early = Some(self.step_at(generation, &asks, once, &self.clock, Step::Ask)?);
@@ -179,7 +177,7 @@ impl<C: Timer> Gate<C> {
         if !request.returns_delay() {
             done = waiter.hold(done, &self.clock).await;
         }
-        self.conclude_last(request, waiter.waitable().last.stepped(done))
+        self.conclude_last(waiter.waitable(), done)
     }
 }
 
@@ -210,7 +208,7 @@ impl<C: Park> Gate<C> {
         if !request.returns_delay() {
             done = waiter.hold_blocking(done, &self.clock);
         }
-        self.conclude_last(request, waiter.waitable().last.stepped(done))
+        self.conclude_last(waiter.waitable(), done)
     }
 }
 
@@ -222,7 +220,7 @@ impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
         let (generation, (asks, once, early)) = gate.memory.ask(|generation| {
             let asks = gate.asks(generation, request);
             let once = self.once(generation, &asks);
-            let early = early::without_asking(gate, generation, &asks, once, clock)?;
+            let early = step::without_asking(gate, generation, &asks, once, clock)?;
             Ok((asks, once, early))
         });
         if let Some(done) = early {
@@ -231,7 +229,7 @@ impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
         // It does not wait: it only learns which requests are in front of it, and for how long.
         let waitable = gate.waitable(request, generation.share(), asks, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
-        waitable.last.stepped(done)
+        waitable.stepped(done)
     }
 }
 
@@ -244,7 +242,8 @@ struct ToGate<'g, C> {
     asks: InlineList<Ask>,
     once: Option<IdempotencyKey>,
     stops: Vec<QueuedLimiter<GateQueue>>,
-    last: Last,
+    /// The result of the last step: rules and plans may have changed since the request came.
+    last: Mutex<Option<Stepped>>,
 }
 
 impl<C: Clock> ToGate<'_, C> {
@@ -260,11 +259,24 @@ impl<C: Clock> ToGate<'_, C> {
             }
             let asks = self.gate.asks(generation, &self.request);
             // The idempotency key depends on the values too.
-            let once = early::once(self.gate, generation, &self.request, &asks);
+            let once = step::once(self.gate, generation, &self.request, &asks);
             let early = ask(generation, &asks, once)?;
             Ok((asks, early))
         });
         (generation.share(), asks, early)
+    }
+
+    /// Converts `done` from the limiters of the first step to the limiters of the last step.
+    fn stepped(&self, done: Done) -> Stepped {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Stepped { generation, asks, done: last }) = last else {
+            let generation = Kept::from(Arc::clone(&self.generation));
+            return Stepped { generation, asks: self.asks.clone(), done };
+        };
+        let both = asks.iter().zip(last.decisions);
+        let decisions =
+            both.map(|(ask, last)| done.of(&self.asks, ask).cloned().unwrap_or(last)).collect();
+        Stepped { generation, asks, done: Done { decisions, ..done } }
     }
 }
 
@@ -305,7 +317,8 @@ impl<C: Clock> InProcess for ToGate<'_, C> {
         // In the order of the request's first limiters.
         let seen = Done { decisions: done.of_each(&asks, &self.asks), ..done };
         // The answer is about the limiters of the last step.
-        self.last.note(Stepped { generation: Kept::from(generation), asks, done });
+        let last = Stepped { generation: Kept::from(generation), asks, done };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
         seen
     }
 }

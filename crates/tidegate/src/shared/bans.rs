@@ -10,7 +10,7 @@ use crate::layers::Local;
 use crate::request::{Origin, Request};
 use crate::rules::limit_of;
 use crate::step::{Decided, Done, Standing};
-use crate::store::{KeyAsk, StepArgs, Store, Verb};
+use crate::store::{KeyAsk, Store, Verb};
 
 /// Returns the denial of a request with a banned key, or its remembered answer.
 pub(super) async fn banned<'g, S: Store>(
@@ -45,7 +45,7 @@ async fn remembered<'g, S: Store>(
     asks: &[KeyAsk],
     origin: Origin<'_>,
 ) -> Option<Answer<'g>> {
-    let args = StepArgs::new(Verb::Peek, origin, in_force.tower.host().deadline());
+    let args = in_force.args(Verb::Peek, origin);
     let seen = in_force.tower.step(asks, args).await.ok()?;
     // Any other answer is not used, so it does not count as decided without the store.
     seen.repeated.then(|| gate.counted(in_force.answer(asks, seen)))

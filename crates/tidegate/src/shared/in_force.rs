@@ -6,9 +6,10 @@ use crate::answer::{Answer, Rules};
 use crate::frontend;
 use crate::inline_list::InlineList;
 use crate::layers::{AcrossSlots, Leases, Tower};
+use crate::request::Origin;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Generation, Kept};
-use crate::store::{KeyAsk, Layer, StepReply, Store};
+use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 
 /// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
 /// is put in force before it ends.
@@ -29,6 +30,11 @@ impl<S> InForce<S> {
 }
 
 impl<S: Store> InForce<S> {
+    /// A step of the tower, until its deadline.
+    pub(super) fn args<'a>(&self, verb: Verb, origin: Origin<'a>) -> StepArgs<'a> {
+        StepArgs::new(verb, origin, self.tower.host().deadline())
+    }
+
     /// Makes the answer from the reply to a step.
     pub(super) fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
         let StepReply { allowed, now, repeated, first, standing, replies, .. } = reply;

@@ -128,7 +128,21 @@ impl<S: Store> SharedGate<S> {
         taken: impl Into<Option<&'t Taken>>,
         actual: &[u64],
     ) -> Result<Answer<'_>, StoreError> {
-        self.settle_request(&request.into(), taken.into(), actual).await
+        let request = &request.into();
+        let taken = taken.into();
+        let in_force = self.newest();
+        let Settling { asks, actual, unreached } =
+            Settling::of(request, taken, actual, |request| {
+                self.resolve(&in_force, request, |_| true)
+            });
+        let under: Vec<Option<Values>> = match taken {
+            Some(taken) => asks.iter().map(|ask| taken.under(ask)).collect(),
+            None => Vec::new(),
+        };
+        let settle = StepArgs::settle(&actual, &under, in_force.tower.host().deadline());
+        let settle = StepArgs { lack: taken.and_then(|taken| taken.lack), ..settle };
+        let reply = self.settle_all(&in_force, &asks, settle).await?;
+        Ok(Answer { unreached, ..in_force.answer(&asks, reply) })
     }
 
     /// Makes each permit that a request took last its life from now, and returns whether all of them were still out:
@@ -153,32 +167,10 @@ impl<S: Store> SharedGate<S> {
         let in_force = self.newest();
         let all = self.all_asks(&in_force, &request.into());
         let Some(asks) = taken.permits_of(all) else { return Ok(false) };
-        let renew = StepArgs::new(Verb::Renew, Origin::default(), in_force.tower.host().deadline());
+        let renew = in_force.args(Verb::Renew, Origin::default());
         let renew = StepArgs { lack: taken.lack, ..renew };
         let renewed = in_force.tower.step(&asks, renew).await;
         Ok(renewed.map_err(|gave_up| gave_up.error)?.allowed)
-    }
-
-    /// Settles; compiled once, for any form of a request.
-    async fn settle_request(
-        &self,
-        request: &Request<'_>,
-        taken: Option<&Taken>,
-        actual: &[u64],
-    ) -> Result<Answer<'_>, StoreError> {
-        let in_force = self.newest();
-        let Settling { asks, actual, unreached } =
-            Settling::of(request, taken, actual, |request| {
-                self.resolve(&in_force, request, |_| true)
-            });
-        let under: Vec<Option<Values>> = match taken {
-            Some(taken) => asks.iter().map(|ask| taken.under(ask)).collect(),
-            None => Vec::new(),
-        };
-        let settle = StepArgs::settle(&actual, &under, in_force.tower.host().deadline());
-        let settle = StepArgs { lack: taken.and_then(|taken| taken.lack), ..settle };
-        let reply = self.settle_all(&in_force, &asks, settle).await?;
-        Ok(Answer { unreached, ..in_force.answer(&asks, reply) })
     }
 
     /// Runs a settlement, and wakes those who wait for what it gives back. Unless it goes by what was taken, keys without
@@ -217,15 +209,11 @@ impl<S: Store> SharedGate<S> {
     /// # Errors
     /// The store did not reply. The limiters may have been reset, unless nothing was sent.
     pub async fn reset<'r>(&self, request: impl Into<Request<'r>>) -> Result<usize, StoreError> {
-        self.reset_request(&request.into()).await
-    }
-
-    /// Resets; compiled once, for any form of a request.
-    async fn reset_request(&self, request: &Request<'_>) -> Result<usize, StoreError> {
+        let request = &request.into();
         let in_force = self.newest();
         let asks = self.all_asks(&in_force, request);
         self.front.bans.lift(&asks, |ask| self.local.fingerprint(ask));
-        let reset = StepArgs::new(Verb::Reset, Origin::default(), in_force.tower.host().deadline());
+        let reset = in_force.args(Verb::Reset, Origin::default());
         in_force.tower.step(&asks, reset).await.map_err(|gave_up| gave_up.error)?;
         self.wake(&asks);
         Ok(asks.len())

@@ -75,7 +75,7 @@ impl<S: Store> SharedGate<S> {
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        let mut answer = self.in_turn(request).await;
+        let mut answer = self.in_turn(request, request.longest_wait().into()).await;
         if !request.returns_delay() {
             let left = self.left_of_delay(request, &answer).await;
             if !left.is_zero() {
@@ -136,39 +136,30 @@ impl<S: Store> SharedGate<S> {
         if may_wait(&in_force.generation.policy, &asks, longest) || self.is_behind(&asks) {
             return None;
         }
-        let args = StepArgs::new(Verb::Ask, request.origin(), in_force.tower.host().deadline());
+        let args = in_force.args(Verb::Ask, request.origin());
         let reply = in_force.tower.step_now(&asks, args)?;
         Some(self.conclude(request, in_force.answer(&asks, reply)))
     }
 
-    async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+    /// Decides a request, which may wait as long as its rules allow, at most for `longest`. A request that may not wait
+    /// is refused if others wait, because they came first.
+    pub(super) async fn in_turn(&self, request: &Request<'_>, longest: Micros) -> Answer<'_> {
         let in_force = self.newest();
         let asks = self.asks(&in_force, request);
         let origin = request.origin();
         if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
             return answer;
         }
-        let longest = request.longest_wait().into();
-        if !may_wait(&in_force.generation.policy, &asks, longest) {
-            return self.decide_now(&in_force, &asks, origin).await;
+        if may_wait(&in_force.generation.policy, &asks, longest) {
+            let waitable = ToStore::new(self, in_force, asks, longest);
+            // This future is large and seldom needed; in a box it does not enlarge the futures around it.
+            return Box::pin(InTurn::new(waitable, *request).until_decided()).await;
         }
-        let waitable = ToStore::new(self, in_force, asks, longest);
-        // This future is large and seldom needed; in a box it does not enlarge the futures around it.
-        Box::pin(InTurn::new(waitable, *request).until_decided()).await
-    }
-
-    /// Decides a request that does not wait. It is refused if others wait, because they came first.
-    pub(super) async fn decide_now(
-        &self,
-        in_force: &Arc<InForce<S>>,
-        asks: &[KeyAsk],
-        origin: Origin<'_>,
-    ) -> Answer<'_> {
-        let is_behind = self.is_behind(asks);
-        if is_behind && let Some(answer) = Box::pin(self.behind(in_force, asks, origin)).await {
+        let is_behind = self.is_behind(&asks);
+        if is_behind && let Some(answer) = Box::pin(self.behind(&in_force, &asks, origin)).await {
             return answer;
         }
-        self.ask(in_force, asks, origin, is_behind).await
+        self.ask(&in_force, &asks, origin, is_behind).await
     }
 
     /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of
@@ -208,7 +199,7 @@ impl<S: Store> SharedGate<S> {
 impl<S: Store> InForce<S> {
     /// Looks at limiters with these costs. Without the store, the request is decided.
     async fn look(&self, asks: &[KeyAsk], costs: &[u64], origin: Origin<'_>) -> StepReply {
-        let look = StepArgs::new(Verb::Peek, origin, self.tower.host().deadline());
+        let look = self.args(Verb::Peek, origin);
         self.step_in_turn(asks, StepArgs { costs, or_ask: true, ..look }).await
     }
 
@@ -246,7 +237,7 @@ struct InTurn<'a, 'g, S: Store> {
 enum Next<'g> {
     Ask,
     Sleep(Duration),
-    Done(Answer<'g>),
+    Done(Box<Answer<'g>>),
 }
 
 impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
@@ -273,13 +264,13 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             let seen = if is_behind {
                 self.look().await
             } else {
-                let ask = StepArgs::new(Verb::Ask, origin, in_force.tower.host().deadline());
+                let ask = in_force.args(Verb::Ask, origin);
                 in_force.step_in_turn(asks, ask).await
             };
             let ToStore { in_force, asks, .. } = self.turn.waitable();
             let is_decided = seen.repeated || seen.allowed && !is_behind || is_without_store(&seen);
             let next = if is_decided {
-                Next::Done(gate.counted(in_force.answer(asks, seen)))
+                Next::Done(Box::new(gate.counted(in_force.answer(asks, seen))))
             } else {
                 self.hear(seen, is_behind)
             };
@@ -288,7 +279,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
                 // A timeout and a wake both lead to another question, because units that another node gives back wake
                 // no waiter here.
                 Next::Sleep(pause) => drop(timeout(pause, self.woken()).await),
-                Next::Done(answer) => return answer,
+                Next::Done(answer) => return *answer,
             }
         }
     }
@@ -329,7 +320,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(AttemptResult::Done(done)) => {
-                Next::Done(self.turn.waitable_mut().refused(done, at))
+                Next::Done(Box::new(self.turn.waitable_mut().refused(done, at)))
             }
             Some(AttemptResult::AskAgainAt(_)) if self.has_joined_another(stood, looked) => {
                 Next::Ask
