@@ -3,7 +3,6 @@
 mod by_rule;
 #[cfg(feature = "metrics")]
 mod metrics_observer;
-mod outcome_counts;
 #[cfg(feature = "json")]
 mod recorder;
 mod rule_outcome;
@@ -17,11 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[cfg(feature = "metrics")]
 pub use metrics_observer::MetricsObserver;
-pub use outcome_counts::OutcomeCounts;
 #[cfg(feature = "json")]
 pub use recorder::{Recorder, RecorderCounts};
 pub use rule_outcome::RuleOutcome;
-pub use rule_statistics::{RuleStatistics, StatisticsOfRule};
+pub use rule_statistics::{OutcomeCounts, RuleStatistics, StatisticsOfRule};
 #[cfg(feature = "tracing")]
 pub use tracing_observer::TracingObserver;
 

@@ -2,7 +2,6 @@
 
 mod id;
 mod limit;
-mod origin;
 
 use std::slice;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use tidegate_core::Micros;
 
 use crate::short_text::same;
 
+#[cfg(feature = "redis")]
+pub(crate) use id::Origin;
 pub(crate) use id::RequestIdentity;
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::RequestLimit;
-#[cfg(feature = "redis")]
-pub(crate) use origin::Origin;
 
 /// The subject of a request: entries such as `("channel", "alipay")`, in order, and a cost.
 ///

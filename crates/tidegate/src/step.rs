@@ -3,15 +3,13 @@
 mod ask;
 mod op;
 mod reply;
-mod standing;
 #[cfg(feature = "redis")]
 mod values;
 
 pub use ask::Ask;
 pub(crate) use ask::{DescriptorSet, Lineage, OwnValues, ValuesSource, keep_limited};
 pub(crate) use op::Step;
-pub(crate) use reply::{Decided, Done, One, without_values};
-pub(crate) use standing::{Lack, Standing};
+pub(crate) use reply::{Decided, Done, Lack, One, Standing, without_values};
 #[cfg(feature = "redis")]
 pub(crate) use values::BUCKET;
 #[cfg(feature = "redis")]

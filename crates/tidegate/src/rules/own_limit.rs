@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate_core::{Algorithm, Visitor};
 use tidegate_core::{Limit, Rule};
 
-use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::amend::refused;
+use super::error::PolicyErrors;
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
@@ -91,12 +92,7 @@ impl Policy {
             (spec.limit, spec.window) = (limit, Some(window));
             match Rule::new(spec) {
                 Ok(own) => values.push((rule.name().into(), own)),
-                Err(mistakes) => errors.extend(mistakes.iter().map(|mistake| PolicyError {
-                    rule: number,
-                    name: rule.name().to_owned(),
-                    place: Place::Rule,
-                    problem: Problem::Values(mistake.clone()),
-                })),
+                Err(mistakes) => errors.extend(refused(number, rule, &mistakes).0),
             }
         }
         if errors.is_empty() {
