@@ -11,7 +11,7 @@ use crate::request::{Descriptor, Request};
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage};
-use crate::step::{Decided, DescriptorSet, Lack, Lineage, Standing};
+use crate::step::{Decided, DescriptorSet, FirstReservation, Lack, Lineage, Standing};
 use crate::store::memory::{Generation, Kept};
 pub use values::Unreached;
 
@@ -216,15 +216,6 @@ impl<'a> Matched<'a> {
     pub const fn is_enforced(&self) -> bool {
         self.reply.enforced
     }
-}
-
-/// The reservation of the first of the requests that have one remembered answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstReservation {
-    /// The name that the first request [reserved as](Request::reserving_as).
-    pub name: [u8; 16],
-    /// The time since its answer, by the clock of the store.
-    pub age: Micros,
 }
 
 /// The answer to one request. A refusal is an answer, not an error.

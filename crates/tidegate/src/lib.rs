@@ -155,7 +155,7 @@ mod wait;
 
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
-pub use answer::{Answer, FirstReservation, Matched, Unreached};
+pub use answer::{Answer, Matched, Unreached};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
@@ -193,6 +193,7 @@ pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResour
 /// The server's counters, by the same code.
 #[doc(hidden)]
 pub use stats::{Histogram, Striped};
+pub use step::FirstReservation;
 pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, script};

@@ -101,6 +101,15 @@ impl From<One> for Decided {
     }
 }
 
+/// The reservation of the first of the requests that have one remembered answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstReservation {
+    /// The name that the first request [reserved as](crate::Request::reserving_as).
+    pub name: [u8; 16],
+    /// The time since its answer, by the clock of the store.
+    pub age: Micros,
+}
+
 /// The result of a step: one decision for each limiter, in the order of the request (none for
 /// [`Step::Decide`]).
 #[derive(Debug)]

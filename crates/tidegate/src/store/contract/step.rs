@@ -7,11 +7,10 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token};
 use tokio::time::Instant;
 
-use crate::answer::FirstReservation;
 use crate::inline_list::InlineList;
 use crate::request::Origin;
 use crate::rules::Policy;
-use crate::step::{Ask, Decided, Lack, Standing, Values};
+use crate::step::{Ask, Decided, FirstReservation, Lack, Standing, Values};
 
 /// A limiter of a request, by its key in the store.
 pub type KeyAsk = Ask<Vec<u8>>;
@@ -71,8 +70,7 @@ pub struct StepArgs<'a> {
     pub(crate) under: &'a [Option<Values>],
     /// The units each limiter is asked for in place of its cost, for [`Verb::Peek`]; empty otherwise.
     pub costs: &'a [u64],
-    /// For each limiter with leases, the time that its units count as taken earlier if they are given back; empty if no
-    /// limiter has leases.
+    /// For each limiter with leases, how much earlier its units count as taken; empty if no limiter has leases.
     pub(crate) leased: &'a [Option<Micros>],
     /// The time in a replay; `None` for the store's clock.
     pub at: Option<Timestamp>,
@@ -132,8 +130,7 @@ impl<'a> StepArgs<'a> {
         under: &'a [Option<Values>],
         deadline: Instant,
     ) -> Self {
-        let settle = Self::new(Verb::Settle, Origin { id: None, source: 0 }, deadline);
-        Self { actual, under, ..settle }
+        Self { verb: Verb::Settle, actual, under, ..Self::peek(deadline) }
     }
 }
 

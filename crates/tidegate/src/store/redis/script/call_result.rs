@@ -8,8 +8,8 @@ use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
 use super::revision::Written;
 use super::settled::SettledUnits;
-use crate::answer::FirstReservation;
 use crate::lease::GivenBack;
+use crate::step::FirstReservation;
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use super::newer_values::NewerValues;
 use super::reply::{NotAnAnswer, RedisReply};
 use super::settled::{SettledUnits, state_of};
 use super::step::ScriptStep;
-use crate::answer::FirstReservation;
+use crate::step::FirstReservation;
 
 /// The wait until a cost would be admitted, and the wait until nothing is used.
 type WaitTimes = (Micros, Micros);
