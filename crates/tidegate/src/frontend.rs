@@ -35,27 +35,52 @@ pub(crate) struct Frontend<C> {
 /// Makes the answer from the replies of the limiters that matched under `rules`. A limiter without a reply is
 /// left out.
 #[inline]
-pub(crate) fn answer<'g, K, D: Into<Option<Decided>>>(
+pub(crate) fn answer<'g, K, D: MayDecide>(
     rules: Rules<'g>,
     asks: &[Ask<K>],
     done: Done<D>,
     standing: Standing,
 ) -> Answer<'g> {
-    let Done { allowed, at, repeated, decisions } = done;
-    let mut replies = with_space_for(asks.len());
-    let all = asks.iter().zip(decisions);
-    replies.extend(all.filter_map(|(ask, decided)| reply(ask, decided.into()?)));
-    Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None }
+    let Done { allowed, at, repeated, mut decisions } = done;
+    let replies = with_space_for(asks.len());
+    let mut answer =
+        Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None };
+    // Decisions are read where they are, and replies are put where they stay: a list of this size is moved by a call, which
+    // waits for the bytes that were just written.
+    for (ask, decided) in asks.iter().zip(&mut decisions) {
+        if let Some(reply) = decided.decided().and_then(|decided| reply(ask, decided)) {
+            answer.replies.push(reply);
+        }
+    }
+    answer
 }
 
-fn reply<K>(ask: &Ask<K>, mut decided: Decided) -> Option<Reply> {
+/// A decision, or the place of a limiter that had none.
+pub(crate) trait MayDecide {
+    fn decided(&mut self) -> Option<&mut Decided>;
+}
+
+impl MayDecide for Decided {
+    #[inline]
+    fn decided(&mut self) -> Option<&mut Decided> {
+        Some(self)
+    }
+}
+
+impl MayDecide for Option<Decided> {
+    #[inline]
+    fn decided(&mut self) -> Option<&mut Decided> {
+        self.as_mut()
+    }
+}
+
+#[inline]
+fn reply<K>(ask: &Ask<K>, decided: &mut Decided) -> Option<Reply> {
     // A rule without a limit takes no part in an answer.
     if decided.decision.is_unlimited() {
         return None;
     }
-    if decided.values.is_none() {
-        decided.values.clone_from(&ask.values);
-    }
+    let values = decided.values.take().or_else(|| ask.values.clone());
     Some(Reply {
         lineage: ask.lineage,
         number: ask.rule,
@@ -66,6 +91,6 @@ fn reply<K>(ask: &Ask<K>, mut decided: Decided) -> Option<Reply> {
         enforced: ask.enforced,
         by: ask.by,
         reserves: ask.reserves,
-        decided,
+        decided: Decided { values, ..*decided },
     })
 }

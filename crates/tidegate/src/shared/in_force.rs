@@ -56,7 +56,7 @@ impl<S: Store> InForce<S> {
     }
 
     /// Makes the answer from decisions.
-    pub(super) fn answer_with<'g, D: Into<Option<Decided>>>(
+    pub(super) fn answer_with<'g, D: frontend::MayDecide>(
         &self,
         asks: &[KeyAsk],
         done: Done<D>,
