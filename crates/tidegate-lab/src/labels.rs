@@ -1,6 +1,6 @@
 //! The names of settings in a configuration, for output.
 
-use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError, Usage};
+use tidegate::{Anchor, Layout, Mode, OnFull, OnNoRule, OnStoreError, Usage};
 
 /// The effect of a rule's decision.
 #[must_use]
@@ -18,6 +18,15 @@ pub const fn on_full(on_full: OnFull) -> &'static str {
     match on_full {
         OnFull::Share => "share",
         OnFull::Refuse => "refuse",
+    }
+}
+
+/// The decision on a request that no rule matches.
+#[must_use]
+pub const fn on_no_rule(on_no_rule: OnNoRule) -> &'static str {
+    match on_no_rule {
+        OnNoRule::Admit => "admit",
+        OnNoRule::Refuse => "refuse",
     }
 }
 

@@ -22,16 +22,17 @@ type FieldText = (&'static str, Option<String>);
 /// A field of `T` and its value, unless it is left out.
 type NamedValue<T> = (&'static str, fn(&T) -> Option<String>);
 
-const POLICY_FIELDS: [NamedValue<Policy>; 3] = [
+pub(super) const POLICY_FIELDS: [NamedValue<Policy>; 4] = [
     ("revision", |policy| text(policy.revision())),
     ("reset", |policy| match policy.reset_field() {
         ResetField::Unix => Some("unix".to_owned()),
         _ => Some("seconds".to_owned()),
     }),
+    ("on_no_rule", |policy| some(&on_no_rule(policy))),
     ("[memory] max_keys", |policy| text(policy.max_keys())),
 ];
 
-const STORE_FIELDS: [NamedValue<StoreSettings>; 13] = [
+pub(super) const STORE_FIELDS: [NamedValue<StoreSettings>; 13] = [
     ("url", |store| Some(store.url.to_string())),
     ("username", |store| store.username.clone()),
     ("password", |store| text(store.password.as_ref())),
@@ -133,11 +134,16 @@ pub(super) fn of_policies(old: &Policy, new: &Policy) -> Vec<Setting> {
 /// of the URL are the same.
 fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Setting> {
     let is_other_url = old.map(|store| &store.url) != new.map(|store| &store.url);
+    let usual = old.or(new).map(|store| StoreSettings::new(store.url.clone()));
     let mut found = Vec::new();
     for (name, value) in STORE_FIELDS {
         let before = old.and_then(value).map(cut);
         let after = new.and_then(value).map(cut);
-        if before != after || (name == "url" && is_other_url) {
+        // Of a section that is added or removed, defaults need no line.
+        let is_usual = (old.is_none() || new.is_none())
+            && usual.as_ref().and_then(value).map(cut) == before.clone().or(after.clone());
+        let differs = before != after && !is_usual;
+        if differs || (name == "url" && is_other_url) {
             let name = format!("[store] {name}");
             found.push(Setting { name, old: before, new: after, needs_restart: true });
         }
@@ -146,7 +152,7 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
 }
 
 /// Every field of a rule but its overrides, in one order.
-fn fields(rule: &RuleSpec) -> Vec<FieldText> {
+pub(super) fn fields(rule: &RuleSpec) -> Vec<FieldText> {
     let RuleSpec { spec, .. } = rule;
     vec![
         ("when", some(&entries(&rule.when))),
@@ -163,6 +169,7 @@ fn fields(rule: &RuleSpec) -> Vec<FieldText> {
         ("resolution", text(spec.resolution.map(Micros::from))),
         ("layout", text(spec.layout.map(labels::layout))),
         ("max_memory", text(spec.max_memory)),
+        ("max_debt", text(spec.max_debt)),
         ("max_keys", text(rule.max_keys)),
         ("on_full", Some(labels::on_full(rule.on_full).to_owned())),
         ("on_excess", Some(excess(rule.on_excess))),
@@ -291,6 +298,13 @@ fn excess(on_excess: OnExcess) -> String {
             format!("wait {}, max_waiters {max_waiters}", Micros::from(wait))
         }
     }
+}
+
+/// The domains with a decision of their own on requests without a rule, and `*` for all others unless it admits them.
+fn on_no_rule(policy: &Policy) -> String {
+    let all = policy.on_no_rules();
+    let all = all.map(|(domain, word)| format!("{domain} {}", labels::on_no_rule(word)));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn override_name(other: &OverrideSpec) -> String {

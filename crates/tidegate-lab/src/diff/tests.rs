@@ -1,15 +1,16 @@
 //! Every field that differs is named, and nothing else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fmt::Debug;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnStoreError,
-    OverrideSpec, Policy, RuleSpec, Secret, Spec, StoreSettings, Usage,
+    AlgorithmKind, Anchor, Layout, LeaseSpec, Limit, Mode, OnExcess, OnFull, OnNoRule,
+    OnStoreError, OverrideSpec, Policy, RuleSpec, Secret, Spec, StoreSettings, Usage,
 };
 
-use super::{Change, PolicyDiff};
+use super::{Change, PolicyDiff, fields};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -84,7 +85,7 @@ type Changed = (&'static str, fn(&mut RuleSpec));
 
 #[test]
 fn each_field_of_a_rule_is_compared() {
-    let changes: [Changed; 22] = [
+    let changes: [Changed; 23] = [
         ("when", |rule| rule.when.push(("path".to_owned(), "/".to_owned()))),
         ("key", |rule| rule.key.push("path".to_owned())),
         ("match", |rule| rule.exact = true),
@@ -92,6 +93,7 @@ fn each_field_of_a_rule_is_compared() {
         ("limit", |rule| rule.spec.limit = Limit::Units(8)),
         ("limit", |rule| rule.spec.window = Some(Duration::from_secs(61))),
         ("capacity", |rule| rule.spec.capacity = Some(7)),
+        ("max_debt", |rule| rule.spec.max_debt = Some(7)),
         ("algorithm", |rule| rule.spec.algorithm = AlgorithmKind::SlidingLog),
         ("max_keys", |rule| rule.max_keys = Some(3)),
         ("on_full", |rule| rule.on_full = OnFull::Refuse),
@@ -132,6 +134,37 @@ fn each_field_of_a_rule_is_compared() {
     assert_eq!(of(log, |spec| spec.max_memory = Some(1 << 20)), "max_memory");
 }
 
+/// The fields of a struct, as `Debug` prints them.
+fn fields_of(of: &impl Debug) -> Vec<String> {
+    let text = format!("{of:#?}");
+    let own = text.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(':'));
+    own.map(|(name, _)| name.to_owned()).filter(|name| !name.starts_with(' ')).collect()
+}
+
+#[test]
+fn no_field_of_a_configuration_is_forgotten() {
+    let store = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
+    let policy = Policy::new(vec![rule("a", 1)]).unwrap();
+    let compared: Vec<_> =
+        fields::fields(&rule("a", 1)).into_iter().map(|(name, _)| name).collect();
+    let of_store = fields::STORE_FIELDS.map(|(name, _)| name);
+    let of_policy = fields::POLICY_FIELDS.map(|(name, _)| name.trim_start_matches("[memory] "));
+    // Fields that are compared by another name, make the identity of a rule, or are no setting.
+    let of_rule = ["name", "domain", "exact", "spec", "unread", "overrides"];
+    let other_names = ["rules", "by_domain", "store", "reset_field", "attached"];
+    for (all, compared, others) in [
+        (fields_of(&rule("a", 1)), &*compared, &of_rule[..]),
+        (fields_of(&rule("a", 1).spec), &*compared, &["window"]),
+        (fields_of(&vip(1)), &["entries", "limit", "window", "capacity"], &[]),
+        (fields_of(&store), &of_store, &[]),
+        (fields_of(&policy), &of_policy, &other_names),
+    ] {
+        assert!(all.len() > 3, "{all:?}");
+        let known = |name: &&String| [compared, others].concat().contains(&name.as_str());
+        assert_eq!(all.iter().find(|name| !known(name)), None, "is not compared");
+    }
+}
+
 #[test]
 fn settings_beside_the_rules_are_named_and_no_password_is_shown() {
     let policy = || Policy::new(vec![rule("a", 1)]).unwrap();
@@ -155,6 +188,13 @@ fn settings_beside_the_rules_are_named_and_no_password_is_shown() {
     ] {
         assert!(text.contains(line), "{text}");
     }
+    let refusing = policy().with_on_no_rule_in("pay", OnNoRule::Refuse);
+    let text =
+        PolicyDiff::between(&policy(), &refusing.with_on_no_rule(OnNoRule::Refuse)).to_string();
+    assert!(text.starts_with("~ on_no_rule: added: pay refuse, * refuse\n"), "{text}");
+    let store = PolicyDiff::between(&policy(), &over("redis://127.0.0.1"));
+    let names: Vec<_> = store.settings.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, ["[store] url"], "defaults are no change");
     let gone = PolicyDiff::between(&old, &policy());
     assert!(gone.needing_restart().contains(&"[store] url"), "{gone}");
 }

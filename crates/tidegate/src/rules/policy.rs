@@ -187,6 +187,15 @@ impl Policy {
         self.on_no_rule.of(domain)
     }
 
+    /// The domains with a decision of their own on requests that no rule matches, in the order of their names; then `*`
+    /// for all other domains, unless their requests are admitted.
+    pub fn on_no_rules(&self) -> impl Iterator<Item = (&str, OnNoRule)> {
+        let elsewhere = Some(("*", self.on_no_rule.elsewhere));
+        let elsewhere = elsewhere.filter(|(_, on_no_rule)| *on_no_rule != OnNoRule::Admit);
+        let own = self.on_no_rule.by_domain.iter();
+        own.map(|(domain, on_no_rule)| (domain.as_str(), *on_no_rule)).chain(elsewhere)
+    }
+
     /// Returns whether a rule matches one of the descriptors of a request, in whatever mode.
     ///
     /// ```
