@@ -152,6 +152,14 @@ pub(crate) fn rules(number: usize) -> String {
     }
 }
 
+/// The policies of the page of all fields, which a test of the engine compares with the fields that there are.
+#[cfg(test)]
+pub(crate) fn by_example() -> Vec<Policy> {
+    let page = include_str!("../../../docs/configuration-by-example.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
+    blocks.filter_map(|block| config::parse("page", block).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

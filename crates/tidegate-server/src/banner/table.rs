@@ -17,20 +17,20 @@ const INDENT: &str = " ";
 
 /// A line for each rule, in the order they were written. On a terminal that is too narrow for it each item of a value
 /// has a line, and the domain is left out if no rule has one; on one that is too narrow for that, each value.
-pub(crate) fn of(policy: &Policy, width: Option<u16>) -> String {
+pub(crate) fn of(policy: &Policy, is_shared: bool, width: Option<u16>) -> String {
     let width = width.map(|width| usize::from(width).saturating_sub(INDENT.len()));
     let table = [", ", ",\n"]
-        .map(|separator| table(policy, separator))
+        .map(|separator| table(policy, is_shared, separator))
         .into_iter()
         .find(|table| width.is_none_or(|width| stdout::columns(table) <= width))
-        .unwrap_or_else(|| lists(policy, width.unwrap_or_default()));
+        .unwrap_or_else(|| lists(policy, is_shared, width.unwrap_or_default()));
     let lines = table.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The rules below each other; the items of a value are joined by `separator`.
-fn table(policy: &Policy, separator: &str) -> Table {
-    let rows = policy.rules().iter().map(|rule| row(rule, policy.store().is_some(), separator));
+fn table(policy: &Policy, is_shared: bool, separator: &str) -> Table {
+    let rows = policy.rules().iter().map(|rule| row(rule, is_shared, separator));
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(HEADINGS).add_rows(rows);
     let is_narrow = separator.contains('\n');
@@ -42,7 +42,7 @@ fn table(policy: &Policy, separator: &str) -> Table {
 }
 
 /// The values of each rule below each other.
-fn lists(policy: &Policy, width: usize) -> Table {
+fn lists(policy: &Policy, is_shared: bool, width: usize) -> Table {
     let mut table = Table::new();
     let width = width.try_into().unwrap_or(u16::MAX);
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
@@ -50,7 +50,7 @@ fn lists(policy: &Policy, width: usize) -> Table {
         if !table.is_empty() {
             table.add_row([""]);
         }
-        let values = HEADINGS.into_iter().zip(row(rule, policy.store().is_some(), ", "));
+        let values = HEADINGS.into_iter().zip(row(rule, is_shared, ", "));
         let values = values.filter(|(_, value)| value != "-");
         table.add_rows(values.map(|(heading, value)| [heading.to_owned(), value]));
     }
@@ -111,11 +111,27 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
+    let max_keys = rule.max_keys.map(|keys| format!("max_keys {keys}"));
     let all = [
-        exact, overrides, own, waits, reported, dedupe, life, full, away, tag, across, lease,
-        split, near, hidden,
+        exact, overrides, own, waits, reported, dedupe, life, max_keys, full, away, tag, across,
+        lease, split, near, hidden,
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().flatten().chain(of_algorithm(&rule.spec)).collect()
+}
+
+/// The fields of the algorithm that the column of the limit does not show.
+fn of_algorithm(spec: &Spec) -> impl Iterator<Item = String> {
+    let all = [
+        spec.initial.map(|units| format!("initial {units}")),
+        spec.buckets.map(|count| format!("buckets {count}")),
+        spec.strict.map(|strict| format!("strict {strict}")),
+        spec.anchor.map(|anchor| format!("anchor {}", labels::anchor(anchor))),
+        spec.resolution.map(|time| format!("resolution {}", Micros::from(time))),
+        spec.layout.map(|layout| format!("layout {}", labels::layout(layout))),
+        spec.max_memory.map(|bytes| format!("max_memory {bytes}")),
+        spec.max_debt.map(|units| format!("max_debt {units}")),
+    ];
+    all.into_iter().flatten()
 }
 
 /// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
@@ -135,6 +151,7 @@ fn limit(spec: &Spec) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::by_example;
     use tidegate::config;
 
     const RULE: &str = r#"
@@ -167,6 +184,9 @@ mod tests {
             across_slots = true
             near = 0.8
             hide_keys = true
+            max_keys = 9
+            buckets = 6
+            max_debt = 7
             on_store_error = "closed"
             [[rule.override]]
             match = { user = "ada" }
@@ -179,13 +199,46 @@ mod tests {
             "usage reported",
             "dedupe 30s",
             "max_life 1h",
+            "max_keys 9",
             "on_full refuse",
             "hash_tag user",
             "across_slots",
             "near 0.8",
             "hide_keys",
+            "buckets 6",
+            "max_debt 7",
         ];
         assert_eq!(options_of(more), all, "without a store nothing is done while it is away");
+    }
+
+    #[test]
+    fn every_field_of_a_rule_has_a_place_in_the_table() {
+        let policies = by_example();
+        let rules = policies.iter().flat_map(Policy::rules).map(PolicyRule::spec);
+        let shown: Vec<_> = rules.flat_map(|rule| options(rule, true)).collect();
+        let shown = shown.join(" ");
+        // Fields with a column, or another name.
+        let others = [
+            "name",
+            "domain",
+            "when",
+            "key",
+            "exact",
+            "mode",
+            "spec",
+            "algorithm",
+            "limit",
+            "window",
+            "capacity",
+            "unread",
+            "on_excess",
+            "overrides",
+        ];
+        let debugged = format!("{:#?}", RuleSpec::new("a", "1/s"));
+        let fields = debugged.lines().filter_map(|line| Some(line.split_once(": ")?.0.trim()));
+        for field in fields.filter(|field| !others.contains(field)) {
+            assert!(shown.contains(field), "{field} is not in {shown}");
+        }
     }
 
     #[test]
@@ -204,10 +257,10 @@ mod tests {
     fn the_rules_of_the_example_fit_eighty_columns_and_break_no_value() {
         let rules = include_str!("../../../../examples/rules.toml");
         let policy = config::parse("test", rules).unwrap();
-        let whole = of(&policy, None);
+        let whole = of(&policy, false, None);
         assert_eq!((whole.lines().count(), widest(&whole)), (4, 96), "{whole}");
         for width in [96, 100, 120, u16::MAX] {
-            assert_eq!(of(&policy, Some(width)), whole);
+            assert_eq!(of(&policy, false, Some(width)), whole);
         }
         let lines = [
             "  RULE    ALGORITHM       LIMIT        WHEN         KEY  MODE     OPTIONS",
@@ -216,8 +269,8 @@ mod tests {
             "  login   sliding_log     5 per 1m     path=/login  ip   enforce  -",
             "  sale    sliding_window  50 per 10s   path=/sale*  -    shadow   -",
         ];
-        assert_eq!(of(&policy, Some(80)).lines().collect::<Vec<_>>(), lines);
-        assert_eq!(of(&policy, Some(95)), of(&policy, Some(77)));
+        assert_eq!(of(&policy, false, Some(80)).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(of(&policy, false, Some(95)), of(&policy, false, Some(77)));
     }
 
     #[test]
@@ -225,7 +278,7 @@ mod tests {
         let when =
             "when = { biz = \"轉帳\", channel = \"支付寶支付寶支付寶支付寶支付寶支付寶\" }\n";
         let policy = config::parse("test", &format!("{RULE}{when}")).unwrap();
-        let (whole, listed) = (of(&policy, None), of(&policy, Some(80)));
+        let (whole, listed) = (of(&policy, false, None), of(&policy, false, Some(80)));
         let lines = [
             "  DOMAIN     default",
             "  RULE       plans",
@@ -238,7 +291,7 @@ mod tests {
         assert_eq!(listed.lines().collect::<Vec<_>>(), lines);
         let keys = |text: &str| text.chars().filter(|c| !c.is_ascii()).count();
         for width in 1..80 {
-            let narrow = of(&policy, Some(width));
+            let narrow = of(&policy, false, Some(width));
             assert_eq!(keys(&narrow), keys(&whole), "{narrow}");
             assert!(width < 20 || widest(&narrow) <= usize::from(width), "{narrow}");
         }

@@ -52,6 +52,8 @@ use crate::limiters::Limiters;
 use crate::listener::{Bounds, Clients, Handler, OperatorAccess};
 use app::App;
 use connection::Http;
+#[cfg(test)]
+pub(crate) use rules::json_of;
 
 /// The HTTP service of some limiters.
 pub(crate) struct HttpService(Arc<App>);

@@ -1,13 +1,14 @@
 //! `GET /v1/rules`: the policy in force, with the names of a configuration; lengths in
 //! microseconds.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
 use serde::Serialize;
-use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
+use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, ResetField, Spec};
 
 use super::answer;
 use super::message::HttpResponse;
@@ -23,7 +24,14 @@ struct RulesJson<'a> {
     revision: Option<NonZeroU32>,
     rules: Vec<RuleJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reset: Option<&'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    on_no_rule: BTreeMap<&'a str, &'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryJson>,
+    /// The address of the shared store, without the password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
     reloads: ReloadsJson,
 }
 
@@ -105,7 +113,7 @@ impl From<OnExcess> for ExcessJson {
 
 #[derive(Serialize)]
 struct LeaseJson {
-    max_percent: u8,
+    max: String,
     life_us: u64,
 }
 
@@ -139,6 +147,8 @@ struct RuleValues {
     layout: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_memory: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_debt: Option<u64>,
 }
 
 impl<'a> From<&'a PolicyRule> for RuleJson<'a> {
@@ -187,7 +197,7 @@ impl<'a> From<&'a OverrideSpec> for OverrideJson<'a> {
 
 impl From<LeaseSpec> for LeaseJson {
     fn from(lease: LeaseSpec) -> Self {
-        Self { max_percent: lease.max_percent, life_us: in_us(lease.life) }
+        Self { max: format!("{}%", lease.max_percent), life_us: in_us(lease.life) }
     }
 }
 
@@ -204,6 +214,7 @@ impl From<&Spec> for RuleValues {
             resolution_us: spec.resolution.map(in_us),
             layout: spec.layout.map(labels::layout),
             max_memory: spec.max_memory,
+            max_debt: spec.max_debt,
         }
     }
 }
@@ -225,6 +236,10 @@ pub(super) fn rules(
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();
     let rules = policy.rules().iter().map(RuleJson::from).collect();
+    let reset = (policy.reset_field() == ResetField::Unix).then_some("unix");
+    let on_no_rule = policy.on_no_rules();
+    let on_no_rule = on_no_rule.map(|(domain, word)| (domain, labels::on_no_rule(word))).collect();
+    let store = policy.store().map(|store| store.url.to_string());
     let memory = policy.max_keys().map(|max_keys| MemoryJson { max_keys });
     let reloads = configuration.reloads();
     let [succeeded, failed, refused] = reloads.counts().map(|(_, count)| count);
@@ -235,8 +250,9 @@ pub(super) fn rules(
         last_us: reloads.last_us(),
         error: reloads.error(),
     };
-    let mut response =
-        answer::json(&RulesJson { revision: policy.revision(), rules, memory, reloads })?;
+    let revision = policy.revision();
+    let shown = RulesJson { revision, rules, reset, on_no_rule, memory, store, reloads };
+    let mut response = answer::json(&shown)?;
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
     Ok(response)
 }
@@ -244,4 +260,11 @@ pub(super) fn rules(
 /// Returns the microseconds of a length that a checked rule has.
 const fn in_us(length: Duration) -> u64 {
     Micros::from_duration(length).as_micros()
+}
+
+/// The rules of a policy, as the answer has them.
+#[cfg(test)]
+pub(crate) fn json_of(policy: &tidegate::Policy) -> serde_json::Value {
+    let rules: Vec<_> = policy.rules().iter().map(RuleJson::from).collect();
+    serde_json::json!({ "rules": rules })
 }

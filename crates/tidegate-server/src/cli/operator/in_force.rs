@@ -83,6 +83,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::by_example;
     use serde_json::json;
 
     #[test]
@@ -100,6 +101,18 @@ mod tests {
         assert_eq!(spec.when, [("a.b".to_owned(), "x*".to_owned())]);
         assert_eq!(spec.spec.window, Some(std::time::Duration::from_millis(1_500)));
         assert_eq!(spec.overrides.len(), 1);
+    }
+
+    #[test]
+    fn every_field_of_the_page_of_all_fields_comes_back() {
+        for policy in by_example() {
+            let shown = crate::http::json_of(&policy);
+            let back = super::policy(&shown).unwrap();
+            let specs = |policy: &Policy| {
+                policy.rules().iter().map(|rule| rule.spec().clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(specs(&back), specs(&policy));
+        }
     }
 
     #[test]

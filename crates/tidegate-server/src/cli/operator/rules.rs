@@ -13,7 +13,7 @@ use crate::{banner, policy, stdout};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate rules --admin http://10.0.0.7:8082",
-    after_long_help = "`tidegate serve` prints the same table. Only the JSON has `on_store_error`.
+    after_long_help = "`tidegate serve` prints the same table.
 
 Examples:
   tidegate rules
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
             "{} in force{}\n\n{}\n",
             policy::count(&in_force),
             reloads(&answer.json["reloads"]),
-            banner::table(&in_force, stdout::width())
+            banner::table(&in_force, answer.json.get("store").is_some(), stdout::width())
         ))
     })
 }
