@@ -19,7 +19,7 @@ use crate::report::{
     Fullest, Report, RuleReport, align_right, fitted, grouped, keep_together, new_table, overflow,
     percent,
 };
-use crate::trace::{Batch, Event, TraceError};
+use crate::trace::{Batch, DEFAULT_DOMAIN, Event, TraceError};
 
 /// The algorithms side by side, each with limiters of its own.
 #[derive(Debug)]
@@ -63,9 +63,14 @@ impl AlgorithmRun {
     }
 }
 
+/// The request in the domain of the compared limits: they hold for requests of every domain.
+fn in_one_domain(event: Event<'_>) -> Event<'_> {
+    Event { domain: DEFAULT_DOMAIN, ..event }
+}
+
 fn record_all(runs: &mut [AlgorithmRun], batch: &Batch) -> Result<(), TraceError> {
     for event in batch.events() {
-        let event = event?;
+        let event = in_one_domain(event?);
         runs.iter_mut().for_each(|run| run.record(&event));
     }
     Ok(())
@@ -98,7 +103,8 @@ impl Comparison {
 
     /// Decides one request by every algorithm.
     pub fn record(&mut self, event: &Event<'_>) {
-        self.runs.iter_mut().for_each(|run| run.record(event));
+        let event = in_one_domain(event.clone());
+        self.runs.iter_mut().for_each(|run| run.record(&event));
     }
 
     /// Decides requests by every algorithm, on as many threads as there are cores.

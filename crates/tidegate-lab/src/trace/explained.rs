@@ -21,6 +21,10 @@ pub struct Explained {
     /// Names and values: the time and the client as the line has them, then the entries of the
     /// descriptor.
     pub fields: Vec<(String, String)>,
+    /// The entries of the first descriptor, which are also among `fields`.
+    pub entries: Vec<(String, String)>,
+    /// The beginning of the line.
+    pub line: String,
     /// The reason why the line is left out; `None` for a request.
     pub problem: Option<String>,
 }
@@ -76,9 +80,9 @@ impl Explained {
     }
 
     pub(super) fn entries(&mut self, event: &LineEvent<'_>) {
-        for (name, value) in event.descriptor.iter() {
-            self.field(name, value);
-        }
+        let entries = event.descriptor.iter();
+        self.entries = entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        self.fields.extend_from_slice(&self.entries);
     }
 }
 
@@ -90,7 +94,12 @@ impl fmt::Display for Explained {
         }
         rows.extend(self.format.map(|format| ("format", format.to_owned())));
         rows.extend(self.fields.iter().map(|(name, value)| (name.as_str(), value.clone())));
-        rows.extend(self.problem.iter().map(|problem| ("left out", problem.clone())));
+        if let Some(problem) = &self.problem {
+            rows.push(("left out", problem.clone()));
+            if !self.line.trim().is_empty() {
+                rows.push(("line", self.line.clone()));
+            }
+        }
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (place, (name, value)) in rows.iter().enumerate() {
             let end = if place == 0 { "" } else { "\n" };

@@ -16,6 +16,9 @@ use super::format::{
 use super::notation::LogFormat;
 use super::prefix;
 
+/// The most bytes of a line that its explanation shows.
+const MOST_SHOWN: usize = 500;
+
 /// Parses one line after another, and learns the format from the first good one.
 #[derive(Debug, Clone)]
 pub(super) struct LineParser {
@@ -135,7 +138,8 @@ impl LineParser {
     /// Reads a line as [`parse`](Self::parse) does, and says how.
     pub(super) fn explain(&mut self, line: &[u8]) -> Explained {
         let mut inner = String::new();
-        let mut explained = Explained::default();
+        let shown = String::from_utf8_lossy(line.get(..MOST_SHOWN).unwrap_or(line));
+        let mut explained = Explained { line: shown.into_owned(), ..Explained::default() };
         if line.trim_ascii().is_empty() {
             explained.problem = Some("the line is blank".to_owned());
             return explained;

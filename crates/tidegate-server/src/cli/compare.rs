@@ -18,8 +18,8 @@ use crate::stdout;
 /// Compare all algorithms with one limit over one trace
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --trace the built-in one is compared: 200 requests in the last second of a minute and 200
-in the first of the next.
+    after_help = "Without --trace the built-in one is compared: 200 requests in the last second of
+a minute and 200 in the first of the next.
 
 Examples:
   tidegate compare --rate 200/60s --plot edge.svg
@@ -31,8 +31,8 @@ pub(crate) struct CompareArgs {
     rate: Option<(u64, Duration)>,
     #[command(flatten)]
     trace: TraceFlags,
-    /// One limiter for each value of this entry of the descriptor (may be repeated); by default one
-    /// for all
+    /// One limiter for each value of this entry of the descriptor, in whatever domain (may be
+    /// repeated); by default one for all
     #[arg(long, value_name = "ENTRY")]
     key: Vec<String>,
     /// Output: a table, or one JSON object
@@ -79,9 +79,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         comparison
     };
     if comparison.without_limit() {
+        let there = match lab::names_of_first_line(&args.trace) {
+            names if names.is_empty() => {
+                "ip, method, path, status and user_agent of an access log".to_owned()
+            }
+            names => format!("those of its first line: {}", names.join(", ")),
+        };
         return Err(Failure::usage(format!(
-            "no request of the trace has the entry `{}`: expected names of its descriptors, \
-             such as ip, method, path, status and user_agent of an access log",
+            "no request of the trace has the entry `{}`: expected names of its descriptors, such as {there}",
             args.key.join("`, `")
         )));
     }

@@ -63,6 +63,17 @@ pub(super) fn explain(flags: &TraceFlags, line: u64) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
+/// The names of entries of the first line of the first trace, if it is a file with a request there.
+pub(super) fn names_of_first_line(flags: &TraceFlags) -> Vec<String> {
+    let file = flags.traces.first().filter(|path| path.as_os_str() != "-");
+    let source = file.and_then(|file| Source::open(file).ok());
+    let options = flags.options(Options::new()).ok();
+    let explained =
+        source.zip(options).map(|(source, options)| trace::explain(source, 1, &options));
+    let entries = explained.and_then(Result::ok).flatten().unwrap_or_default().entries;
+    entries.into_iter().map(|(name, _)| name).collect()
+}
+
 /// Faults of traces, which make the exit code of a command 1 after its report: only the beginning of
 /// a trace was read, or too few of its lines.
 pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {

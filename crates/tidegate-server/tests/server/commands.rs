@@ -131,6 +131,21 @@ fn a_replay_and_a_comparison_are_one_object_each() {
 }
 
 #[test]
+fn a_comparison_is_of_requests_of_every_domain() {
+    let line = r#"{"at_us": 1, "domain": "pay", "descriptor": {"channel": "alipay"}}"#;
+    let trace = config(&format!("{line}\n{line}\n"));
+    let trace = trace.path().to_str().unwrap();
+    let compare = |key: &str| {
+        run(&["compare", "--rate", "1/1h", "--trace", trace, "--format", "json", "--key", key])
+    };
+    assert_eq!(object(&compare("channel"))["algorithms"][0]["refused"], 1);
+    let output = compare("chanel");
+    assert_eq!(output.status.code(), Some(2));
+    let message = said(&output.stderr);
+    assert!(message.contains("those of its first line: channel"), "{message}");
+}
+
+#[test]
 fn a_replay_fails_above_a_share_and_not_at_it() {
     let shadow = config(&format!("{RULE}mode = \"shadow\"\n"));
     let rules = config(RULE);

@@ -164,11 +164,9 @@ fn how_a_line_was_read_is_shown_without_a_configuration() {
         path(&trace)
     );
     assert_eq!((output.status.code(), said(&output.stdout)), (Some(0), expected));
-    assert!(
-        said(&explain("3").stdout).contains("left out  no time found"),
-        "{}",
-        said(&explain("3").stdout)
-    );
+    let left_out = said(&explain("3").stdout);
+    assert!(left_out.contains("left out  no time found"), "{left_out}");
+    assert!(left_out.contains("\n  line      stdout x\n"), "{left_out}");
     assert!(said(&explain("4").stdout).contains("the line is blank"));
     let output = explain("5");
     assert_eq!(output.status.code(), Some(1));
