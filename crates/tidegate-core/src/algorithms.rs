@@ -134,6 +134,13 @@ macro_rules! algorithms {
             pub const fn fields(self) -> &'static [Field] {
                 match self { $(Self::$variant => $folder::$algorithm::FIELDS,)+ }
             }
+
+            /// Returns whether a rule of this algorithm may have an optional field.
+            pub(crate) fn takes(self, field: Field) -> bool {
+                // Debts are of units: permits cannot be owed.
+                let is_of_all = field == Field::MaxDebt && !self.holds_permits();
+                is_of_all || self.fields().contains(&field)
+            }
         }
 
         /// The algorithm of a rule, or of a limit of 0 without a window.

@@ -113,7 +113,7 @@ impl fmt::Display for RuleError {
             }
             Self::Meaningless { field, algorithm } => {
                 write!(f, "`{field}` means nothing to `{algorithm}`: only ")?;
-                let having = AlgorithmKind::ALL.iter().filter(|a| a.fields().contains(field));
+                let having = AlgorithmKind::ALL.iter().filter(|a| a.takes(*field));
                 for (i, algorithm) in having.enumerate() {
                     write!(f, "{}`{algorithm}`", if i == 0 { "" } else { ", " })?;
                 }

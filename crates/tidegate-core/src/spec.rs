@@ -255,6 +255,7 @@ impl Spec {
             self.resolution.map(|_| Field::Resolution),
             self.layout.map(|_| Field::Layout),
             self.max_memory.map(|_| Field::MaxMemory),
+            self.max_debt.map(|_| Field::MaxDebt),
         ]
         .into_iter()
         .flatten()
@@ -296,16 +297,9 @@ impl Spec {
                 found.push(out_of_range(Field::Resolution, Shown(resolution)));
             }
         }
-        // Not among the fields of single algorithms: all take
-        // it that count units, and permits cannot be owed.
-        if self.max_debt.is_some() && self.algorithm.holds_permits() {
-            let algorithm = self.algorithm;
-            found.push(RuleError::Meaningless { field: Field::MaxDebt, algorithm });
-        }
-        let known = self.algorithm.fields();
         found.extend(
             self.given()
-                .filter(|field| !known.contains(field))
+                .filter(|field| !self.algorithm.takes(*field))
                 .map(|field| RuleError::Meaningless { field, algorithm: self.algorithm }),
         );
         found

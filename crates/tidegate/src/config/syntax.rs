@@ -118,6 +118,21 @@ fn reworded(message: &str, given: &str) -> String {
 /// Quotes that programs for texts write in place of `"`.
 const OTHER_QUOTES: [char; 6] = ['“', '”', '„', '‘', '’', '‚'];
 
+/// The number or flag that a text would be in ASCII; Chinese and Japanese keyboards write wide digits and commas.
+fn in_ascii(given: &str) -> Option<String> {
+    let ascii = given.chars().map(|c| match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        '\u{3001}' => ',',
+        '\u{3002}' => '.',
+        c => c,
+    });
+    let ascii: String = ascii.collect();
+    let value = ascii.trim_end_matches([',', ';', '.']);
+    let is_number = value.starts_with(|c: char| c.is_ascii_digit()) && value.parse::<f64>().is_ok();
+    let is_value = is_number || ["true", "false"].contains(&value);
+    (is_value && value != given).then(|| value.to_owned())
+}
+
 /// The message about text where a value should be.
 fn not_a_value(given: &str) -> String {
     let comment = given.split_once("//").map(|(before, _)| before.trim_end());
@@ -131,12 +146,17 @@ fn not_a_value(given: &str) -> String {
             shown(given),
             shown(before)
         ),
-        None => format!(
-            "`{}` is not a value: expected a number, true, false, or a text in quotes; did you mean \
-             \"{}\"?",
-            shown(given),
-            shown(given.trim_matches(OTHER_QUOTES))
-        ),
+        None => {
+            let meant = in_ascii(given).map_or_else(
+                || format!("\"{}\"", shown(given.trim_matches(OTHER_QUOTES))),
+                |value| format!("`{value}`"),
+            );
+            format!(
+                "`{}` is not a value: expected a number, true, false, or a text in quotes; did you \
+                 mean {meant}?",
+                shown(given)
+            )
+        }
     }
 }
 

@@ -121,13 +121,22 @@ pub enum Problem {
     Values(RuleError),
 }
 
+/// The name that was meant by a name with capitals and spaces, if these alone are wrong.
+fn meant(name: &str) -> Option<String> {
+    let meant = name.trim().to_lowercase().replace(char::is_whitespace, "-");
+    let is_name =
+        |text: &str| text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'));
+    (is_name(&meant) && (1..=64).contains(&meant.len())).then_some(meant)
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(
-                f,
-                "`name` is {name:?}: expected 1 to 64 of the characters a-z, 0-9, `.`, `_` and `-`"
-            ),
+            Self::Name(name) => {
+                let expected = "expected 1 to 64 of the characters a-z, 0-9, `.`, `_` and `-`";
+                write!(f, "`name` is {name:?}: {expected}")?;
+                meant(name).map_or(Ok(()), |meant| write!(f, "; did you mean {meant:?}?"))
+            }
             Self::EmptyDomain => {
                 f.write_str("`domain` is empty: expected a name, or no `domain` at all")
             }
