@@ -37,8 +37,13 @@ pub(crate) struct Proposed {
 pub(crate) enum PutRefused {
     /// There is no `If-Match`.
     Unconditional,
-    /// The configuration in force has another tag, which this is.
-    Stale(String),
+    /// The configuration in force has another tag.
+    Stale {
+        /// Its tag.
+        etag: String,
+        /// True if only the quotes of the tag are missing.
+        is_unquoted: bool,
+    },
     /// The file cannot be written, or it has changed since it was loaded.
     Conflict(String),
     Wrong(Wrong),
@@ -48,7 +53,7 @@ impl fmt::Display for PutRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unconditional => f.write_str("no If-Match"),
-            Self::Stale(_) => f.write_str("another entity tag is in force"),
+            Self::Stale { .. } => f.write_str("another entity tag is in force"),
             Self::Conflict(why) => f.write_str(why),
             Self::Wrong(wrong) => wrong.fmt(f),
         }
@@ -91,7 +96,9 @@ impl Configuration {
         match expected {
             None if !is_dry_run => return Err(PutRefused::Unconditional),
             Some(tags) if !has(&tags, &before.etag) => {
-                return Err(PutRefused::Stale(before.etag.clone()));
+                let etag = before.etag.clone();
+                let is_unquoted = has(&format!("\"{}\"", tags.trim()), &etag);
+                return Err(PutRefused::Stale { etag, is_unquoted });
             }
             _ => {}
         }

@@ -124,8 +124,14 @@ fn problem(refused: PutRefused) -> HttpProblem {
             "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
         ),
-        PutRefused::Stale(etag) => {
-            let detail = "the configuration in force has another `etag`: read GET /v1/rules again";
+        PutRefused::Stale { etag, is_unquoted } => {
+            let detail = if is_unquoted {
+                format!("the tag of `if-match` lacks its quotes: expected {etag}, with the quotes")
+            } else {
+                format!(
+                    "the configuration in force has the `etag` {etag}: read GET /v1/rules again"
+                )
+            };
             let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),

@@ -44,7 +44,9 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     // Another change, by an operator who has not seen this change.
     let stale = admin.put_rules("", &first, &rules(70)).await;
     assert_eq!(stale.header("etag"), Some(&*second));
-    stale.problem(412);
+    assert!(stale.problem(412).contains(&second));
+    let unquoted = admin.put_rules("", second.trim_matches('"'), &rules(70)).await.problem(412);
+    assert!(unquoted.contains("lacks its quotes"), "{unquoted}");
     admin.put_rules("", "", &rules(70)).await.problem(428);
     assert_eq!((remaining(&server).await, text(&file)), (50, rules(50)));
     assert_eq!(admin.put_rules("", "*", &rules(70)).await.status, 200);
