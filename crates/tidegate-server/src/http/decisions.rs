@@ -28,6 +28,7 @@ pub(super) fn decisions(
     query: Option<&str>,
 ) -> Result<HttpResponse, HttpProblem> {
     let (filter, per_second) = asked(query)?;
+    query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let mut watch = app
         .limiters
         .tail()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::problem::{HttpProblem, ProblemKind};
+use crate::limiters::Limiters;
 
 /// Reads a query that may have these names, each once.
 ///
@@ -50,6 +51,16 @@ pub(super) fn number(
 pub(super) fn wrong(name: &str, value: &str, expected: &str) -> HttpProblem {
     let detail = format!("`{name}` of the query is \"{value}\": expected {expected}");
     HttpProblem::new(ProblemKind::InvalidQuery, detail)
+}
+
+/// Refuses a name that no rule in force has.
+pub(super) fn check_rule(limiters: &Limiters, name: Option<&str>) -> Result<(), HttpProblem> {
+    let Some(name) = name else { return Ok(()) };
+    if limiters.policy().rules().iter().any(|rule| rule.name() == name) {
+        return Ok(());
+    }
+    let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
+    Err(HttpProblem::new(ProblemKind::InvalidQuery, detail))
 }
 
 #[cfg(test)]

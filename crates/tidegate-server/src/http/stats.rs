@@ -154,7 +154,9 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 
 /// Answers with the statistics of now.
 pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
-    answer::json(&Stats::of(limiters, &StatsFilter::parse(query)?))
+    let filter = StatsFilter::parse(query)?;
+    query::check_rule(limiters, filter.rule.as_deref())?;
+    answer::json(&Stats::of(limiters, &filter))
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
@@ -164,6 +166,7 @@ pub(super) fn events(
     query: Option<&str>,
 ) -> Result<HttpResponse, HttpProblem> {
     let filter = Arc::new(StatsFilter::parse(query)?);
+    query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let limiters = Arc::clone(&app.limiters);
     // All streams without a filter share the statistics that one of them made.
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));

@@ -39,13 +39,7 @@ pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpPr
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
         return Err(HttpProblem::new(ProblemKind::NotFound, detail));
     };
-    let policy = app.limiters.policy();
-    if let Some(name) =
-        rule.as_ref().filter(|name| !policy.rules().iter().any(|rule| rule.name() == **name))
-    {
-        let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
-        return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
-    }
+    query::check_rule(&app.limiters, rule.as_deref())?;
     let (since, keys) =
         keys.top(by, n, |label| rule.as_ref().is_none_or(|name| label.rule == **name));
     answer::json(&Keys { by, sampled_one_in: ONE_IN, since_us: since.as_micros(), keys })

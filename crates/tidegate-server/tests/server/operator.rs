@@ -137,6 +137,16 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("unset TIDEGATE_ADMIN_URL"));
 }
 
+#[test]
+fn a_name_that_no_rule_has_ends_a_command_with_one_message() {
+    let server = Server::with_rules(RULES);
+    let admin = format!("http://{}", server.admin);
+    for command in ["tail", "top", "stats"] {
+        let said = refused(&[command, "--rule", "nope", "--admin", &admin], 1);
+        assert_eq!(said.matches("no rule in force is named \"nope\"").count(), 1, "{said}");
+    }
+}
+
 /// A server of one connection that always answers the same.
 fn answers(text: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -256,6 +256,8 @@ async fn a_wrong_query_says_what_was_expected() {
         ("/v1/decisions?outcome=no", "shadow_refused"),
         ("/v1/decisions?key=ada", "NAME=VALUE"),
         ("/v1/decisions?per_second=1001", "1 to 1000"),
+        ("/v1/decisions?rule=nobody", "no rule in force is named \"nobody\""),
+        ("/v1/stats?rule=nobody", "no rule in force is named \"nobody\""),
     ] {
         let why = admin.get(path).await.problem(400);
         assert!(why.contains(expected), "{why}");
@@ -305,12 +307,13 @@ fn the_commands_print_what_the_server_has() {
     let once = piped(&["stats", "--rule", "per-user"]).wait_with_output().unwrap();
     let once = String::from_utf8(once.stdout).unwrap();
     assert!(once.lines().count() == 2 && once.contains("per-user"), "{once}");
+    let ctrl_c = Command::new("kill").args(["-INT", &tail.id().to_string()]).status();
+    assert!(ctrl_c.unwrap().success());
+    assert_eq!(tail.wait().unwrap().code(), Some(0));
     server.signal("TERM");
-    for child in [tail, watch] {
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("has ended the stream"), "{said}");
-    }
+    let output = watch.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("has ended the stream"), "{said}");
     server.logs("stopped");
 }

@@ -18,8 +18,9 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --watch, q or Ctrl-C ends the view.",
-    after_long_help = "Units that were passed and blocked in the last second (1S) and minute (1M), and what callers report of the
-requests (POST /v1/report). In shadow mode `blocked` is what would have been.
+    after_long_help = "Units that were passed and blocked in the last second (1S) and minute (1M), and
+what callers report of the requests (POST /v1/report). In shadow mode `blocked`
+is what would have been.
 
 Examples:
   tidegate stats
@@ -55,6 +56,10 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
             return watch(args, &listener).await;
         }
         let answer = listener.ask(Method::GET, &path(args, "/v1/stats"), "").await?;
+        let is_empty = |of: &str| items(&answer.json, of).next().is_none();
+        if is_empty("rules") && is_empty("resources") {
+            return Err(Failure::new("no resource has this name"));
+        }
         answer.print(args.format, tables)
     })
 }

@@ -1,9 +1,11 @@
 //! `tidegate tail`: decisions of a running server as it takes them.
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use serde_json::Value;
 use tidegate::printable;
+use tokio::signal::ctrl_c;
 
 use super::entries::{self, EntryArg};
 use super::tables::key;
@@ -15,8 +17,9 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate tail --rule login --outcome refused --key user=ada",
-    after_long_help = "A line for each rule of a decision, until Ctrl-C. Decisions beyond the rate are left out, evenly, and the next
-line says how many. Keys that a rule hides (`hide_keys`) are fingerprints, as in `tidegate top`.
+    after_long_help = "A line for each rule of a decision, until Ctrl-C. Decisions beyond the rate are
+left out, evenly, and the next line says how many. Keys that a rule hides
+(`hide_keys`) are fingerprints, as in `tidegate top`.
 
 Examples:
   tidegate tail
@@ -51,7 +54,19 @@ pub(crate) struct TailArgs {
 /// Prints the events of `GET /v1/decisions`.
 pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
-    run_client(async { listener.events(&path(args)).await?.print(args.format, line).await })
+    run_client(async {
+        let decisions = listener.events(&path(args)).await?;
+        let mut stderr = io::stderr();
+        if stderr.is_terminal() {
+            // An error of the write is ignored: decisions are printed without it.
+            let _ = writeln!(stderr, "waiting for decisions of {}", listener.connection.url());
+        }
+        tokio::select! {
+            ended = decisions.print(args.format, line) => ended,
+            // The person ends what has no other end, which is no failure.
+            _ = ctrl_c() => Ok(()),
+        }
+    })
 }
 
 fn path(args: &TailArgs) -> String {

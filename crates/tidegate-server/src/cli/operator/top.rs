@@ -25,9 +25,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "On a terminal the view is live; q or Ctrl-C ends it.",
-    after_long_help = "On a terminal the view is refreshed each second until q or Ctrl-C; in a file or a pipe it is printed once,
-after a second. Rates are decisions a second; in shadow mode `refused` is what would have been. Counts of
-keys are of one to two minutes, estimated from a sample.
+    after_long_help = "On a terminal the view is refreshed each second until q or Ctrl-C; in a file or
+a pipe it is printed once, after a second. Rates are decisions a second; in
+shadow mode `refused` is what would have been. Counts of keys are of one to two
+minutes, estimated from a sample.
 
 Examples:
   tidegate top
@@ -69,6 +70,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             return stdout::print(&format!("{}\n", answer.text));
         }
         // Before the screen begins, so that an error is printed where it stays.
+        if args.rule.is_some() {
+            listener.ask(Method::GET, &path(args, "refused"), "").await?;
+        }
         let mut reading = DecisionsAt::of(&listener).await?;
         match Screen::begin()? {
             Some(screen) => live(args, &listener, reading, &screen).await,
@@ -143,7 +147,10 @@ async fn view(
         format!("{}\n\n{}", listener.connection.url(), of_rules(rates, &policy.json, width));
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
         let keys = match listener.ask(Method::GET, &path(args, by), "").await {
-            Ok(answer) => of_keys(title, &answer.json, before.at, width),
+            Ok(answer) => {
+                let shadow = if by == "refused" { Some(&policy.json) } else { None };
+                of_keys(title, &answer.json, before.at, shadow, width)
+            }
             Err(failure) => format!("{title}: {}\n", failure.message()),
         };
         text.push_str(&format!("\n{keys}"));
@@ -169,7 +176,7 @@ fn of_rules(mut rates: Vec<RuleRate>, policy: &Value, width: Option<u16>) -> Str
         vec![
             total.domain.clone(),
             total.rule.clone(),
-            mode(policy, total),
+            mode(policy, &total.domain, &total.rule),
             format!("{all:.0}"),
             format!("{refused:.0}"),
             total.all.to_string(),
@@ -186,13 +193,20 @@ const fn busy(of: &RuleRate) -> [f64; 4] {
 }
 
 /// The mode of a rule in the policy.
-fn mode(policy: &Value, of: &Decisions) -> String {
+fn mode(policy: &Value, domain: &str, name: &str) -> String {
     let mut rules = items(policy, "rules");
-    let rule = rules.find(|rule| rule["domain"] == *of.domain && rule["name"] == *of.rule);
+    let rule = rules.find(|rule| rule["domain"] == domain && rule["name"] == name);
     rule.map(|rule| text(rule, "mode")).unwrap_or_default().to_owned()
 }
 
-fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> String {
+/// A row for each key. With a policy, its rules in shadow mode are marked: they refuse no request.
+fn of_keys(
+    title: &str,
+    answer: &Value,
+    now: Timestamp,
+    policy: Option<&Value>,
+    width: Option<u16>,
+) -> String {
     let one_in = number(answer, "sampled_one_in").max(1);
     let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
     let mut rows = Vec::new();
@@ -200,16 +214,18 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> S
         // Counts are of the sample.
         let count = number(one, "count") * one_in;
         let error = number(one, "error") * one_in;
+        let mode = policy.map(|policy| mode(policy, text(one, "domain"), text(one, "rule")));
+        let shadow = if mode.as_deref() == Some("shadow") { " (shadow)" } else { "" };
         rows.push(vec![
             format!("~{count}"),
             if error == 0 { "-".to_owned() } else { error.to_string() },
             text(one, "domain").to_owned(),
-            text(one, "rule").to_owned(),
+            format!("{}{shadow}", text(one, "rule")),
             key(one.get("key")),
         ]);
     }
     if rows.is_empty() {
-        return format!("{title}: none\n");
+        return format!("{title}: none in the sample of 1 in {one_in}\n");
     }
     format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &OF_KEYS, rows))
 }
@@ -218,6 +234,18 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp, width: Option<u16>) -> S
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_sample_says_that_it_is_one_and_marks_rules_in_shadow_mode() {
+        let now = Timestamp::from_micros(1_000_000);
+        let none = of_keys("Refused most", &json!({"sampled_one_in": 16}), now, None, None);
+        assert_eq!(none, "Refused most: none in the sample of 1 in 16\n");
+        let key = |rule: &str| json!({"domain": "d", "rule": rule, "key": {"ip": "x"}, "count": 2});
+        let answer = json!({"sampled_one_in": 16, "keys": [key("a"), key("b")]});
+        let policy = json!({"rules": [{"domain": "d", "name": "b", "mode": "shadow"}]});
+        let shown = of_keys("Refused most", &answer, now, Some(&policy), None);
+        assert!(shown.contains(" b (shadow)") && !shown.contains(" a (shadow)"), "{shown}");
+    }
 
     #[test]
     fn of_many_rules_those_that_refuse_and_are_asked_most_are_shown() {
