@@ -36,9 +36,8 @@ use item::Item;
 const MOST_DESCRIPTORS: usize = 64;
 /// Most questions of a batch.
 const MOST_QUESTIONS: usize = 1000;
-/// An example that the built-in rules limit.
-const EXAMPLE: &str =
-    r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 1}"#;
+/// The form of a question.
+const EXAMPLE: &str = r#"{"descriptor": {"NAME": "VALUE"}, "cost": 1}"#;
 
 /// A list that usually has one item.
 type FewItems<T> = SmallVec<[T; 1]>;

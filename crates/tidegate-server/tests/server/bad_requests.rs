@@ -75,7 +75,7 @@ async fn a_body_that_can_not_be_understood_is_answered_what_is_wrong() {
     for (body, expected) in BODIES {
         let detail = client.check(body).await.problem(400);
         assert!(detail.contains(expected), "{body}: {detail}");
-        assert!(detail.contains("expected such as {\"domain\""), "{body}: {detail}");
+        assert!(detail.contains("expected such as {\"descriptor\""), "{body}: {detail}");
     }
 }
 
