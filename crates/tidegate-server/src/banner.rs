@@ -28,6 +28,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) certificate: Option<&'a Path>,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
+    /// True if the store of the policy does not answer.
+    pub(crate) is_store_away: bool,
     /// The columns of the terminal, if it is printed on one.
     pub(crate) width: Option<u16>,
 }
@@ -58,13 +60,14 @@ impl fmt::Display for Banner<'_> {
             writeln!(f, "  probe  http://{at}  GET /livez /readyz")?;
         }
         if let Some(store) = self.policy.store() {
+            let away = if self.is_store_away { " (unavailable now)" } else { "" };
             writeln!(
                 f,
-                "  store  {}  limits are shared there; keys begin with {}",
+                "  store  {}{away}  limits are shared there; keys begin with {}",
                 store.url, store.key_prefix
             )?;
         }
-        writeln!(f, "\n{}\n", table::of(self.policy, self.width))?;
+        writeln!(f, "\n{}\n", table::of(self.policy, self.policy.store().is_some(), self.width))?;
         if let Some(at) = self.public {
             writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))?;
         }

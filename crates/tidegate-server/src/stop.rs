@@ -23,17 +23,18 @@ pub(crate) struct Stop(watch::Receiver<Phase>);
 impl Stop {
     /// Listens for SIGTERM and SIGINT (on systems without these signals, for Ctrl-C). It must be
     /// called inside the runtime. Requests may wait for a limiter for `patience` after the drain
-    /// begins.
+    /// begins, which takes `drain` at most.
     ///
     /// # Errors
     /// Returns an error if the system does not let the process listen for signals.
-    pub(crate) fn on_signals(patience: Duration) -> Result<Self, Failure> {
+    pub(crate) fn on_signals(patience: Duration, drain: Duration) -> Result<Self, Failure> {
         let mut signals = signals::Signals::listen()
             .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
         let (phase, seen) = watch::channel(Phase::Running);
         tokio::spawn(async move {
             signals.next().await;
             tracing::info!(
+                ?drain,
                 waits_end_after = ?patience,
                 "stopping once what is under way is answered; a second signal stops at once, with exit code 1"
             );

@@ -44,7 +44,7 @@ impl ReplayDecider {
             let found = replay.gate().store().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
             // Signals are caught from here on, before the run has any key that its end must remove.
-            Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO)?))
+            Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO, Duration::ZERO)?))
         })?;
         Ok(Self::Store(Box::new(InStore { replay, runtime, stop })))
     }

@@ -5,7 +5,9 @@
 
 mod tokens;
 
-pub(super) use tokens::{CLIENT_TOKEN, OPERATOR_TOKEN, SECRETS, TOKENS, TokenFile, of_variable};
+pub(super) use tokens::{
+    CLIENT_TOKEN, OPERATOR_TOKEN, SECRETS, TOKENS, TokenFile, of_variable, read_again,
+};
 
 use std::env;
 use std::ffi::OsString;

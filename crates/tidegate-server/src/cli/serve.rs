@@ -27,7 +27,7 @@ use crate::banner::Banner;
 use crate::configuration::{self, Cause, ConfigOrigin, Configuration};
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
-use crate::limiters::Limiters;
+use crate::limiters::{Limiters, StoreStanding};
 use crate::listener::{self, AcceptOptions, Again, Bounds, Threads};
 use crate::logging::Log;
 use crate::otlp::Exporter;
@@ -178,7 +178,7 @@ async fn serve(
     let mut options =
         args.guard.listener_options(args.bounds.of_listener(), args.public_verbs())?;
     // Before the limiters are loaded, which may take long: a signal in this time is answered by an orderly stop.
-    let stop = Stop::on_signals(options.public.bounds.patience())?;
+    let stop = Stop::on_signals(options.public.bounds.patience(), options.public.bounds.drain)?;
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
@@ -194,7 +194,7 @@ async fn serve(
     open.share_handles(&mut options, 1 + for_grpc.count());
     // Clients are already queued by the system; the first is answered by the store, not without it.
     limiters.connected().await;
-    announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
+    announce(args, &open, &options, &limiters, &for_grpc)?;
     surroundings.log(&file_text);
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));
@@ -257,9 +257,8 @@ fn limiters(args: &ServeArgs, policy: Policy) -> Result<(Limiters, Option<Snapsh
 fn read_again(configuration: &Arc<Configuration>, options: &ListenerOptions) -> Vec<Again> {
     let configuration = Arc::clone(configuration);
     let mut files: Vec<Again> = vec![Arc::new(move || configuration.reload(Cause::Signal))];
-    for tokens in options.token_files.clone() {
-        files.push(Arc::new(move || tokens.read_again()));
-    }
+    let tokens = options.token_files.clone();
+    files.push(Arc::new(move || guard::read_again(&tokens)));
     if let Some(tls) = options.public.tls.clone() {
         files.push(Arc::new(move || tls.read_again()));
     }
@@ -271,9 +270,10 @@ fn announce(
     args: &ServeArgs,
     open: &OpenListeners,
     options: &ListenerOptions,
-    policy: &Policy,
+    limiters: &Limiters,
     for_grpc: &Threads,
 ) -> Result<(), Failure> {
+    let policy = limiters.policy();
     let banner = Banner {
         public: at(&open.http),
         grpc: at(&open.grpc),
@@ -284,7 +284,8 @@ fn announce(
         token_file: args.guard.token_file(),
         certificate: args.guard.certificate(),
         config: args.config.as_deref(),
-        policy,
+        policy: &policy,
+        is_store_away: limiters.standing() == Some(StoreStanding::Unavailable),
         width: stdout::width(),
     };
     stdout::print(&banner.to_string())?;

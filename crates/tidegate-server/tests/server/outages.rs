@@ -1,7 +1,9 @@
 //! Reports of an outage of the store to operators: in the log, and at `/healthz`.
 
+use std::process::Command;
+
 use crate::client::Client;
-use crate::process::Server;
+use crate::process::{BINARY, Server};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nalgorithm = \"sliding_log\"\nlimit = 9\nwindow = \"1d\"\n";
@@ -28,4 +30,15 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz() {
     let message = server.logs("the store is back");
     assert!(message.contains(&address) && message.contains("outage=\""), "{message}");
     assert_eq!(health().await, "available");
+}
+
+#[test]
+fn a_server_without_its_store_says_so_and_its_rules_say_what_decides() {
+    let server = Server::with_rules(&format!("{RULE}[store]\nurl = \"redis://127.0.0.1:1\"\n"));
+    let printed = &server.printed;
+    assert!(printed.contains("redis://127.0.0.1:1/0 (unavailable now)"), "{printed}");
+    let admin = format!("http://{}", server.admin);
+    let rules = Command::new(BINARY).args(["rules", "--admin", &admin]).output().unwrap();
+    let shown = String::from_utf8(rules.stdout).unwrap();
+    assert!(shown.contains("on_store_error local"), "{shown}");
 }

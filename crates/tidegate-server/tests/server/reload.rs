@@ -265,3 +265,24 @@ async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
         assert_eq!(values().await, expected);
     }
 }
+
+#[tokio::test]
+async fn a_token_moves_from_one_file_to_another_with_one_signal() {
+    let (folder, file) = folder(&rules(9));
+    let [clients, operators] = ["clients", "operators"].map(|name| folder.path().join(name));
+    let write = |client: &str, operator: &str| {
+        fs::write(&clients, client).unwrap();
+        fs::write(&operators, operator).unwrap();
+    };
+    write("first", "second\nmoved");
+    let [of_clients, of_operators] = [&clients, &operators].map(|path| path.to_str().unwrap());
+    let files = ["--token-file", of_clients, "--admin-token-file", of_operators];
+    let mut server = serve(&file, &files);
+    write("first\nmoved", "second");
+    server.signal("HUP");
+    for _ in 0..2 {
+        server.logs("tokens are read again");
+    }
+    let asked = Client::new(server.http).post_as("/v1/check", BODY, "Bearer moved").await;
+    assert_eq!(asked.status, 200);
+}

@@ -62,22 +62,34 @@ pub(super) const READ: TokenKind = TokenKind {
 };
 
 impl TokenFile {
-    /// Reads the file again, and logs the outcome: requests from now on need the new tokens. This
-    /// blocks.
-    pub(in crate::cli) fn read_again(&self) {
+    /// Reads the file again: requests from now on need the new tokens. This blocks.
+    fn read_again(&self) -> Result<(), Failure> {
         let Self { path, kind, secret, others } = self;
-        let new = kind.parsed(path);
+        let new = kind.parsed(path)?;
         // `others` follow their own files, so the comparison is with the tokens in force.
-        match new.and_then(|new| kind.is_apart(&new, others).map(|()| new)) {
-            Ok(new) => {
-                secret.follow(&new);
-                tracing::info!(file = %path.display(), "tokens are read again");
-            }
-            Err(failure) => {
-                let error = failure.message();
-                tracing::error!(error, "tokens can not be used; those read before stay in force");
-            }
+        kind.is_apart(&new, others)?;
+        secret.follow(&new);
+        tracing::info!(file = %path.display(), "tokens are read again");
+        Ok(())
+    }
+}
+
+/// Reads files again, and logs the outcome. This blocks.
+pub(in crate::cli) fn read_again(files: &[TokenFile]) {
+    let mut unread: Vec<_> = files.iter().collect();
+    loop {
+        let before = unread.len();
+        let mut failures = Vec::new();
+        unread.retain(|file| file.read_again().map_err(|failure| failures.push(failure)).is_err());
+        // A token that moves to another file is refused there until its old file is read, so those are tried again.
+        if unread.len() < before && !unread.is_empty() {
+            continue;
         }
+        for failure in failures {
+            let error = failure.message();
+            tracing::error!(error, "tokens can not be used; those read before stay in force");
+        }
+        return;
     }
 }
 
