@@ -2,7 +2,7 @@
 //!
 //! A line names rules and numbers, and never the entries of a request, which may name a caller.
 
-use tidegate::{Answer, Request, StoreError};
+use tidegate::{Answer, Descriptor, Request, StoreError};
 
 use super::app::App;
 use crate::limiters::SettleResult;
@@ -36,8 +36,9 @@ impl<'a> Audit<'a> {
     pub(super) async fn end(self, app: &App, request: &Request<'_>, error: Option<&StoreError>) {
         let Some(Begun { who, verb, before }) = self.0 else { return };
         let after = standing(&app.limiters.peek(request).await);
-        let units: u64 =
-            request.descriptors().iter().fold(0, |all, one| all.saturating_add(one.units()));
+        let units = request.descriptors().iter().map(Descriptor::units);
+        // A reset forgets all that was used, whatever cost its descriptors name.
+        let units = (verb != "reset").then(|| units.fold(0, u64::saturating_add));
         let domain = request.domain();
         let descriptors = request.descriptors().len();
         match error {

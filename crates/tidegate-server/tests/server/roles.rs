@@ -148,6 +148,7 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
             assert!(line.contains(part), "{part}: {line}");
         }
         assert!(!line.contains("s3cret"), "{line}");
+        assert_eq!(line.contains("units="), path == "/v1/refund", "{line}");
     }
     // More than other events are logged in a minute.
     for _ in 0..30 {
