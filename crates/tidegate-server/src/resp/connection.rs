@@ -80,7 +80,9 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         // Set once the process drains.
         let mut remainder = None;
         loop {
-            match self.answer_all() {
+            let next = self.answer_all();
+            let holds_commands = matches!(next, NextStep::Write);
+            match next {
                 NextStep::Wait { later, ends } => {
                     self.wait(later).await?;
                     if ends {
@@ -108,7 +110,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 // Bytes come first, so that a drain and a check see what has been done about them.
                 biased;
-                moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
+                moved = poll_fn(|cx| self.wire.poll(cx, holds_commands)) => moved?,
                 () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream, self.bounds)),
                 () = patience.look() => if patience.ends(self.look()).is_some() {
                     return Ok(());
@@ -246,7 +248,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                     self.wire.output.count();
                     return Ok(());
                 }
-                moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
+                moved = poll_fn(|cx| self.wire.poll(cx, false)) => moved?,
                 () = grace.as_mut(), if had_ended => return Err(io::ErrorKind::ConnectionAborted.into()),
                 () = unseen.as_mut(), if was_full => return Err(io::ErrorKind::TimedOut.into()),
             }

@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Clients that have not authenticated do not learn the names of commands.
+    /// A client that has not authenticated is told so first. It may learn a name of a command by a wrong number of words.
     fn unknown(&self, args: &Args<'_>, reply: &mut RespReply<'_>) {
         if self.is_authenticated {
             usage::unknown(args, reply);

@@ -65,9 +65,18 @@ async fn what_is_asked_again_under_its_id_is_answered_the_same_and_takes_nothing
 #[tokio::test]
 async fn an_invalid_question_is_an_error_with_what_was_expected() {
     for (words, expected) in [
-        (&["TG.CHECK"][..], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
-        (&["TG.CHECK", "d", "a"], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
-        (&["TG.PEEK", "d", "a"], "-ERR wrong number of arguments for 'tg.peek' command\r\n"),
+        (
+            &["TG.CHECK"][..],
+            "-ERR wrong number of arguments for 'tg.check' command: expected TG.CHECK domain [COST n] [ID id] [name value ...]\r\n",
+        ),
+        (
+            &["TG.CHECK", "d", "a"],
+            "-ERR wrong number of arguments for 'tg.check' command: expected TG.CHECK domain [COST n] [ID id] [name value ...]\r\n",
+        ),
+        (
+            &["TG.PEEK", "d", "a"],
+            "-ERR wrong number of arguments for 'tg.peek' command: expected TG.PEEK domain [COST n] [ID id] [name value ...]\r\n",
+        ),
         (&["TG.CHECK", ""], "-ERR the domain is empty: expected a name such as default\r\n"),
         (
             &["TG.CHECK", "d", "COST", "-1"],

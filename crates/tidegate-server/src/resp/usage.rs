@@ -8,7 +8,13 @@ use super::reply::RespReply;
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
-    reply.error(&format!("ERR wrong number of arguments for '{command}' command"));
+    let form = match command {
+        "tg.check" => ": expected TG.CHECK domain [COST n] [ID id] [name value ...]",
+        "tg.peek" => ": expected TG.PEEK domain [COST n] [ID id] [name value ...]",
+        "tg.reserve" => ": expected TG.RESERVE domain [COST n] [ID id] [LIFE ms] [name value ...]",
+        _ => "",
+    };
+    reply.error(&format!("ERR wrong number of arguments for '{command}' command{form}"));
 }
 
 /// The error of a command whose question is invalid.

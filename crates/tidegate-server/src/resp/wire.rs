@@ -45,9 +45,15 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Writes, and reads unless too much is unread. It is ready when bytes came, the client has
-    /// ended, or the unread bytes are no longer too many.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let was_full = self.is_full();
+    /// ended, or the unread bytes are no longer too many. `holds_commands` says that there are
+    /// commands in the input for which too much was unread.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        holds_commands: bool,
+    ) -> Poll<io::Result<()>> {
+        // Other connections may have freed space since the commands were held.
+        let was_full = holds_commands || self.is_full();
         // Written first, because unread replies decide whether more is read.
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
             return Poll::Ready(Err(error));
