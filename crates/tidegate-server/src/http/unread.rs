@@ -7,6 +7,8 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::task::{Context, Poll};
 
 use super::message::HttpResponse;
@@ -25,31 +27,36 @@ pub(super) struct Unread {
     events: Option<EventBody>,
     claims: Claims,
     /// The last piece of a long answer.
-    last: Option<LastPieceSent>,
+    last: Option<Arc<LastPieceSent>>,
 }
 
-/// Shows whether the last piece was sent: the piece holds the other reference.
-#[derive(Clone, Default)]
-struct LastPieceSent(Arc<AtomicWaker>);
-
-impl Drop for LastPieceSent {
-    fn drop(&mut self) {
-        self.0.wake();
-    }
+/// Shows whether the last piece was sent.
+#[derive(Default)]
+struct LastPieceSent {
+    is_sent: AtomicBool,
+    waker: AtomicWaker,
 }
 
 impl LastPieceSent {
     fn poll_left(&self, cx: &Context<'_>) -> Poll<()> {
-        // Registered before the count is read: a piece that is sent between the two would wake no task.
-        self.0.register(cx.waker());
-        if Arc::strong_count(&self.0) == 1 { Poll::Ready(()) } else { Poll::Pending }
+        // Registered before the flag is read: a piece that is sent between the two would wake no task.
+        self.waker.register(cx.waker());
+        if self.is_sent.load(Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 /// The last piece of a long answer.
 struct LastPiece {
     piece: Bytes,
-    _last: LastPieceSent,
+    last: Arc<LastPieceSent>,
+}
+
+impl Drop for LastPiece {
+    fn drop(&mut self) {
+        // Set before the wake, so that the task that is woken sees it.
+        self.last.is_sent.store(true, Release);
+        self.last.waker.wake();
+    }
 }
 
 impl AsRef<[u8]> for LastPiece {
@@ -76,7 +83,7 @@ impl Unread {
                 Content::Whole(bytes) => (bytes, None),
                 Content::Events(events) => (Bytes::new(), Some(events)),
             };
-            let last = (rest.len() > PIECE_BYTES).then(LastPieceSent::default);
+            let last = (rest.len() > PIECE_BYTES).then(Arc::default);
             Self { rest, events, claims, last }
         })
     }
@@ -102,7 +109,7 @@ impl Body for Unread {
         let mut piece = self.rest.split_to(length);
         if self.rest.is_empty() {
             if let Some(last) = self.last.clone() {
-                piece = Bytes::from_owner(LastPiece { piece, _last: last });
+                piece = Bytes::from_owner(LastPiece { piece, last });
             }
             // The last piece holds the rest of the claim, including the space of the request itself.
             if let Some(kept) = self.claims.kept.take() {
