@@ -118,7 +118,13 @@ fn waiting(
     let next = std::iter::from_fn(|| {
         let permit = Arc::clone(permits).try_acquire_owned().ok()?;
         // The socket does not block: the queue is empty when it would.
-        let (stream, _) = listener.accept().ok()?;
+        let stream = loop {
+            match listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if only_theirs(&error) => {}
+                Err(_) => return None,
+            }
+        };
         stream.set_nonblocking(true).ok()?;
         Some((TcpStream::from_std(stream).ok()?, permit))
     });
