@@ -195,6 +195,10 @@ mod tests {
         for name in &commands {
             let command = cli.find_subcommand_mut(name).unwrap();
             helps.push(command.clone().term_width(80).render_help().to_string());
+            // These lines are printed as they are; examples may be longer.
+            let long = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            let too_long = long.lines().find(|line| line.len() > 80 && !line.starts_with(' '));
+            assert_eq!(too_long, None, "{name}");
         }
         for help in helps {
             assert!(help.lines().count() <= 24, "{help}");

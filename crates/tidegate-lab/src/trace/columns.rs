@@ -96,6 +96,8 @@ fn percent_decoded(value: &str) -> String {
     let mut rest = value.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let hex = after.get(..2).filter(|_| *first == b'%');
+        // Checked before, because a number in Rust may have a sign.
+        let hex = hex.filter(|hex| hex.iter().all(u8::is_ascii_hexdigit));
         let code = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &after[2..] } else { after };
@@ -123,8 +125,8 @@ mod tests {
         let values = ["192.0.2.1", "GET", "/a", "200", "curl 8 (x)"];
         assert_eq!(read(iis, line), Ok(values.map(|value| Some(value.to_owned()))));
         let cloudfront = "#Fields: date time x-edge-location c-ip cs-method cs-uri-stem sc-status cs(User-Agent)";
-        let line = "2015-05-17\t10:05:03\tLAX1\t192.0.2.1\tGET\t/a+b\t200\tcurl%208+x%2";
-        let values = ["192.0.2.1", "GET", "/a+b", "200", "curl 8+x%2"];
+        let line = "2015-05-17\t10:05:03\tLAX1\t192.0.2.1\tGET\t/a+b\t200\tcurl%208+x%+5%2";
+        let values = ["192.0.2.1", "GET", "/a+b", "200", "curl 8+x%+5%2"];
         assert_eq!(read(cloudfront, line), Ok(values.map(|value| Some(value.to_owned()))));
     }
 

@@ -33,8 +33,7 @@ pub(super) struct BoundsArgs {
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; by default the number of cores, because a call
-    /// takes several times as long as over HTTP or RESP. With a store there are none: the threads
-    /// of the other listeners also answer over gRPC
+    /// takes several times as long as over HTTP or RESP
     #[arg(long, value_name = "N", env = "TIDEGATE_GRPC_THREADS", allow_negative_numbers = true, value_parser = some_threads, hide_short_help = true)]
     grpc_threads: Option<u16>,
 

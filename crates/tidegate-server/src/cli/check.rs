@@ -17,7 +17,8 @@ use crate::stdout;
 /// Check a configuration, and report all of its errors
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The store is not contacted, and its password and certificates are not read: they may be on another machine.
+    after_help = "The store is not contacted, and its password and certificates are not read: they
+may be on another machine.
 
 Example:
   tidegate check rules.toml && systemctl reload tidegate"

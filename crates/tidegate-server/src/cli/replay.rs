@@ -24,16 +24,20 @@ use crate::{policy, stdout};
 #[command(
     after_help = "Example:  tidegate replay -c rules.toml --trace access.log.gz --fail-above 1%",
     mut_arg("traces", |trace| trace.required_unless_present("servers")),
-    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} per line, or a
-log (descriptor: ip, method, path, status, user_agent), plain, gzip or zstd. Recognised are common, combined and
-vhost_combined format, JSON as of Caddy, Traefik, Envoy and nginx, HAProxy, Envoy, IIS, CloudFront and AWS load
-balancers, also after the prefix of a container runtime, syslog or docker compose.
+    after_long_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1}
+per line, or a log (descriptor: ip, method, path, status, user_agent), plain,
+gzip or zstd. Recognised are common, combined and vhost_combined format, JSON as
+of Caddy, Traefik, Envoy and nginx, HAProxy, Envoy, IIS, CloudFront and AWS load
+balancers, also after the prefix of a container runtime, syslog or docker
+compose.
 
-`serve --record 10m` records requests, which --recorded replays: their decisions are compared with the recorded ones.
+`serve --record 10m` records requests, which --recorded replays: their decisions
+are compared with the recorded ones.
 
-Requests do not wait in a replay: those that `on_excess` would let wait are refused. Decisions of rules in
-shadow mode are in the report, and not in the lines of ndjson. If more than 1% of the lines of a trace cannot be
-read, or a compressed file is damaged, the rest is reported and the exit code is 1.
+Requests do not wait in a replay: those that `on_excess` would let wait are
+refused. Decisions of rules in shadow mode are in the report, and not in the
+lines of ndjson. If more than 1% of the lines of a trace cannot be read, or a
+compressed file is damaged, the rest is reported and the exit code is 1.
 
 Examples:
   tidegate replay --config rules.toml --trace access.log.gz

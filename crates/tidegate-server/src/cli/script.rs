@@ -15,9 +15,9 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate script sliding_log --rate 100/60s --cost 3 --key tg:api:ada",
-    after_long_help = "The store gets this text for a limiter that is asked alone. The comments before it hold the shell
-line and the meaning of its argument. That line asks a Redis at 127.0.0.1:6379; name another by REDIS, such as
-REDIS='redis-cli -p 6380'.
+    after_long_help = "The store gets this text for a limiter that is asked alone. The comments before
+it hold the shell line and the meaning of its argument. That line asks a Redis
+at 127.0.0.1:6379; name another by REDIS, such as REDIS='redis-cli -p 6380'.
 
 Examples:
   tidegate script token_bucket

@@ -194,7 +194,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// Shows everything but the password.
+/// Shows everything but the user and the password.
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.tls { "s" } else { "" };

@@ -16,8 +16,9 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate reservations --number 20",
-    after_long_help = "The list begins with those that end first. `settle` gives back what the work did not need; `drop` forgets
-reservations, whose units stay taken. Both are lines of the audit log of the server. Flags come before these words.
+    after_long_help = "The list begins with those that end first. `settle` gives back what the work did
+not need; `drop` forgets reservations, whose units stay taken. Both are lines of
+the audit log of the server. Flags come before these words.
 
 Examples:
   tidegate reservations

@@ -14,8 +14,9 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate reset user=ada --yes",
-    after_long_help = "All limiters are reset that a request with these entries would ask, including those that it shares with
-others, such as one limiter for all. On a terminal the command asks before; elsewhere it needs --yes.
+    after_long_help = "All limiters are reset that a request with these entries would ask, including
+those that it shares with others, such as one limiter for all. On a terminal the
+command asks before; elsewhere it needs --yes.
 
 Examples:
   tidegate reset user=ada

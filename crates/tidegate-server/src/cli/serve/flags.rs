@@ -23,8 +23,8 @@ Example:  tidegate serve -c rules.toml --http 0.0.0.0:8080
 Any flag is also a variable (--http: TIDEGATE_HTTP) and a field of `[server]`.";
 
 const EXAMPLES: &str = "\
-A flag goes before its variable, and that before the field of its name in `[server]` of the
-configuration, such as `log_level = \"warn\"`.
+A flag goes before its variable, and that before the field of its name in
+`[server]` of the configuration, such as `log_level = \"warn\"`.
 
 Examples:
   tidegate serve
@@ -36,9 +36,10 @@ Examples:
   tidegate serve -c rules.toml --grpc off --resp off
                                            over HTTP alone
 
-Without a token the admin listener asks for no password: keep it where only operators reach it.
-SIGTERM and SIGINT let requests that are under way finish; a second one does not, and the exit code
-is then 1. SIGHUP reads the configuration, tokens and certificates again.";
+Without a token the admin listener asks for no password: keep it where only
+operators reach it. SIGTERM and SIGINT let requests that are under way finish; a
+second one does not, and the exit code is then 1. SIGHUP reads the
+configuration, tokens and certificates again.";
 
 /// Decide over HTTP, gRPC and RESP, in memory or in a shared store
 #[derive(Debug, clap::Args)]
