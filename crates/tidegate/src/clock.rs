@@ -7,7 +7,6 @@ mod recording;
 mod sleep;
 #[cfg(feature = "tokio")]
 mod tokio;
-mod unpark;
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +20,7 @@ pub(crate) use boot::BootClock;
 pub use manual::ManualClock;
 pub(crate) use recording::RecordingClock;
 pub use sleep::Sleep;
-pub(crate) use unpark::unparks_this_thread;
+pub(crate) use sleep::unparks_this_thread;
 
 /// The source of time of a gate or a limiter.
 ///

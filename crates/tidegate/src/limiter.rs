@@ -4,7 +4,6 @@ mod ban;
 mod counted;
 mod key;
 mod keyed;
-mod of_key;
 mod plans;
 mod reservation;
 mod waiting;

@@ -3,25 +3,24 @@
 mod amend;
 mod attached;
 mod check;
+mod choices;
 mod error;
 mod index;
 mod lease;
 mod near;
 mod no_such_rule;
 mod on_excess;
-mod on_full;
 mod on_no_rule;
-mod on_store_error;
 mod override_spec;
 mod own_limit;
 mod policy;
 mod rule;
 mod spec;
 mod stored;
-mod usage;
 
 pub(crate) use amend::refused;
 pub use amend::{AmendError, Amendment};
+pub use choices::{OnFull, OnStoreError, Usage};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use lease::LeaseSpec;
 #[cfg(feature = "config")]
@@ -31,9 +30,7 @@ pub use no_such_rule::NoSuchRule;
 pub use on_excess::OnExcess;
 #[cfg(feature = "config")]
 pub(crate) use on_excess::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
-pub use on_full::OnFull;
 pub use on_no_rule::OnNoRule;
-pub use on_store_error::OnStoreError;
 pub use override_spec::OverrideSpec;
 #[cfg(feature = "redis")]
 pub(crate) use own_limit::limit_of;
@@ -42,4 +39,3 @@ pub use rule::PolicyRule;
 #[cfg(feature = "config")]
 pub(crate) use spec::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, UP_TO_A_DAY_EXPECTED};
 pub use spec::{Mode, RuleSpec};
-pub use usage::Usage;

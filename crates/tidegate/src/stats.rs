@@ -23,7 +23,6 @@ mod least;
 #[cfg(all(test, loom))]
 mod models;
 mod occupy;
-mod reading;
 mod resources;
 mod ring;
 mod snapshot;

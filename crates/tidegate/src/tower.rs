@@ -61,7 +61,6 @@ mod layer;
 mod layer_state;
 mod pacing;
 mod refusal;
-mod request_guards;
 #[cfg(feature = "reqwest")]
 mod reqwest;
 mod retry_after;

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 /// The future of a [`Timer`](crate::Timer), which resolves when its time has come.
 pub struct Sleep(Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -26,4 +28,16 @@ impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sleep")
     }
+}
+
+/// A waker that unparks the calling thread.
+pub(crate) fn unparks_this_thread() -> Waker {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    Waker::from(Arc::new(Unpark(thread::current())))
 }

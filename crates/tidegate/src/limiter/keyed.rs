@@ -4,8 +4,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
 use super::counted::counted;
 use super::key::ByKey;
-use super::of_key::OfKey;
-use super::plans::{CallRule, PlanLookup, UsualRule};
+use super::plans::{CallRule, OfKey, PlanLookup, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Key, Seed};
 use crate::rules::{OnFull, RuleSpec};

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tidegate_core::{Rule, RuleErrors, Spec};
 
 use super::KeyedLimiter;
-use crate::clock::Clock;
-use crate::key::{Encoding, Key};
+use crate::clock::{Clock, Reading};
+use crate::key::{Encoding, Fingerprint, Key};
 use crate::rules::RuleSpec;
-#[cfg(feature = "tower")]
-use crate::step::One;
-use crate::store::memory::Limiters;
+use crate::step::{One, Step};
+use crate::store::memory::{Limiters, Part, Preview};
+use crate::wait::LimiterSource;
 
 /// A function that looks up the plan of a key.
 type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
@@ -250,5 +250,63 @@ impl<C: Clock> KeyedLimiter<C> {
     #[cfg(feature = "tower")]
     pub(crate) fn other_rule_of(&self, one: &One) -> Plan {
         one.values.clone().or_else(|| self.usual.plan())
+    }
+}
+
+/// The limiter of one key.
+#[derive(Debug)]
+pub(crate) struct OfKey<'a, C> {
+    pub(super) all: &'a KeyedLimiter<C>,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) terms: CallRule<'a>,
+}
+
+impl<'a, C: Clock> OfKey<'a, C> {
+    /// Passes `with` its part in a step, under the rule that holds now.
+    #[inline]
+    fn part<T>(&self, cost: u64, step: Step, with: impl FnOnce(&Part<'_>) -> T) -> T {
+        let part = Part::alone(self.fingerprint, cost, step);
+        match &self.terms {
+            CallRule::Table => with(&part),
+            CallRule::Own(rule) => with(&part.under(rule, false)),
+            CallRule::Supplied(rule) => with(&part.under(rule, true)),
+            CallRule::LookedUp(looked_up) => {
+                let plan = looked_up.plan(self.all);
+                with(&part.under(self.all.usual.of(&plan), false))
+            }
+        }
+    }
+
+    #[inline]
+    fn reading(&self) -> Reading<'a> {
+        self.all.reading(&self.all.clock)
+    }
+}
+
+impl<C: Clock> LimiterSource for OfKey<'_, C> {
+    #[inline]
+    fn one(&self, cost: u64, step: Step) -> One {
+        // The usual call is compiled by itself.
+        if let CallRule::Table = self.terms {
+            return self
+                .all
+                .limiters
+                .one(&Part::alone(self.fingerprint, cost, step), self.reading());
+        }
+        let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
+        if let CallRule::LookedUp(looked_up) = &self.terms {
+            one.values = looked_up.plan(self.all);
+        }
+        one
+    }
+
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        Some(self.part(1, Step::Peek, |part| self.all.limiters.preview(part, self.reading())))
+    }
+
+    fn renew(&self) {
+        if let CallRule::LookedUp(looked_up) = &self.terms {
+            looked_up.renew();
+        }
     }
 }

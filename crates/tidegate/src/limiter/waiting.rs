@@ -3,8 +3,7 @@
 use tidegate_core::Decision;
 
 use super::key::ByKey;
-use super::of_key::OfKey;
-use super::plans::{CallRule, LookedUp};
+use super::plans::{CallRule, LookedUp, OfKey};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::{Fingerprint, Key};

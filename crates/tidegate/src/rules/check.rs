@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec, is_whole};
 
+use super::choices::Usage;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::lease::LEASE_LIVES;
 use super::on_excess::{MOST_MAX_WAITERS, OnExcess};
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Names, Override, Overrides, PolicyRule};
 use super::spec::{MOST_MAX_KEYS, RuleSpec, UP_TO_A_DAY};
-use super::usage::Usage;
 use crate::key::canonical_text;
 
 const LONGEST_NAME: usize = 64;

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 
 use tidegate_core::Timestamp;
 
+use super::body::{HeldPermits, RequestGuards};
 use super::client_ip;
 use super::entries::LayerQuestion;
 use super::fields::{Constant, LimitFields};
 use super::refusal::Refusal;
-use super::request_guards::{HeldPermits, RequestGuards};
 use crate::answer::Answer;
 use crate::clock::Timer;
 use crate::frontend::Taken;

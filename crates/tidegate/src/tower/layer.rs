@@ -8,13 +8,13 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use super::any::AnyGate;
+use super::body::Recorder;
 use super::decider::Decider;
 use super::entries::Entries;
 use super::in_flight::InFlight;
 use super::layer_state::LayerState;
 use super::pacing::Pacing;
 use super::refusal::Refusal;
-use super::request_guards::Recorder;
 use super::service::RateLimit;
 use crate::clock::Clock;
 use crate::headers::FieldSet;

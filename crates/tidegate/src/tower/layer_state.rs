@@ -8,7 +8,7 @@ use http::Response;
 use http::request::Parts;
 use tidegate_core::Micros;
 
-use super::body::ResponseBody;
+use super::body::{Recorder, RequestGuards, ResponseBody};
 use super::decider::{Admission, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, LayerQuestion};
 use super::fields::LimitFields;
@@ -16,7 +16,6 @@ use super::grpc;
 use super::in_flight::InFlight;
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
-use super::request_guards::{Recorder, RequestGuards};
 use super::unmatched;
 use crate::frontend::Taken;
 use crate::headers::FieldSet;
