@@ -266,10 +266,6 @@ impl<S: Store> SharedGate<S> {
         (in_force.innermost().clone(), self.asks(&in_force, request).into_vec())
     }
 
-    fn queues(&self) -> &GateQueues {
-        &self.queues
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         self.local.now()
     }

@@ -175,13 +175,8 @@ impl<C: Clock> KeyedLimiter<C> {
         reservation: Reservation,
         actual: u64,
     ) -> Decision {
-        let units = reservation.units;
         let step = reservation.end(actual);
-        if reservation.is_elsewhere {
-            self.shared(units, step).decision
-        } else {
-            self.one(&key, units, step).decision
-        }
+        self.step_of(&key, reservation.is_elsewhere, reservation.units, step).decision
     }
 
     /// Makes the permit of a reservation of the same key last W from now: see [`Limiter::renew`].
@@ -200,19 +195,18 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     #[must_use]
     pub fn renew<'r>(&self, key: impl ByKey<'r>, reservation: &Reservation) -> bool {
-        if reservation.token.is_none() {
-            return true;
-        }
         let renew = Step::Renew { token: reservation.token };
-        let one =
-            if reservation.is_elsewhere { self.shared(0, renew) } else { self.one(&key, 0, renew) };
-        one.verdict.is_allowed()
+        let is_elsewhere = reservation.is_elsewhere;
+        reservation.token.is_none()
+            || self.step_of(&key, is_elsewhere, 0, renew).verdict.is_allowed()
     }
 
-    /// Runs one step with the overflow limiter.
-    fn shared(&self, units: u64, step: Step) -> One {
-        let reading = self.reading(&self.clock);
-        let one = self.limiters.shared(units, step, reading);
+    /// Runs one step with the limiter of the key, or the overflow limiter if that took the units.
+    fn step_of<'r>(&self, key: &impl ByKey<'r>, elsewhere: bool, units: u64, step: Step) -> One {
+        if !elsewhere {
+            return self.one(key, units, step);
+        }
+        let one = self.limiters.shared(units, step, self.reading(&self.clock));
         // Waiters for the overflow limiter wait in the queues of their own keys.
         self.queues.wake_all();
         one

@@ -33,37 +33,33 @@ impl Secret {
     /// Returns an error if there is no such variable, or the file cannot be read, or if the content
     /// is no password: it is empty, or has more than one line.
     pub fn read(&self) -> Result<String, String> {
-        match self {
-            Self::Text(text) => Ok(text.clone()),
+        let (place, held) = match self {
+            Self::Text(text) => return Ok(text.clone()),
             Self::Env(name) => {
                 // The error's own text contains the value of the variable.
                 let held = env::var(name).map_err(|error| match error {
-                    VarError::NotPresent => "is not set",
-                    VarError::NotUnicode(_) => "is not UTF-8",
+                    VarError::NotPresent => "is not set".to_owned(),
+                    VarError::NotUnicode(_) => "is not UTF-8".to_owned(),
                 });
-                held.and_then(one_line).map_err(|wrong| {
-                    format!(
-                        "the environment variable `{name}` that should hold the password {wrong}"
-                    )
-                })
+                (format!("environment variable `{name}`"), held)
             }
             Self::File(path) => {
-                let held = read_secret_file(path)
-                    .map_err(|error| format!("can not be read: {error}"))
-                    .and_then(|bytes| {
+                let bytes = read_secret_file(path);
+                let held =
+                    bytes.map_err(|error| format!("can not be read: {error}")).and_then(|bytes| {
                         String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
                     });
-                held.and_then(|text| one_line(text).map_err(str::to_owned)).map_err(|wrong| {
-                    format!("the file `{}` that should hold the password {wrong}", path.display())
-                })
+                (format!("file `{}`", path.display()), held)
             }
-        }
+        };
+        let line = held.and_then(|text| one_line(&text).map_err(str::to_owned));
+        line.map_err(|wrong| format!("the {place} that should hold the password {wrong}"))
     }
 }
 
 /// The only line of a text, without its end; else the error, which does not show it.
-fn one_line(text: String) -> Result<String, &'static str> {
-    let line = text.strip_suffix('\n').unwrap_or(&text);
+fn one_line(text: &str) -> Result<String, &'static str> {
+    let line = text.strip_suffix('\n').unwrap_or(text);
     let line = line.strip_suffix('\r').unwrap_or(line);
     match line {
         "" => Err("is empty"),
@@ -111,7 +107,7 @@ mod tests {
             ("old\rnew", Err("has more than one line: expected the password alone")),
             ("old\nnew\n", Err("has more than one line: expected the password alone")),
         ] {
-            assert_eq!(one_line(held.to_owned()), password.map(str::to_owned), "{held:?}");
+            assert_eq!(one_line(held), password.map(str::to_owned), "{held:?}");
         }
     }
 }

@@ -47,7 +47,7 @@ impl<S: Store> SharedGate<S> {
         let request = &request.into();
         let in_force = self.newest();
         let asks = self.asks(&in_force, request);
-        asks.iter().map(|ask| self.queues().len(&self.queue_of(ask))).sum()
+        asks.iter().map(|ask| self.queues.len(&self.queue_of(ask))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait if the rules that would refuse it say so,
@@ -183,7 +183,7 @@ impl<S: Store> SharedGate<S> {
 
     /// Returns the sums of all requests in a queue.
     fn sums_of(&self, queue: &GateQueue) -> Sums {
-        let held = self.queues().lock();
+        let held = self.queues.lock();
         held.queue(queue).map_or(Sums::NONE, |queue| queue.sums_before(Ticket::MAX))
     }
 }

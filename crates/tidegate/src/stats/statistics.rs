@@ -85,19 +85,19 @@ impl<C> Statistics<C> {
     /// 2^63, as for all counts: so no sum wraps.
     #[inline]
     pub fn pass_at(&self, units: u64, now: Timestamp) {
-        self.count(Count::Pass, units, now);
+        self.ring.add(Count::Pass, units, now);
     }
 
     /// Counts `units` that were refused.
     #[inline]
     pub fn block_at(&self, units: u64, now: Timestamp) {
-        self.count(Count::Block, units, now);
+        self.ring.add(Count::Block, units, now);
     }
 
     /// Counts `requests` that ended with an error, or a status of 500 and above.
     #[inline]
     pub fn exception_at(&self, requests: u64, now: Timestamp) {
-        self.count(Count::Exception, requests, now);
+        self.ring.add(Count::Exception, requests, now);
     }
 
     /// Counts a request that succeeded after `took`. More than 2^48 - 2 microseconds, almost nine
@@ -165,11 +165,6 @@ impl<C> Statistics<C> {
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.ring.totals.in_flight()
-    }
-
-    #[inline]
-    fn count(&self, what: Count, amount: u64, now: Timestamp) {
-        self.ring.add(what, amount, now);
     }
 }
 

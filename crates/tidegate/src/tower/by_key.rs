@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::header::InvalidHeaderName;
 use tidegate_core::RuleErrors;
 
-use super::any::{AnyDecider, AnyLimiter};
+use super::any::AnyLimiter;
 use super::client_ip::ClientIp;
 use super::entries::Entries;
 use super::extract::{Extract, header};
@@ -63,8 +63,7 @@ impl RateLimitLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn per_address(address: ClientIp, limiter: impl AnyLimiter) -> Result<Self, RuleErrors> {
-        let AnyDecider(decider) = limiter.decider("per-ip")?;
-        Ok(Self::with(decider, Entries::by_address(address)))
+        Ok(Self::with(limiter.decider("per-ip")?.0, Entries::by_address(address)))
     }
 
     /// Limits each value of a header field, such as an API key; refuses requests above the limit immediately.
@@ -112,8 +111,7 @@ impl RateLimitLayer {
         key: impl Extract + 'static,
         limiter: impl AnyLimiter,
     ) -> Result<Self, RuleErrors> {
-        let AnyDecider(decider) = limiter.decider("per-key")?;
-        Ok(Self::with(decider, Entries::by_key(key)))
+        Ok(Self::with(limiter.decider("per-key")?.0, Entries::by_key(key)))
     }
 
     /// Limits all requests together; refuses requests above the limit immediately. In answers the rule is named
@@ -129,8 +127,7 @@ impl RateLimitLayer {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn global(limiter: impl AnyLimiter) -> Result<Self, RuleErrors> {
-        let AnyDecider(decider) = limiter.decider("global")?;
-        Ok(Self::with(decider, Entries::of_all()))
+        Ok(Self::with(limiter.decider("global")?.0, Entries::of_all()))
     }
 
     /// Limits each caller by the limiter of their key, in place of the rules of a gate; refuses

@@ -132,7 +132,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     pub(super) fn refused_behind(&mut self, seen: StepReply) -> Option<Answer<'g>> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
-        let is_refused = refuse_behind(self, &self.gate.queues().lock(), &mut done);
+        let is_refused = refuse_behind(self, &self.gate.queues.lock(), &mut done);
         let done = Done { at, ..done };
         is_refused.then(|| self.in_force.answer_with(&self.asks, done, self.standing))
     }
@@ -142,7 +142,7 @@ impl<S: Store> Waitable for ToStore<'_, S> {
     type Key = GateQueue;
 
     fn queues(&self) -> &GateQueues {
-        self.gate.queues()
+        &self.gate.queues
     }
 
     fn stops(&self) -> &[QueuedLimiter<GateQueue>] {
