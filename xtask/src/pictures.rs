@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: draws every picture of the documents, each from a run of this build.
+//! `cargo xtask pictures`: draws every picture of the books, each from a run of this build.
 
 mod recording;
 mod terminal;
@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use crate::context::Context;
 use crate::process::{cargo, succeeds};
 
-/// The commands that draw: a replay, a comparison, and the program for most other pictures.
-const COMMANDS: [&[&str]; 3] = [
+/// The commands that draw: a replay and a comparison.
+const COMMANDS: [&[&str]; 2] = [
     &[
         "run",
         "--quiet",
@@ -38,12 +38,11 @@ const COMMANDS: [&[&str]; 3] = [
         "--plot",
         "docs/img/compare-minute-edge.svg",
     ],
-    &["run", "--quiet", "-p", "tidegate-lab", "--example", "make_pictures", "write"],
 ];
 
-/// A test that draws what five nodes admitted.
-const FIVE_NODES: &[&str] =
-    &["test", "--quiet", "-p", "tidegate-server", "--test", "server", "five_nodes"];
+/// The program for most other pictures, and for the Chinese words of all pictures.
+const OTHERS: &[&str] =
+    &["run", "--quiet", "-p", "tidegate-lab", "--example", "make_pictures", "write"];
 
 /// Draws all pictures; returns whether all could be drawn.
 ///
@@ -56,13 +55,11 @@ pub(crate) fn run() -> Result<bool> {
     for command in COMMANDS {
         drawn &= succeeds(&mut cargo(&context, command))?;
     }
-    let picture = context.root().join("docs/img/five-nodes.svg");
-    let mut five_nodes = cargo(&context, FIVE_NODES);
-    drawn &= succeeds(five_nodes.env("TIDEGATE_LONG", "1").env("TIDEGATE_PICTURE", picture))?;
     let target = context.metadata.target_directory.as_std_path();
     let binary = target.join(format!("debug/tidegate{}", std::env::consts::EXE_SUFFIX));
     let picture = recording::record(context.root(), &binary, &target.join("pictures"))?;
     let file = context.root().join("docs/img/terminal.svg");
     fs::write(&file, picture).with_context(|| format!("writing {}", file.display()))?;
+    drawn &= succeeds(&mut cargo(&context, OTHERS))?;
     Ok(drawn)
 }

@@ -21,6 +21,14 @@ const REPORT_LINES: usize = 18;
 /// The address by default; while it records, the server has any free port.
 const USUAL: &str = "127.0.0.1:8080";
 
+/// The times in an answer, and the times that the picture shows, so that it changes only with the program.
+const TIMES: [(&str, &str); 4] = [
+    ("date: ", "Wed, 25 Nov 2026 19:30:47 GMT"),
+    ("\"at_us\":", "1795635047994687"),
+    ("\"retry_after_us\":", "59895598"),
+    ("\"reset_after_us\":", "59987545"),
+];
+
 /// A server that ends with its recording.
 struct Server(Child);
 
@@ -95,5 +103,14 @@ fn served(root: &Path, mut tidegate: Command) -> Result<(String, String)> {
         answer = output(Command::new("curl").args(asked))?;
     }
     ensure!(answer.contains(" 429 "), "the sixth attempt was not refused: {answer}");
-    Ok((banner.replace(&at, USUAL), answer.replace('\r', "")))
+    let answer = answer.replace('\r', "");
+    Ok((banner.replace(&at, USUAL), TIMES.iter().fold(answer, with_time)))
+}
+
+/// The answer with another time, of the same length, after a name.
+fn with_time(answer: String, (name, time): &(&str, &str)) -> String {
+    let found = answer.split_once(name).and_then(|(before, after)| {
+        Some(format!("{before}{name}{time}{}", after.get(time.len()..)?))
+    });
+    found.unwrap_or(answer)
 }
