@@ -77,8 +77,9 @@ const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\">
 const BAR: &str = "<div class=\"right-buttons\">";
 
 /// Files that pages link to, next to pages.
-const LINKED: [&str; 8] = [
+const LINKED: [&str; 9] = [
     "docs/img",
+    "docs/zh/img",
     "docs/envoy",
     "packaging",
     "crates/tidegate-server/Cargo.toml",

@@ -1,6 +1,6 @@
 //! Two diagrams: the way of a request to its answer, and the deadlines between Envoy and Redis.
 
-use crate::drawing::{Anchor, Drawing};
+use crate::drawing::Drawing;
 
 /// A box with a name and a remark under it.
 fn named(
@@ -15,9 +15,9 @@ fn named(
     let middle = at.0 + size.0 / 2.0;
     let line = at.1 + size.1 / 2.0;
     let name_at = if remark.is_empty() { line + 5.0 } else { line - 4.0 };
-    drawing.text("ink", 14, Anchor::Middle, (middle, name_at), name);
+    drawing.text("ink", 14, "middle", (middle, name_at), name);
     if !remark.is_empty() {
-        drawing.text("grey", 12, Anchor::Middle, (middle, line + 14.0), remark);
+        drawing.remark(middle, line + 14.0, remark);
     }
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn architecture() -> String {
     let headings =
         [("Callers", 20.0), ("Listeners", 200.0), ("The gate", 382.0), ("Stores", 610.0)];
     for (heading, x) in headings {
-        drawing.text("ink", 16, Anchor::Start, (x, 30.0), heading);
+        drawing.text("ink", 16, "start", (x, 30.0), heading);
     }
     let ways = [
         ("Your service", "", "HTTP", "8080"),
@@ -59,29 +59,25 @@ pub(crate) fn architecture() -> String {
     ];
     let mut y = 88.0;
     for (name, remark) in steps {
-        drawing.text("ink", 14, Anchor::Middle, (472.0, y), name);
-        drawing.text("grey", 12, Anchor::Middle, (472.0, y + 17.0), remark);
+        drawing.text("ink", 14, "middle", (472.0, y), name);
+        drawing.remark(472.0, y + 17.0, remark);
         y += 58.0;
     }
     named(&mut drawing, "box", (610.0, 99.0), (130.0, 58.0), "Memory", "this process");
     named(&mut drawing, "box", (610.0, 205.0), (130.0, 58.0), "Redis, Valkey", "shared by nodes");
     drawing.arrow(true, (562.0, 128.0), (610.0, 128.0));
     drawing.arrow(true, (562.0, 234.0), (610.0, 234.0));
-    drawing.text("grey", 12, Anchor::Middle, (675.0, 281.0), "by a deadline; else");
-    drawing.text("grey", 12, Anchor::Middle, (675.0, 297.0), "each rule's own");
-    drawing.text("grey", 12, Anchor::Middle, (675.0, 313.0), "on_store_error");
+    for (y, text) in
+        [(281.0, "by a deadline; else"), (297.0, "each rule's own"), (313.0, "on_store_error")]
+    {
+        drawing.remark(675.0, y, text);
+    }
     drawing.end()
 }
 
 pub(crate) fn envoy_and_redis() -> String {
     let mut drawing = Drawing::new(760, 262, "From Envoy to Redis, and the deadline of each step");
-    drawing.text(
-        "ink",
-        17,
-        Anchor::Start,
-        (20.0, 30.0),
-        "Deadlines, and what happens when they pass",
-    );
+    drawing.text("ink", 17, "start", (20.0, 30.0), "Deadlines, and what happens when they pass");
     let boxes = [
         (20.0, "Client", ""),
         (215.0, "Envoy", "rate limit filter"),
@@ -99,8 +95,8 @@ pub(crate) fn envoy_and_redis() -> String {
     ] {
         drawing.arrow(true, (from, 94.0), (to, 94.0));
         let middle = (from + to) / 2.0;
-        drawing.text("grey", 12, Anchor::Middle, (middle, 84.0), above);
-        drawing.text("red", 12, Anchor::Middle, (middle, 112.0), below);
+        drawing.remark(middle, 84.0, above);
+        drawing.text("red", 12, "middle", (middle, 112.0), below);
     }
     for (x, line, lines) in [
         (
@@ -126,7 +122,7 @@ pub(crate) fn envoy_and_redis() -> String {
     ] {
         drawing.line("limit", 1.0, "4 3", &[(line, 120.0), (line, 158.0)]);
         for (number, text) in lines.into_iter().enumerate() {
-            drawing.text("ink", 13, Anchor::Start, (x, 178.0 + 19.0 * number as f64), text);
+            drawing.text("ink", 13, "start", (x, 178.0 + 19.0 * number as f64), text);
         }
     }
     drawing.end()

@@ -14,14 +14,6 @@ const STYLE: &str = "\
 .other{fill:#4b5563}.grid{stroke:#2b323b}.line{stroke:#a9b1bb}
 .limit{stroke:#f87171}.a{stroke:#fb923c}.b{stroke:#6ba6d3}.orange{fill:#fb923c}}";
 
-/// Where a text is relative to its place.
-#[derive(Clone, Copy)]
-pub(crate) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
 /// A drawing that grows.
 pub(crate) struct Drawing(String);
 
@@ -38,25 +30,25 @@ impl Drawing {
         Self(svg)
     }
 
-    /// Text of a size, with its base line at `y`.
+    /// Text of a size, with its base line at `y`; its `start`, `middle` or `end` is at `x`.
     pub(crate) fn text(
         &mut self,
         class: &str,
         size: u32,
-        anchor: Anchor,
+        anchor: &str,
         (x, y): (f64, f64),
         text: impl Display,
     ) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
         let weight = if size > 15 { " font-weight=\"bold\"" } else { "" };
         let _ = writeln!(
             self.0,
             "<text class=\"{class}\" font-size=\"{size}\"{weight} text-anchor=\"{anchor}\" x=\"{x}\" y=\"{y}\">{text}</text>"
         );
+    }
+
+    /// A small grey text whose middle is at `x`.
+    pub(crate) fn remark(&mut self, x: f64, y: f64, text: impl Display) {
+        self.text("grey", 12, "middle", (x, y), text);
     }
 
     pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {

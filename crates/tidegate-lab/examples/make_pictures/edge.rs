@@ -7,7 +7,7 @@ use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 use tidegate_lab::replay::Replay;
 use tidegate_lab::trace::builtin::minute_edge;
 
-use crate::drawing::{Anchor, Drawing};
+use crate::drawing::Drawing;
 
 const LIMIT: u64 = 200;
 const WINDOW_US: u64 = 60_000_000;
@@ -41,28 +41,22 @@ fn y(units: u64) -> f64 {
 pub(crate) fn picture() -> Result<String, Box<dyn Error>> {
     let title = "Across the edge of a minute a fixed window admits twice its limit";
     let mut drawing = Drawing::new(760, 352, title);
-    drawing.text("ink", 17, Anchor::Start, (LEFT, 30.0), title);
+    drawing.text("ink", 17, "start", (LEFT, 30.0), title);
     let subtitle = "Units admitted within the last minute, at 200 per minute; 400 requests come within two seconds";
-    drawing.text("grey", 13, Anchor::Start, (LEFT, 52.0), subtitle);
+    drawing.text("grey", 13, "start", (LEFT, 52.0), subtitle);
     for units in [0, 100, LIMIT, 300, 2 * LIMIT] {
         drawing.line("grid", 1.0, "", &[(LEFT, y(units)), (RIGHT, y(units))]);
-        drawing.text("grey", 12, Anchor::End, (LEFT - 8.0, y(units) + 4.0), units);
+        drawing.text("grey", 12, "end", (LEFT - 8.0, y(units) + 4.0), units);
     }
     for second in [59, 60, 61] {
         let at = x(second * 1_000_000);
         drawing.line("grid", 1.0, "", &[(at, TOP), (at, BOTTOM)]);
-        drawing.text(
-            "grey",
-            12,
-            Anchor::Middle,
-            (at, BOTTOM + 18.0),
-            format!("{}:{:02}", second / 60, second % 60),
-        );
+        drawing.remark(at, BOTTOM + 18.0, format!("{}:{:02}", second / 60, second % 60));
     }
     let edge = x(WINDOW_US);
     drawing.line("line", 1.0, "3 3", &[(edge, TOP), (edge, BOTTOM)]);
-    drawing.text("grey", 12, Anchor::Middle, (edge, BOTTOM + 36.0), "the minute's edge");
-    drawing.text("red", 12, Anchor::Start, (LEFT + 6.0, y(LIMIT) - 7.0), "limit 200");
+    drawing.remark(edge, BOTTOM + 36.0, "the minute's edge");
+    drawing.text("red", 12, "start", (LEFT + 6.0, y(LIMIT) - 7.0), "limit 200");
     for (algorithm, line, text) in
         [(AlgorithmKind::FixedWindow, "a", "orange"), (AlgorithmKind::SlidingLog, "b", "blue")]
     {
@@ -70,20 +64,13 @@ pub(crate) fn picture() -> Result<String, Box<dyn Error>> {
         let within = |at: u64| {
             times.iter().filter(|time| **time <= at && at < **time + WINDOW_US).count() as u64
         };
-        let points: Vec<_> =
-            (FROM_US..=TO_US).step_by(STEP_US as usize).map(|at| (x(at), y(within(at)))).collect();
+        let counts = (FROM_US..=TO_US).step_by(STEP_US as usize).map(|at| (at, within(at)));
+        let points: Vec<_> = counts.clone().map(|(at, units)| (x(at), y(units))).collect();
         drawing.line(line, 2.5, "", &points);
-        let most =
-            (FROM_US..=TO_US).step_by(STEP_US as usize).map(within).max().unwrap_or_default();
+        let most = counts.map(|(_, units)| units).max().unwrap_or_default();
         let end = y(within(TO_US));
-        drawing.text(text, 14, Anchor::Start, (RIGHT + 8.0, end - 2.0), algorithm);
-        drawing.text(
-            "grey",
-            13,
-            Anchor::Start,
-            (RIGHT + 8.0, end + 15.0),
-            format!("at most {most}"),
-        );
+        drawing.text(text, 14, "start", (RIGHT + 8.0, end - 2.0), algorithm);
+        drawing.text("grey", 13, "start", (RIGHT + 8.0, end + 15.0), format!("at most {most}"));
     }
     drawing.line("limit", 1.5, "7 4", &[(LEFT, y(LIMIT)), (RIGHT, y(LIMIT))]);
     Ok(drawing.end())

@@ -37,6 +37,9 @@ fn fault(root: &Path, document: &Path, text: &str, target: &str) -> Option<&'sta
     let Some(path) = resolve(document, path) else {
         return Some("leads out of the project");
     };
+    if path.starts_with("docs/img") && document.to_string_lossy().contains("zh") {
+        return Some("has English words: show the picture in docs/zh/img");
+    }
     let path = root.join(path);
     if !path.exists() {
         return Some("leads nowhere: mend the path or add the file");
@@ -115,6 +118,12 @@ mod tests {
     fn a_link_may_not_leave_the_project() {
         let found = complaints("[a](../../secret.md)");
         assert!(found[0].ends_with("leads out of the project"), "{found:?}");
+    }
+
+    #[test]
+    fn a_chinese_page_shows_no_english_picture() {
+        let found = judge(Path::new(""), Path::new("docs/zh/a.md"), "![a](../img/b.svg)");
+        assert!(found[0].contains("has English words"), "{found:?}");
     }
 
     #[test]
