@@ -65,7 +65,7 @@ const CHINESE: Edition = Edition {
 
 /// Pages keep their names, READMEs too, because no preprocessor renames them.
 const SETTINGS: &str = "[build]\ncreate-missing = false\nuse-default-preprocessors = false\n\n[output.html]\n\
-                        additional-css = [\"book.css\"]\n\n[output.html.print]\nenable = false\n\n\
+                        additional-css = [\"book.css\"]\nadditional-js = [\"theme.js\"]\n\n[output.html.print]\nenable = false\n\n\
                         [output.html.playground]\nrunnable = false\n";
 
 /// The first page of the site, which opens the book in the reader's language.
@@ -107,6 +107,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     }
     let ours = context.root().join("xtask/book");
     copy(&ours.join("book.css"), &site.join("book.css"))?;
+    copy(&ours.join("theme.js"), &site.join("theme.js"))?;
     copy(&ours.join("favicon.svg"), &site.join("theme/favicon.svg"))?;
     let search = read(&ours.join("search.js"))?;
     let html = site.join("html");
