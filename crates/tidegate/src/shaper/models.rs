@@ -12,8 +12,7 @@ use loom::thread::{self, Thread};
 use tidegate_core::{AlgorithmKind, Spec, Timestamp};
 
 use super::queue::{Next, ShapingQueue};
-use super::state::ShaperState;
-use super::takers::TakerTicket;
+use super::state::{ShaperState, TakerTicket};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
