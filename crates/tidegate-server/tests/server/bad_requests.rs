@@ -13,7 +13,7 @@ const BODIES: [(&str, &str); 33] = [
     ("", "EOF while parsing a value at line 1 column 0"),
     ("{", "not JSON: EOF while parsing an object at line 1 column 1"),
     ("{\"descriptor\": {}} x", "trailing characters at line 1 column 20"),
-    ("[]", "the batch is empty: expected such as {\"domain\""),
+    ("[]", "the batch is empty: expected such as {\"descriptor\""),
     (
         "[{\"descriptor\": {}}, {}]",
         "question 2 of the batch: neither `descriptor` nor `descriptors`",
