@@ -300,7 +300,7 @@ fn excess(on_excess: OnExcess) -> String {
     }
 }
 
-/// The domains with a decision of their own on requests without a rule, and `*` for all others unless it admits them.
+/// The domains with a decision of their own on requests without a rule, then `*` for other domains.
 fn on_no_rule(policy: &Policy) -> String {
     let all = policy.on_no_rules();
     let all = all.map(|(domain, word)| format!("{domain} {}", labels::on_no_rule(word)));

@@ -16,7 +16,7 @@ use super::format::{
 use super::notation::LogFormat;
 use super::prefix;
 
-/// The most bytes of a line that its explanation shows.
+/// The largest number of bytes of a line that its explanation shows.
 const MOST_SHOWN: usize = 500;
 
 /// Parses one line after another, and learns the format from the first good one.

@@ -31,7 +31,7 @@ pub(crate) struct CompareArgs {
     rate: Option<(u64, Duration)>,
     #[command(flatten)]
     trace: TraceFlags,
-    /// One limiter for each value of this entry of the descriptor, in whatever domain (may be
+    /// One limiter for each value of this entry of the descriptor, in any domain (may be
     /// repeated); by default one for all
     #[arg(long, value_name = "ENTRY")]
     key: Vec<String>,

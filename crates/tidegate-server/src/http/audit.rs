@@ -37,7 +37,7 @@ impl<'a> Audit<'a> {
         let Some(Begun { who, verb, before }) = self.0 else { return };
         let after = standing(&app.limiters.peek(request).await);
         let units = request.descriptors().iter().map(Descriptor::units);
-        // A reset forgets all that was used, whatever cost its descriptors name.
+        // A reset forgets all used units, so the costs of its descriptors say nothing.
         let units = (verb != "reset").then(|| units.fold(0, u64::saturating_add));
         let domain = request.domain();
         let descriptors = request.descriptors().len();

@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// A client that has not authenticated is told so first. It may learn a name of a command by a wrong number of words.
+    /// A client that has not authenticated learns no names of commands here. A wrong number of words shows that a command exists.
     fn unknown(&self, args: &Args<'_>, reply: &mut RespReply<'_>) {
         if self.is_authenticated {
             usage::unknown(args, reply);

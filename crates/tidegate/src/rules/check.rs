@@ -7,15 +7,13 @@ use std::time::Duration;
 use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec, is_whole};
 
 use super::choices::Usage;
-use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::error::{Place, PolicyError, PolicyErrors, Problem, is_name};
 use super::lease::LEASE_LIVES;
 use super::on_excess::{MOST_MAX_WAITERS, OnExcess};
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Names, Override, Overrides, PolicyRule};
 use super::spec::{MOST_MAX_KEYS, RuleSpec, UP_TO_A_DAY};
 use crate::key::canonical_text;
-
-const LONGEST_NAME: usize = 64;
 
 /// Checks all rules, and returns all mistakes.
 pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyErrors> {
@@ -94,9 +92,7 @@ fn values(spec: &RuleSpec) -> Spec {
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
-    if !(1..=LONGEST_NAME).contains(&spec.name.len())
-        || spec.name.contains(|c| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'))
-    {
+    if !is_name(&spec.name) {
         mistakes.add(Place::Rule, Problem::Name(spec.name.clone()));
     }
     if spec.domain.is_empty() {

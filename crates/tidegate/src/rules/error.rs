@@ -124,9 +124,16 @@ pub enum Problem {
 /// The name that was meant by a name with capitals and spaces, if these alone are wrong.
 fn meant(name: &str) -> Option<String> {
     let meant = name.trim().to_lowercase().replace(char::is_whitespace, "-");
-    let is_name =
-        |text: &str| text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'));
-    (is_name(&meant) && (1..=64).contains(&meant.len())).then_some(meant)
+    is_name(&meant).then_some(meant)
+}
+
+/// The largest number of characters of a name.
+const LONGEST_NAME: usize = 64;
+
+/// Returns whether a text may be the name of a rule.
+pub(super) fn is_name(text: &str) -> bool {
+    let fits = (1..=LONGEST_NAME).contains(&text.len());
+    fits && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-'))
 }
 
 impl fmt::Display for Problem {

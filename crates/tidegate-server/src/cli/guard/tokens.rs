@@ -81,7 +81,7 @@ pub(in crate::cli) fn read_again(files: &[TokenFile]) {
         let before = unread.len();
         let mut failures = Vec::new();
         unread.retain(|file| file.read_again().map_err(|failure| failures.push(failure)).is_err());
-        // A token that moves to another file is refused there until its old file is read, so those are tried again.
+        // A token that moves to another file is refused there until its old file is read, so refused files are read again.
         if unread.len() < before && !unread.is_empty() {
             continue;
         }

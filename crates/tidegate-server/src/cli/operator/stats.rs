@@ -56,8 +56,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
             return watch(args, &listener).await;
         }
         let answer = listener.ask(Method::GET, &path(args, "/v1/stats"), "").await?;
-        let is_empty = |of: &str| items(&answer.json, of).next().is_none();
-        if is_empty("rules") && is_empty("resources") {
+        if ["rules", "resources"].iter().all(|of| items(&answer.json, of).next().is_none()) {
             return Err(Failure::new("no resource has this name"));
         }
         answer.print(args.format, tables)

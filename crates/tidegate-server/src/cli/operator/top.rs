@@ -148,8 +148,8 @@ async fn view(
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
         let keys = match listener.ask(Method::GET, &path(args, by), "").await {
             Ok(answer) => {
-                let shadow = if by == "refused" { Some(&policy.json) } else { None };
-                of_keys(title, &answer.json, before.at, shadow, width)
+                let policy = (by == "refused").then_some(&policy.json);
+                of_keys(title, &answer.json, before.at, policy, width)
             }
             Err(failure) => format!("{title}: {}\n", failure.message()),
         };
