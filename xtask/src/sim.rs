@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: the simulators of leases, shares and permits and of the layers over a store, over as many seeds as
-//! wanted, or the first of them over mutants of the code.
+//! `cargo xtask sim`: the simulator of the layers over a store, and of permits, over as many seeds as wanted, or over
+//! mutants of the code.
 //!
 //! The library and the crates that it needs are copied below the target directory, without most of their tests, so that
 //! the copy builds in seconds. A mutant is a replacement of text in the copy, and the code itself has no switches.
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
 
-    /// Break the code in one place at a time; succeeds if the simulators find each
+    /// Break the code in one place at a time; succeeds if the simulator finds each
     #[arg(long)]
     mutants: bool,
 

@@ -129,7 +129,7 @@ mod fallback;
 mod leases;
 mod recent;
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 
 use std::sync::Arc;
 

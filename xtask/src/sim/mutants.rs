@@ -39,11 +39,12 @@ impl Mutant {
 
 const LIMITER: &str = "crates/tidegate/src/lease/limiter.rs";
 const UNITS: &str = "crates/tidegate/src/lease/units.rs";
-const STORE: &str = "crates/tidegate/src/lease/sim/store.rs";
-const BACK: &str = "crates/tidegate/src/lease/sim/node/back.rs";
+const STORE: &str = "crates/tidegate/src/store/fake/limiters.rs";
+const RUN: &str = "crates/tidegate/src/layers/sim/run/node.rs";
+const SENT: &str = "crates/tidegate/src/layers/sim/sent.rs";
+const SPEND: &str = "crates/tidegate/src/layers/leases/spend.rs";
+const GIVE_BACK: &str = "crates/tidegate/src/layers/leases/give_back.rs";
 const TERMS: &str = "crates/tidegate/src/lease/terms.rs";
-const NODE: &str = "crates/tidegate/src/lease/sim/node.rs";
-const DECIDED: &str = "crates/tidegate/src/lease/sim/node/decided.rs";
 const BOOK: &str = "crates/tidegate/src/lease/book.rs";
 const ALGORITHM: &str = "crates/tidegate-core/src/algorithm.rs";
 const BUCKET: &str = "crates/tidegate-core/src/algorithms/token_bucket/mod.rs";
@@ -55,7 +56,7 @@ const CORE: &str = "crates/tidegate-core/src/lease.rs";
 
 /// The tests of the simulator, each with the mutants that it has to find.
 pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
-    ("no_seed_passes_a_bound_or_refuses_for_more_than_what_is_leased", LEASES),
+    ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", LEASES),
     ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", tower::TOWER),
     ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
     ("a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on", EXACT),
@@ -140,10 +141,10 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "the node uses the life of the rule, not the life in the reply",
-        file: NODE,
+        file: LIMITER,
         replacements: &[(
-            "let TakenLease { at: since, end, .. } = lease;",
-            "let TakenLease { at: since, .. } = lease;\n        let end = since.plus(self.plan.keys[key].life);",
+            "let length = shortened(grant.end.since(grant.since));",
+            "let length = shortened(self.terms.life());",
         )],
     },
     Mutant {
@@ -156,13 +157,19 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "the life is measured by the wall clock",
-        file: NODE,
-        replacements: &[("self.clock.boot(time)", "self.clock.wall(time)")],
+        file: RUN,
+        replacements: &[(
+            "let boot = clock(MachineClocks::boot);",
+            "let boot = clock(MachineClocks::wall);",
+        )],
     },
     Mutant {
         name: "the life is measured by a clock that stops while the machine sleeps",
-        file: NODE,
-        replacements: &[("self.clock.boot(time)", "self.clock.awake(time)")],
+        file: RUN,
+        replacements: &[(
+            "let boot = clock(MachineClocks::boot);",
+            "let boot = clock(MachineClocks::awake);",
+        )],
     },
     Mutant {
         name: "units are spent after the end",
@@ -194,24 +201,11 @@ const LEASES: &[Mutant] = &[
         )],
     },
     Mutant {
-        name: "a reply that is repeated returns units that are held",
-        file: NODE,
-        replacements: &[(
-            "self.questions.remove(&ticket) {\n            Some(wanted) if",
-            "self.questions.get(&ticket).copied() {\n            Some(wanted) if",
-        )],
-    },
-    Mutant {
         name: "units of a refused request are not released",
-        file: DECIDED,
-        replacements: &[("self.book.release(&asks, &held)", "Vec::new()")],
-    },
-    Mutant {
-        name: "units of a refused request are released though it was admitted",
-        file: DECIDED,
+        file: SPEND,
         replacements: &[(
-            "let closed = self.book.commit(&asks, &held);",
-            "let closed = self.book.release(&asks, &held);",
+            "self.layer.release(self.asks, &std::mem::take(&mut self.held));",
+            "self.held.clear();",
         )],
     },
     Mutant {
@@ -233,29 +227,11 @@ const LEASES: &[Mutant] = &[
         replacements: &[("!self.is_closed && now < self.ends", "now < self.ends")],
     },
     Mutant {
-        name: "held units are given back once, though the store is away",
-        file: BACK,
-        replacements: &[("            Some(Wait::Back(number)),", "            None,")],
-    },
-    Mutant {
-        name: "units that are given back again come back twice",
-        file: STORE,
-        replacements: &[("        recorded.units = kept;\n", "")],
-    },
-    Mutant {
         name: "units are given back to a server that never granted them",
         file: STORE,
         replacements: &[(
-            "let recorded = self.records.get_mut(&(key, id))?;",
-            "let now = Timestamp::from_micros(self.plan.origin);\n        let absent = RecordedLease { units: kept + units, at: now };\n        let recorded = self.records.entry((key, id)).or_insert(absent);",
-        )],
-    },
-    Mutant {
-        name: "a lease without a reply is not given back",
-        file: NODE,
-        replacements: &[(
-            "wanted.into_iter().flat_map(|one| self.give_back(one.unspent(key), true)).collect()",
-            "drop(wanted);\n                Vec::new()",
+            "        let lease = self.leases.get_mut(&(key_of(&rest.key), node, rest.ticket));",
+            "        let absent = Recorded { units: rest.kept + rest.units, at: now };\n        let lease = (key_of(&rest.key), node, rest.ticket);\n        let lease = Some(self.leases.entry(lease).or_insert(absent));",
         )],
     },
     Mutant {
@@ -331,21 +307,30 @@ const LEASES: &[Mutant] = &[
     },
     Mutant {
         name: "the unspent units of a share are not given back",
-        file: BACK,
+        file: GIVE_BACK,
         replacements: &[("if rest.units > 0 {", "if rest.units > u64::MAX / 2 {")],
     },
     Mutant {
         name: "an undo goes to the server that is primary by now",
-        file: DECIDED,
-        replacements: &[(
-            "LeasesQuestion::Undo { by: request, server, key,",
-            "LeasesQuestion::Undo { by: request, server: server.max(usize::MAX), key,",
-        )],
+        file: SENT,
+        replacements: &[
+            (
+                "        if self.server < link.world().server() {",
+                "        if self.server > link.world().server() {",
+            ),
+            (
+                "link.carry(first, self.server, act).await {\n            Carried::Came(undone)",
+                "link.carry(first, link.world().server(), act).await {\n            Carried::Came(undone)",
+            ),
+        ],
     },
     Mutant {
         name: "a lease of another node's rule is held",
-        file: NODE,
-        replacements: &[("revision != self.revisions[key];", "revision > self.plan.keys.len();")],
+        file: STORE,
+        replacements: &[(
+            "        if self.other_values(policy, ask).is_some() {",
+            "        if self.other_values(policy, ask).is_some() && false {",
+        )],
     },
     Mutant {
         name: "units that were taken before a step back of the clock come back",

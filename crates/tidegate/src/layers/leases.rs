@@ -62,6 +62,12 @@ impl<S: Store> Leases<S> {
         self.state.counts()
     }
 
+    /// Returns the units of a limiter that can be spent now.
+    #[cfg(test)]
+    pub(crate) fn held(&self, ask: &KeyAsk) -> u64 {
+        self.state.book().held(self.inner.host().uptime(), ask)
+    }
+
     /// Returns the callback for the number of nodes that share the store.
     pub(crate) fn nodes(&self) -> impl Fn(u64) + Send + Sync + 'static {
         let state = self.state.clone();

@@ -354,12 +354,6 @@ impl LeasedLimiter {
         self.not_before = now.plus(Micros::from_micros(pause));
     }
 
-    /// Returns the units of all leases.
-    #[cfg(test)]
-    pub(super) fn all_units(&self) -> u64 {
-        self.leases.iter().map(|lease| lease.units + lease.held).sum()
-    }
-
     /// Returns whether this limiter can be forgotten: it has nothing, waits for nothing, and no request asks.
     pub(super) fn is_idle(&mut self, now: Micros) -> bool {
         self.leases.is_empty()

@@ -112,7 +112,7 @@ fn drained_in(rule: &Rule) -> Option<Micros> {
 }
 
 /// Returns how long a lease can be used here that lasts `length` by the store's clock.
-pub(super) const fn shortened(length: Micros) -> Micros {
+pub(crate) const fn shortened(length: Micros) -> Micros {
     let us = length.as_micros();
     Micros::from_micros(us.saturating_sub(us.div_ceil(DRIFT_PART)))
 }

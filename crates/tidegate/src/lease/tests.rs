@@ -1,5 +1,7 @@
 //! Single steps of the book of leases.
 
+#[cfg(feature = "redis")]
+mod levels;
 mod shares;
 
 use std::time::Duration;

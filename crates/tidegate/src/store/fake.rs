@@ -13,15 +13,14 @@ use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
 use super::{
-    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply,
-    Store, Verb,
+    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, StepArgs, StepReply, Store, Verb,
 };
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::StoreError;
-pub(crate) use limiters::FakeLimiters;
+pub(crate) use limiters::{FakeLimiter, FakeLimiters, limiter};
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
@@ -190,9 +189,8 @@ impl Store for FakeStore {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let policy = &self.generation.policy;
         let now = self.shared.host.now();
-        let (report, granted) =
-            self.state().limiters.lease(policy, ask, lease.wanted, lease.node, now);
-        LeaseReply { is_in_time: true, result: LeaseResult::Decided(report, granted) }
+        let result = self.state().limiters.lease(policy, ask, lease.wanted, lease.node, now);
+        LeaseReply { is_in_time: true, result }
     }
 
     async fn give_back_lease(

@@ -4,8 +4,8 @@ use super::Mutant;
 
 const CONCURRENCY: &str = "crates/tidegate-core/src/algorithms/concurrency/mod.rs";
 const LIST: &str = "crates/tidegate-core/src/algorithms/concurrency/permits.rs";
-const HOLDER: &str = "crates/tidegate/src/lease/sim/permits/holder.rs";
-const WORLD: &str = "crates/tidegate/src/lease/sim/permits/world.rs";
+const HOLDER: &str = "crates/tidegate/src/layers/sim/permits/holder.rs";
+const WORLD: &str = "crates/tidegate/src/layers/sim/permits/world.rs";
 
 pub(super) const PERMITS: &[Mutant] = &[
     Mutant {

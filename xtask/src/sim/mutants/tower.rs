@@ -1,16 +1,13 @@
 //! The mutants of the layers that ship, and of the store that they ask.
 
-use super::Mutant;
+use super::{GIVE_BACK, Mutant, SPEND, STORE};
 
 const ACROSS_SLOTS: &str = "crates/tidegate/src/layers/across_slots.rs";
 const DENIALS: &str = "crates/tidegate/src/layers/denials.rs";
 const MEMORY: &str = "crates/tidegate/src/layers/denials/memory.rs";
-const GIVE_BACK: &str = "crates/tidegate/src/layers/leases/give_back.rs";
-const SPEND: &str = "crates/tidegate/src/layers/leases/spend.rs";
 const TAKE: &str = "crates/tidegate/src/layers/leases/take.rs";
 const DECIDE: &str = "crates/tidegate/src/layers/fallback/decide.rs";
 const PARTS: &str = "crates/tidegate/src/layers/fallback/parts.rs";
-const STORE: &str = "crates/tidegate/src/store/fake/limiters.rs";
 
 pub(super) const TOWER: &[Mutant] = &[
     Mutant {

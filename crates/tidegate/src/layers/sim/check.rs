@@ -1,17 +1,21 @@
 //! The judge of a run: no bound is passed, each unit has one fate, and leases and shares cost few admissions.
 
 mod below;
+mod clock;
+mod counted;
+mod even;
+mod leases;
 mod sums;
 
 use std::collections::BTreeMap;
 
 use testkit::admissions::{Admission, most_within};
-use tidegate_core::Limit;
+use tidegate_core::{Anchor, Limit, Rule};
 
 use super::history::{CallerAnswer, DecidedBy, LayersEvent, LayersEventKind, LayersHistory};
 use super::plan::{LONG, LayersPlan, RequestKind};
 use crate::layers::Share;
-use crate::lease::sim::Sums;
+use crate::layers::sim::Sums;
 use crate::rules::OnStoreError;
 pub(super) use below::below;
 
@@ -22,18 +26,36 @@ const REPEATED_US: u64 = 51_000;
 pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<Sums, String> {
     each_request(plan, history)?;
     each_settlement(plan, history)?;
-    leases(plan, history)?;
+    leases::each_once(plan, history)?;
     for limiter in 0..plan.limiters.len() {
         let of = |error: String| format!("limiter {limiter}: {error}");
         let events: Vec<_> =
             history.events.iter().filter(|event| event.limiter == limiter).copied().collect();
         bounds(plan, limiter, &events).map_err(of)?;
         repeated_denials(&events).map_err(of)?;
-        if limiter == LONG {
+        clock::come_back(plan, limiter, &events).map_err(of)?;
+        counted::at_each_step(plan, limiter, &events).map_err(of)?;
+        if limiter == LONG && is_comparable(&events) {
             conserved(plan, limiter, &events, history).map_err(of)?;
         }
     }
-    Ok(sums::of(history))
+    let mut sums = sums::of(history);
+    if plan.is_even {
+        even::as_stated(plan, history, &mut sums)?;
+    }
+    Ok(sums)
+}
+
+/// Returns whether the store counts as it did at the beginning: it lost no data, its clock was not set, and the rule is
+/// the same.
+fn is_comparable(events: &[LayersEvent]) -> bool {
+    let moves = |event: &LayersEvent| {
+        matches!(
+            event.what,
+            LayersEventKind::Lost | LayersEventKind::Stepped { .. } | LayersEventKind::Changed
+        )
+    };
+    !events.iter().any(moves)
 }
 
 /// The units of a request from one limiter: taken, come back or lost, and admitted for its caller.
@@ -43,6 +65,8 @@ struct RequestUnits {
     undone: u64,
     gone: u64,
     admitted: u64,
+    /// They were taken by a store that a replica had taken the place of.
+    by_former: bool,
 }
 
 /// Units that a request took and does not need come back, and no others: the store has the units that its caller was told
@@ -59,7 +83,13 @@ fn each_request(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String
         };
         let part = parts.entry((request, event.limiter)).or_default();
         match event.what {
-            LayersEventKind::Taken { units, .. } => part.taken += units,
+            LayersEventKind::Taken { units, .. } => {
+                part.taken += units;
+                part.by_former = event.is_former;
+            }
+            LayersEventKind::Undone { .. } if part.by_former && !event.is_former => {
+                return Err(format!("a store gives back what it never took: {event:?}"));
+            }
             LayersEventKind::Undone { units, .. } => part.undone += units,
             LayersEventKind::Gone { units, .. } => part.gone += units,
             LayersEventKind::Admitted { units, .. } => part.admitted += units,
@@ -69,7 +99,7 @@ fn each_request(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String
     for ((request, limiter), part) in parts {
         let asked = &plan.requests[request as usize];
         let answered = history.answers.get(&request);
-        let RequestUnits { taken, undone, gone, admitted } = part;
+        let RequestUnits { taken, undone, gone, admitted, .. } = part;
         let stays = taken.checked_sub(undone + gone);
         let is_right = match answered {
             Some(CallerAnswer::Admitted { is_degraded: true }) => {
@@ -116,85 +146,6 @@ fn each_settlement(plan: &LayersPlan, history: &LayersHistory) -> Result<(), Str
     Ok(())
 }
 
-/// Each unit of a lease is spent, or given back once, or it is lost: with its node, or for a cause that the node counts.
-fn leases(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String> {
-    let is_reset = |limiter: usize| {
-        let resets =
-            |event: &LayersEvent| event.limiter == limiter && event.what == LayersEventKind::Reset;
-        history.events.iter().any(resets)
-    };
-    let mut left: BTreeMap<(usize, usize), i64> = BTreeMap::new();
-    let mut admitted = vec![0; history.accounts.len()];
-    let mut late = vec![0; history.accounts.len()];
-    let mut back = vec![0; history.accounts.len()];
-    // The tickets up to which leases ended with a reset through the node, and when that was known.
-    let mut voids: BTreeMap<(usize, usize), (u64, u64)> = BTreeMap::new();
-    let mut newest: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    // When the last lease of a node ends.
-    let mut ends: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    for event in &history.events {
-        let void = |node| voids.get(&(node, event.limiter)).copied();
-        let (node, units) = match event.what {
-            LayersEventKind::Granted { node, ticket, units, ends: at } => {
-                newest.insert((node, event.limiter), ticket);
-                let last = ends.entry((node, event.limiter)).or_default();
-                *last = at.max(*last);
-                (node, units.cast_signed())
-            }
-            LayersEventKind::Returned { node, ticket, units, is_late, .. } => {
-                let came = if is_late { &mut late } else { &mut back };
-                came[node] += units;
-                let is_void = void(node).is_some_and(|(last, _)| ticket <= last);
-                (node, if is_void { 0 } else { -units.cast_signed() })
-            }
-            LayersEventKind::Admitted { node, units, by: DecidedBy::Lease, asked, .. } => {
-                admitted[node] += units;
-                if ends.get(&(node, event.limiter)).is_none_or(|ends| asked >= *ends) {
-                    return Err(format!("a lease is spent after its end: {event:?}"));
-                }
-                let is_void = void(node).is_some_and(|(_, at)| asked <= at);
-                (node, if is_void { 0 } else { -units.cast_signed() })
-            }
-            LayersEventKind::Back { node, is_reset: true } => {
-                let of = (node, event.limiter);
-                let last = newest.get(&of).copied().unwrap_or_default();
-                voids.insert(of, (last, event.at));
-                left.insert(of, 0);
-                continue;
-            }
-            _ => continue,
-        };
-        let left = left.entry((node, event.limiter)).or_default();
-        *left += units;
-        if *left < 0 {
-            return Err(format!("more was spent than leased: {event:?}"));
-        }
-    }
-    for (node, account) in history.accounts.iter().enumerate().filter(|(_, one)| !one.crashed) {
-        // A reset forgets leases, even if some are spent.
-        let own = left.iter().filter(|((of, limiter), _)| *of == node && !is_reset(*limiter));
-        let lost = own.map(|(_, units)| units.cast_unsigned()).sum::<u64>();
-        // A node that lives to the end has the time to give back all units that still count then.
-        let of_long = left.get(&(node, LONG)).copied().unwrap_or_default();
-        let gives_all = plan.nodes[node].end.is_none() && !is_reset(LONG);
-        if lost > account.no_reply || gives_all && of_long > 0 {
-            return Err(format!("node {node} lost {lost} leased units: {account:?}, {left:?}"));
-        }
-        if account.taken != account.spent + account.unspent || account.spent != admitted[node] {
-            return Err(format!(
-                "node {node} admitted {} leased units: {account:?}",
-                admitted[node]
-            ));
-        }
-        // Units that came too late are back as well, if the reply was lost and the node asked again.
-        let known = account.too_late + account.returned;
-        if account.too_late > late[node] || known > late[node] + back[node] {
-            return Err(format!("node {node} counts units that did not come back: {account:?}"));
-        }
-    }
-    Ok(())
-}
-
 /// A denial is repeated for a while after the request that the store denied, for its cost and more, and not when units
 /// came back through the node since then.
 fn repeated_denials(events: &[LayersEvent]) -> Result<(), String> {
@@ -224,7 +175,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let window_us = rule.spec().window.unwrap_or_default().as_micros() as u64;
     let mut taken_at = BTreeMap::new();
     let mut surplus = BTreeMap::new();
-    let mut resets = 0;
+    let (mut resets, mut losses) = (0, 0);
     for event in events {
         match event.what {
             LayersEventKind::Taken { request, .. } => {
@@ -233,13 +184,18 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
             LayersEventKind::Settled { request, back, late, .. } => {
                 surplus.insert(request, back + late);
             }
+            // Units that are taken while the clock runs late are taken at the last instant that counted.
+            LayersEventKind::Stepped { by } if by > 0 || by.unsigned_abs() > window_us => {
+                resets += 1
+            }
             LayersEventKind::Reset => resets += 1,
+            LayersEventKind::Lost => losses += 1,
             _ => {}
         }
     }
     let (mut admitted, mut here) = (Vec::new(), BTreeMap::<usize, Vec<Admission>>::new());
     for event in events {
-        let LayersEventKind::Admitted { request, node, units, by, asked } = event.what else {
+        let LayersEventKind::Admitted { request, node, units, by, asked, .. } = event.what else {
             continue;
         };
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
@@ -267,13 +223,17 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
             }
         }
     }
-    let most = rule.bound(plan.largest_cost).unwrap_or_default() * (1 + resets);
+    let second = plan.second_rule(limiter);
+    let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
+    let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
+    let full = rules().map(limit).max().unwrap_or_default();
+    let most = rules().map(bound_of).sum::<u64>() * (1 + resets) + losses * full;
     let (sum, begins) = most_within(&admitted, window_us);
     if sum > most {
         return Err(format!("{sum} units in the window that begins at {begins}, of {most}"));
     }
-    let share = Share::of(Some(plan.most_nodes)).rule(&rule);
-    let most = share.bound(plan.largest_cost).unwrap_or_default() * (1 + resets);
+    let share = |rule: &Rule| bound_of(&Share::of(Some(plan.most_nodes)).rule(rule));
+    let most = rules().map(share).sum::<u64>() * (1 + resets);
     for (node, admitted) in here {
         let (sum, begins) = most_within(&admitted, window_us);
         if sum > most {
@@ -285,6 +245,21 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     Ok(())
 }
 
+fn limit(rule: &Rule) -> u64 {
+    let spec = rule.spec();
+    match spec.limit {
+        Limit::Units(limit) => spec.capacity.unwrap_or(limit).max(limit),
+        Limit::Unlimited => 0,
+    }
+}
+
+/// The bound of SPEC.md. Leases of windows that begin with their first unit can be spent at the end of one and the
+/// beginning of the next, which makes one unit more.
+fn bound(rule: &Rule, largest_cost: u64) -> u64 {
+    let of_first = u64::from(rule.spec().anchor == Some(Anchor::FirstRequest));
+    rule.bound(largest_cost).unwrap_or_default() + of_first
+}
+
 /// At the end of a run that is shorter than a window, the store counts the units that it took, less the units that came
 /// back.
 fn conserved(
@@ -293,10 +268,11 @@ fn conserved(
     events: &[LayersEvent],
     history: &LayersHistory,
 ) -> Result<(), String> {
-    let last_reset = events.iter().rposition(|event| event.what == LayersEventKind::Reset);
+    let is_reset = |event: &LayersEvent| event.what == LayersEventKind::Reset && !event.is_former;
+    let last_reset = events.iter().rposition(is_reset);
     let since = last_reset.map_or(0, |place| place + 1);
     let (mut counted, mut drained) = (0_i64, 0);
-    for event in &events[since..] {
+    for event in events[since..].iter().filter(|event| !event.is_former) {
         let (units, no_credit) = match event.what {
             LayersEventKind::Taken { units, .. } | LayersEventKind::Granted { units, .. } => {
                 (units.cast_signed(), 0)

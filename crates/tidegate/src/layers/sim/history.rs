@@ -53,6 +53,7 @@ pub(super) enum LayersEventKind {
         ticket: u64,
         units: u64,
         ends: u64,
+        revision: u32,
     },
     /// A node gave units of a lease back, once. If they were not too late, the store has them again.
     Returned {
@@ -91,7 +92,21 @@ pub(super) enum LayersEventKind {
         units: u64,
         by: DecidedBy,
         asked: u64,
+        revision: u32,
     },
+    /// After a request, the units that the store counts, and the leased units that all nodes can spend.
+    Stands {
+        used: u64,
+        held: u64,
+    },
+    /// The store lost data.
+    Lost,
+    /// The clock of the store was set by so many microseconds.
+    Stepped {
+        by: i64,
+    },
+    /// The rule may have its second values from now on.
+    Changed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +114,8 @@ pub(super) struct LayersEvent {
     /// Microseconds since the run began.
     pub(super) at: u64,
     pub(super) limiter: usize,
+    /// True for an action of a store that a replica has taken the place of.
+    pub(super) is_former: bool,
     pub(super) what: LayersEventKind,
 }
 
@@ -125,6 +142,8 @@ pub(super) struct NodeCounts {
     pub(super) lost: u64,
     /// Of these, the units that came back when they counted no more.
     pub(super) too_late: u64,
+    /// Of these, the units that the store did not have.
+    pub(super) not_taken: u64,
     /// Of these, the units without a reply.
     pub(super) no_reply: u64,
     /// Units of leases that came when nothing waited for them, and were given back.

@@ -1,6 +1,7 @@
 //! The store as a node reaches it: messages take their time, come late or are lost, as the seed says.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,6 +41,11 @@ pub(super) struct NodeWire {
     /// The number of messages about each limiter.
     calls: Mutex<BTreeMap<Vec<u8>, u64>>,
     on_units_back: OnUnitsBack,
+}
+
+/// Returns the revision of a policy.
+pub(super) fn revision_of(policy: &Policy) -> u32 {
+    policy.revision().map_or(0, NonZeroU32::get)
 }
 
 /// The fate of a message and its reply.
@@ -152,10 +158,11 @@ impl StoreLink {
         Fate { there, back, is_lost_there, is_lost_back, is_silent: rng.chance(50) }
     }
 
-    /// Carries a message to the store, where it acts, and the reply back.
+    /// Carries a message to the store that it is for, where it acts, and the reply back.
     pub(super) async fn carry<T>(
         &self,
         ask: &KeyAsk,
+        server: u64,
         act: impl FnOnce(&mut FakeLimiters, Timestamp) -> T,
     ) -> Carried<T> {
         let fate = self.fate(ask);
@@ -168,7 +175,10 @@ impl StoreLink {
             let left_ms = frozen.to - self.world().passed_us() / 1_000;
             sleep(Duration::from_millis(left_ms)).await;
         }
-        let result = act(&mut self.world().limiters(), self.world().store_now());
+        while let Some(left) = self.world().stands_still(server) {
+            sleep(left).await;
+        }
+        let result = self.world().act(server, act);
         sleep(fate.back).await;
         if fate.is_lost_back || !self.reaches(ask) {
             self.wait_in_vain(fate).await;

@@ -1,11 +1,17 @@
 //! The plan of one seed: rules, nodes, requests and faults. Times are milliseconds.
 
+mod faults;
+
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use testkit::traffic::Rng;
-use tidegate_core::{AlgorithmKind, Field, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Anchor, Field, Rule, Spec};
 
-use crate::rules::{LeaseSpec, Mode, OnStoreError, RuleSpec};
+pub(super) use faults::LayersFault;
+use faults::outages;
+
+use crate::rules::{LeaseSpec, Mode, OnStoreError, Policy, RuleSpec};
 
 /// The window of the first rule, which outlasts every run: nothing leaves it.
 pub(super) const LONG_MS: u64 = 3_600_000;
@@ -14,6 +20,8 @@ pub(super) const LONG: usize = 0;
 pub(super) const SHORT: usize = 1;
 /// The number of requests of a run, about.
 const REQUESTS: u64 = 500;
+/// The time after which nodes know their number, if that is late.
+pub(super) const LATE_BEAT_MS: u64 = 1_000;
 /// The longest time of a step.
 pub(super) const TIMEOUT_MS: u64 = 20;
 
@@ -109,6 +117,11 @@ pub(super) struct LayersPlan {
     pub(super) requests: Vec<PlannedRequest>,
     pub(super) largest_cost: u64,
     pub(super) outages: Vec<PlannedOutage>,
+    pub(super) faults: Vec<(u64, LayersFault)>,
+    /// The rule that changes, and its second values.
+    pub(super) changed: Option<(usize, Spec)>,
+    /// True if nothing fails, all nodes live, know that and are asked alike for one limiter, and all have shares.
+    pub(super) is_even: bool,
     /// The lost and the late messages of a hundred.
     pub(super) lost_percent: u64,
     pub(super) late_percent: u64,
@@ -172,12 +185,12 @@ impl LayersPlan {
             }
         }
         let (lost, late) = (rng.pick([0, 0, 1, 4]), rng.pick([0, 0, 2, 8]));
-        Self {
+        let mut plan = Self {
             seed,
             rules,
             limiters,
             most_nodes,
-            beat: rng.pick([0, 20, 1_000]),
+            beat: rng.pick([0, 20, LATE_BEAT_MS]),
             requests,
             largest_cost,
             outages: if is_calm { Vec::new() } else { outages(rng, length, &nodes, has_slots) },
@@ -186,7 +199,34 @@ impl LayersPlan {
             late_percent: if is_calm { 0 } else { late },
             has_slots,
             repeats_denials: rng.chance(50),
+            faults: Vec::new(),
+            changed: None,
+            is_even: false,
+        };
+        if is_calm && !has_slots && seed.is_multiple_of(5) {
+            plan.make_even(rng, (pause, length), per_second);
         }
+        if !is_calm {
+            plan.add_faults(rng, length);
+        }
+        plan
+    }
+
+    /// The policy before or after the change.
+    pub(super) fn policy(&self, is_changed: bool) -> Policy {
+        let mut rules = self.rules.clone();
+        if let Some((rule, spec)) = self.changed.filter(|_| is_changed) {
+            rules[rule].spec = spec;
+        }
+        let revision = NonZeroU32::MIN.saturating_add(u32::from(is_changed));
+        Policy::new(rules).expect("a policy of a plan is valid").with_revision(revision)
+    }
+
+    /// Returns the second values of a limiter's rule, if it changes.
+    pub(super) fn second_rule(&self, limiter: usize) -> Option<Rule> {
+        let (rule, spec) = self.changed?;
+        let rule = (rule == self.limiters[limiter]).then(|| Rule::new(spec))?;
+        Some(rule.expect("a rule of a plan is valid"))
     }
 
     /// Returns the values of a limiter's rule.
@@ -205,16 +245,24 @@ impl LayersPlan {
         is_leased(&self.rules[self.limiters[limiter]])
     }
 
-    /// Returns whether no node is lost and no limiter is reset.
+    /// Returns whether no node is lost and no limiter is reset, and no fault but messages changes what callers can have.
     pub(super) fn keeps_all(&self) -> bool {
         let crashes = |node: &NodePlan| matches!(node.end, Some((_, End::Crashes)));
         let resets = |request: &PlannedRequest| request.kind == RequestKind::Reset;
-        !self.nodes.iter().any(crashes) && !self.requests.iter().any(resets)
+        let is_harmless = |(_, fault): &(u64, LayersFault)| {
+            matches!(fault, LayersFault::NodeStep { .. } | LayersFault::Copy)
+        };
+        !self.nodes.iter().any(crashes)
+            && !self.requests.iter().any(resets)
+            && self.faults.iter().all(is_harmless)
     }
 
     /// Returns whether messages are quick, and none is lost.
     pub(super) fn is_calm(&self) -> bool {
-        self.outages.is_empty() && self.lost_percent + self.late_percent == 0 && self.keeps_all()
+        self.outages.is_empty()
+            && self.faults.is_empty()
+            && self.lost_percent + self.late_percent == 0
+            && self.keeps_all()
     }
 }
 
@@ -252,8 +300,12 @@ fn short_rule(rng: &mut Rng, per_second: u64) -> RuleSpec {
     let mut spec = Spec::new(algorithm, limit, ms(window));
     spec.max_debt = rng.chance(50).then_some(3);
     match algorithm {
-        AlgorithmKind::SlidingLog => spec.resolution = Some(ms(window / 5)),
-        AlgorithmKind::SlidingWindow => spec.strict = Some(rng.chance(50)),
+        AlgorithmKind::SlidingLog => spec.resolution = Some(ms(window / rng.pick([2, 5, 10]))),
+        AlgorithmKind::SlidingWindow => {
+            spec.strict = Some(rng.chance(50));
+            spec.buckets = Some(rng.pick([2, 5, 10]));
+        }
+        AlgorithmKind::FixedWindow => spec.anchor = rng.chance(30).then_some(Anchor::FirstRequest),
         AlgorithmKind::TokenBucket => spec.capacity = rng.chance(50).then(|| limit / 2 + 3),
         _ => {}
     }
@@ -337,19 +389,6 @@ fn requests(
             };
             all.push(PlannedRequest { at, node, parts, kind });
         }
-    }
-    all
-}
-
-fn outages(rng: &mut Rng, length: u64, nodes: &[NodePlan], has_slots: bool) -> Vec<PlannedOutage> {
-    let mut all = Vec::new();
-    for _ in 0..rng.between(0, 3) {
-        let from = rng.below(length * 3 / 4);
-        let to = from + rng.pick([15, 100, 400, length / 4]).min(length - from);
-        let slot = (has_slots && rng.chance(60)).then(|| rng.below(3) as u16);
-        let node = rng.chance(30).then(|| rng.below(nodes.len() as u64) as usize);
-        let trouble = rng.pick([Trouble::Away, Trouble::Away, Trouble::Frozen, Trouble::Slow]);
-        all.push(PlannedOutage { from, to, trouble, slot, node });
     }
     all
 }

@@ -19,13 +19,15 @@ pub(super) struct SentStep {
     actual: Vec<u64>,
     costs: Vec<u64>,
     leased: Vec<Option<Micros>>,
+    /// The store that it is sent to.
+    server: u64,
 }
 
 impl SentStep {
-    pub(super) fn new(asks: &[KeyAsk], args: StepArgs<'_>) -> Self {
+    pub(super) fn new(asks: &[KeyAsk], args: StepArgs<'_>, server: u64) -> Self {
         let (actual, costs) = (args.actual.to_vec(), args.costs.to_vec());
         let (leased, request) = (args.leased.to_vec(), args.origin.source);
-        Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased }
+        Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased, server }
     }
 
     /// Runs the step in the store, and notes the units it takes.
@@ -47,6 +49,9 @@ impl SentStep {
                 }
                 _ => {}
             }
+        }
+        if matches!(verb, Verb::Ask | Verb::Peek) {
+            asks.iter().for_each(|ask| link.world().note_used(ask, limiters, now));
         }
         reply
     }
@@ -111,7 +116,12 @@ impl SentStep {
         let Some(first) = self.asks.first().filter(|_| reply.allowed) else { return nothing };
         let act =
             |limiters: &mut FakeLimiters, now: Timestamp| self.undo_in(link, reply, limiters, now);
-        let undone = match link.carry(first, act).await {
+        // A replica that took the place of the store counts the units that the store took before.
+        if self.server < link.world().server() {
+            self.note_gone(link, reply, LayersLossCause::NotUndone);
+            return nothing;
+        }
+        let undone = match link.carry(first, self.server, act).await {
             Carried::Came(undone) => undone,
             Carried::Unheard(_) => nothing,
             Carried::NotThere => {
@@ -127,7 +137,7 @@ impl SentStep {
     pub(super) async fn send(self, link: StoreLink, tell: Sender<ReplyAtNode>) {
         let Some(first) = self.asks.first() else { return };
         let act = |limiters: &mut FakeLimiters, now: Timestamp| self.run(&link, limiters, now);
-        match link.carry(first, act).await {
+        match link.carry(first, self.server, act).await {
             Carried::Came(reply) => {
                 let step = Arc::new(self);
                 let reply = reply.with_receipt(Receipt::new(Arc::clone(&step)));

@@ -30,9 +30,10 @@ impl StoreLink {
     ) -> Result<Result<T, StoreError>, oneshot::Receiver<T>> {
         let (tell, mut replied) = oneshot::channel();
         let (link, ask) = (self.clone(), ask.clone());
-        drop(self.host().spawn(async move {
+        let server = self.world().server();
+        drop(tokio::spawn(async move {
             let act = |limiters: &mut FakeLimiters, now: Timestamp| act(&link, limiters, now);
-            if let Carried::Came(result) = link.carry(&ask, act).await {
+            if let Carried::Came(result) = link.carry(&ask, server, act).await {
                 // An error means that no caller waits for it any more.
                 let _ = tell.send(result);
             }
@@ -56,7 +57,8 @@ impl Store for StoreLink {
             return Err(StoreError::Away.into());
         }
         let (tell, mut replied) = oneshot::channel();
-        drop(self.host().spawn(SentStep::new(asks, args).send(self.clone(), tell)));
+        let step = SentStep::new(asks, args, self.world().server());
+        drop(tokio::spawn(step.send(self.clone(), tell)));
         match timeout_at(args.deadline, &mut replied).await {
             Ok(Ok(delivered)) => delivered.take().ok_or_else(|| unreachable().into()),
             Ok(Err(_)) => Err(unreachable().into()),
@@ -87,13 +89,15 @@ impl Store for StoreLink {
         let LeaseAsk { wanted, node, on_late } = lease;
         let (wanted, of) = (*wanted, ask.clone());
         let take = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
-            let (report, granted) = limiters.lease(link.policy(), &of, &wanted, node, now);
-            if let Some([since, end]) = granted {
+            let result = limiters.lease(link.policy(), &of, &wanted, node, now);
+            if let LeaseResult::Decided(_, Some([since, end])) = result {
                 let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
                 let ends = link.world().passed_us() + end.since(since).as_micros();
-                link.world().note(&of, LayersEventKind::Granted { node, ticket, units, ends });
+                let revision = limiters.revision(&of);
+                let granted = LayersEventKind::Granted { node, ticket, units, ends, revision };
+                link.world().note(&of, granted);
             }
-            LeaseResult::Decided(report, granted)
+            result
         };
         match self.ask_by(ask, self.host().deadline(), take).await {
             Ok(replied) => {

@@ -1,31 +1,61 @@
 //! The world that all nodes of a run share: the plan, the store's limiters, and the history.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tidegate_core::{Limit, Micros, Timestamp};
 use tokio::time::Instant;
 
+use super::clock::MachineClocks;
 use super::history::{LayersEvent, LayersEventKind, LayersHistory};
-use super::plan::{LONG_MS, LayersPlan, PlannedOutage, Trouble};
+use super::plan::{LONG_MS, LayersPlan, PlannedOutage, TIMEOUT_MS, Trouble};
 use crate::clock::Clock;
 use crate::store::KeyAsk;
 use crate::store::fake::{self, FakeLimiters};
 
 /// The time of the store when a run begins: the beginning of a long window.
-const FIRST: Timestamp = Timestamp::from_micros(300 * LONG_MS * 1_000);
+pub(super) const FIRST: Timestamp = Timestamp::from_micros(300 * LONG_MS * 1_000);
 
-#[derive(Debug)]
+/// The units of a limiter that a node can spend now.
+type HeldUnits = Box<dyn Fn(&KeyAsk) -> u64 + Send>;
+
+/// A store that a replica has taken the place of, and the time until which it stands still, in microseconds.
+type FormerStore = (FakeLimiters, u64);
+
 pub(super) struct LayersWorld {
     pub(super) plan: LayersPlan,
     began: Instant,
     limiters: Mutex<FakeLimiters>,
+    /// The data of the replica that is behind.
+    copy: Mutex<FakeLimiters>,
+    former: Mutex<Option<FormerStore>>,
+    /// The number of times that a replica with all data has taken the place of the store.
+    server: AtomicU64,
+    /// True while the former store acts.
+    is_former: AtomicBool,
+    /// By how much the store's clock was set, in microseconds.
+    stepped: AtomicI64,
+    /// By node, while it lives.
+    holders: Mutex<BTreeMap<usize, HeldUnits>>,
     history: Mutex<LayersHistory>,
 }
 
 impl LayersWorld {
     pub(super) fn new(plan: LayersPlan) -> Self {
-        let (limiters, history) = (Mutex::default(), Mutex::default());
-        Self { plan, began: Instant::now(), limiters, history }
+        Self {
+            plan,
+            began: Instant::now(),
+            limiters: Mutex::default(),
+            copy: Mutex::default(),
+            former: Mutex::default(),
+            server: AtomicU64::new(0),
+            is_former: AtomicBool::new(false),
+            stepped: AtomicI64::new(0),
+            holders: Mutex::default(),
+            history: Mutex::default(),
+        }
     }
 
     /// Microseconds since the run began.
@@ -39,20 +69,108 @@ impl LayersWorld {
 
     /// The reading of the store's clock.
     pub(super) fn store_now(&self) -> Timestamp {
-        FIRST.plus(Micros::from_micros(self.passed_us()))
+        let us = FIRST.as_micros() + self.passed_us();
+        Timestamp::from_micros(us.saturating_add_signed(self.stepped.load(Relaxed)))
     }
 
     pub(super) fn limiters(&self) -> MutexGuard<'_, FakeLimiters> {
-        self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.limiters)
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, LayersHistory> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.history)
     }
 
     pub(super) fn note(&self, ask: &KeyAsk, what: LayersEventKind) {
-        let event = LayersEvent { at: self.passed_us(), limiter: limiter_of(ask), what };
-        self.history().events.push(event);
+        self.note_of(limiter_of(ask), what);
+    }
+
+    fn note_of(&self, limiter: usize, what: LayersEventKind) {
+        let (at, is_former) = (self.passed_us(), self.is_former.load(Relaxed));
+        self.history().events.push(LayersEvent { at, limiter, is_former, what });
+    }
+
+    fn note_of_all(&self, what: LayersEventKind) {
+        (0..self.plan.limiters.len()).for_each(|limiter| self.note_of(limiter, what));
+    }
+
+    /// The store that messages are sent to by now.
+    pub(super) fn server(&self) -> u64 {
+        self.server.load(Relaxed)
+    }
+
+    /// Returns how long a store stands still that a replica has taken the place of.
+    pub(super) fn stands_still(&self, server: u64) -> Option<Duration> {
+        let until = locked(&self.former).as_ref().filter(|_| server < self.server())?.1;
+        let left = until.checked_sub(self.passed_us()).filter(|left| *left > 0)?;
+        Some(Duration::from_micros(left))
+    }
+
+    /// Lets a store act. A store that was replaced knows nothing of its successor.
+    pub(super) fn act<T>(
+        &self,
+        server: u64,
+        act: impl FnOnce(&mut FakeLimiters, Timestamp) -> T,
+    ) -> T {
+        let now = self.store_now();
+        let mut former = locked(&self.former);
+        let former = former.as_mut().filter(|_| server < self.server());
+        let Some((limiters, _)) = former else { return act(&mut self.limiters(), now) };
+        self.is_former.store(true, Relaxed);
+        let result = act(limiters, now);
+        self.is_former.store(false, Relaxed);
+        result
+    }
+
+    /// Lets the replica catch up.
+    pub(super) fn copy(&self) {
+        locked(&self.copy).clone_from(&self.limiters());
+    }
+
+    /// Loses the data that the replica does not have, or all data.
+    pub(super) fn lose(&self, to_copy: bool) {
+        *self.limiters() =
+            if to_copy { locked(&self.copy).clone() } else { FakeLimiters::default() };
+        self.note_of_all(LayersEventKind::Lost);
+    }
+
+    /// Puts a replica with all data in the place of a store that stood still for a time. The store goes on when no
+    /// request that was sent to it waits.
+    pub(super) fn fail_over(&self, stood_ms: u64) {
+        let until = self.passed_us() + stood_ms.max(TIMEOUT_MS) * 1_000 + 1_000;
+        *locked(&self.former) = Some((self.limiters().clone(), until));
+        self.server.fetch_add(1, Relaxed);
+    }
+
+    /// Sets the store's clock.
+    pub(super) fn step(&self, by: i64) {
+        self.stepped.fetch_add(by, Relaxed);
+        self.note_of_all(LayersEventKind::Stepped { by });
+    }
+
+    /// Notes that nodes hear of the second values of a rule from now on.
+    pub(super) fn note_changed(&self) {
+        let rule = self.plan.changed.as_ref().map(|changed| changed.0);
+        for (limiter, of) in self.plan.limiters.iter().enumerate() {
+            if Some(*of) == rule {
+                self.note_of(limiter, LayersEventKind::Changed);
+            }
+        }
+    }
+
+    /// Notes which units a node can spend while it lives.
+    pub(super) fn holds(&self, node: usize, held: Option<HeldUnits>) {
+        let mut holders = locked(&self.holders);
+        match held {
+            Some(held) => drop(holders.insert(node, held)),
+            None => drop(holders.remove(&node)),
+        }
+    }
+
+    /// Notes the units that the store counts, and the leased units that nodes can spend.
+    pub(super) fn note_used(&self, ask: &KeyAsk, limiters: &FakeLimiters, now: Timestamp) {
+        let held = locked(&self.holders).values().map(|held| held(ask)).sum();
+        self.note(ask, LayersEventKind::Stands { used: limiters.used(ask, now), held });
     }
 
     /// Returns a trouble of this kind that is on now, for messages of a node about a slot.
@@ -94,29 +212,29 @@ pub(super) fn limiter_of(ask: &KeyAsk) -> usize {
     text.parse().expect("a key is the number of a limiter")
 }
 
-/// The clock of a node: it is wrong by hours, and drifts.
+/// One of the clocks of a node: it is wrong by hours, and drifts.
 #[derive(Clone, Debug)]
 pub(super) struct NodeClock {
-    began: Instant,
-    first: Timestamp,
-    drift_ppm: i64,
+    pub(super) began: Instant,
+    pub(super) clocks: Arc<Mutex<MachineClocks>>,
+    pub(super) read: fn(&MachineClocks, u64) -> Micros,
 }
 
 impl NodeClock {
-    pub(super) fn new(began: Instant, (off_ms, drift_ppm): (i64, i64)) -> Self {
+    /// The clocks of a machine.
+    pub(super) fn machine((off_ms, drift_ppm): (i64, i64)) -> Arc<Mutex<MachineClocks>> {
         let first = FIRST.as_micros().saturating_add_signed(off_ms * 1_000);
-        Self { began, first: Timestamp::from_micros(first), drift_ppm }
+        Arc::new(Mutex::new(MachineClocks::new(first, drift_ppm)))
     }
 }
 
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
         let passed = Micros::from(self.began.elapsed()).as_micros();
-        let drifted = passed.cast_signed() * self.drift_ppm / 1_000_000;
-        self.first.plus(Micros::from_micros(passed.saturating_add_signed(drifted)))
+        Timestamp::EPOCH.plus((self.read)(&locked(&self.clocks), passed))
     }
+}
 
-    fn never_steps_back(&self) -> bool {
-        true
-    }
+pub(super) fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

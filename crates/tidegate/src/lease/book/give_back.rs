@@ -73,12 +73,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
             }
         }
     }
-
-    /// Returns the units of all leases, those that requests hold among them.
-    #[cfg(test)]
-    pub(crate) fn all_units(&self) -> u64 {
-        self.limiters.values().map(super::LeasedLimiter::all_units).sum()
-    }
 }
 
 impl Wanted {

@@ -20,12 +20,16 @@ pub struct Host {
     runtime: Handle,
     timeout: Duration,
     time: Time,
+    /// Lets tasks stand still while a simulated machine sleeps.
+    #[cfg(test)]
+    pub(crate) sleep: Option<crate::layers::sim::MachineSleep>,
 }
 
 #[derive(Clone)]
 enum Time {
     System(SystemClock, BootClock),
-    Of(Arc<dyn Clock>),
+    /// The clock of the time of day, and a clock that is never set.
+    Of(Arc<dyn Clock>, Arc<dyn Clock>),
 }
 
 impl Host {
@@ -41,13 +45,32 @@ impl Host {
 
     /// A process whose tasks run on this runtime.
     pub(crate) fn on(runtime: Handle, timeout: Duration) -> Self {
-        Self { runtime, timeout, time: Time::System(SystemClock::new(), BootClock::new()) }
+        let time = Time::System(SystemClock::new(), BootClock::new());
+        Self {
+            runtime,
+            timeout,
+            time,
+            #[cfg(test)]
+            sleep: None,
+        }
     }
 
     /// Reads the time from this clock, in tests for example.
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
-        Self { time: Time::Of(Arc::new(clock)), ..self }
+        let clock = Arc::new(clock);
+        let same = Arc::clone(&clock);
+        Self { time: Time::Of(clock, same), ..self }
+    }
+
+    /// Reads the time of day and the time since the machine was started from these clocks.
+    #[cfg(test)]
+    pub(crate) fn with_clocks(
+        self,
+        wall: impl Clock + 'static,
+        boot: impl Clock + 'static,
+    ) -> Self {
+        Self { time: Time::Of(Arc::new(wall), Arc::new(boot)), ..self }
     }
 
     /// Returns when a step that begins now must have ended.
@@ -59,7 +82,7 @@ impl Host {
     pub(crate) fn uptime(&self) -> Micros {
         match &self.time {
             Time::System(_, boot) => boot.now(),
-            Time::Of(clock) => clock.now().since(Timestamp::EPOCH),
+            Time::Of(_, boot) => boot.now().since(Timestamp::EPOCH),
         }
     }
 
@@ -68,6 +91,10 @@ impl Host {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
+        #[cfg(test)]
+        if let Some(sleep) = &self.sleep {
+            return self.runtime.spawn(sleep.clone().stand_still(work));
+        }
         self.runtime.spawn(work)
     }
 }
@@ -76,14 +103,14 @@ impl Clock for Host {
     fn now(&self) -> Timestamp {
         match &self.time {
             Time::System(clock, _) => clock.now(),
-            Time::Of(clock) => clock.now(),
+            Time::Of(clock, _) => clock.now(),
         }
     }
 
     fn never_steps_back(&self) -> bool {
         match &self.time {
             Time::System(clock, _) => clock.never_steps_back(),
-            Time::Of(clock) => clock.never_steps_back(),
+            Time::Of(clock, _) => clock.never_steps_back(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use tidegate_core::{
     Algorithm, Decision, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
@@ -11,10 +13,10 @@ use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::Policy;
 use crate::step::{Decided, Lineage, One, Step};
 use crate::store::memory::carried;
-use crate::store::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
+use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb};
 
 /// One limiter with any algorithm.
-trait FakeLimiter: fmt::Debug + Send {
+pub(crate) trait FakeLimiter: fmt::Debug + Send {
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
 
     /// Takes a lease, and returns its end.
@@ -28,9 +30,21 @@ trait FakeLimiter: fmt::Debug + Send {
 
     /// Returns the limiter under another rule; `None` if this is its rule.
     fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>>;
+
+    /// Forgets the units if the limiter exists and is idle, and returns whether it was.
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool;
+
+    fn rule(&self) -> &Rule;
+
+    fn copy(&self) -> Box<dyn FakeLimiter>;
 }
 
-#[derive(Debug)]
+/// A new limiter of a rule; `None` if it is unlimited.
+pub(crate) fn limiter(rule: &Rule) -> Option<Box<dyn FakeLimiter>> {
+    rule.visit(New::<TokenBucket>(rule, None, Timestamp::EPOCH))
+}
+
+#[derive(Clone, Debug)]
 struct FakeLimiterOf<R: Algorithm> {
     rule: Rule,
     algorithm: R,
@@ -80,35 +94,70 @@ impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
         let state = self.slot.take();
         rule.visit(New(rule, state.map(|state| (&self.algorithm, state)), now))
     }
+
+    fn forget_if_idle(&mut self, now: Timestamp) -> bool {
+        let algorithm = &self.algorithm;
+        let is_idle = |state: &mut R::State| {
+            let mut state = state.clone();
+            let at = algorithm.advance(&mut state, now);
+            algorithm.is_idle(&state, at)
+        };
+        self.slot.take_if(is_idle).is_some()
+    }
+
+    fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    fn copy(&self) -> Box<dyn FakeLimiter> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn FakeLimiter> {
+    fn clone(&self) -> Self {
+        self.copy()
+    }
 }
 
 type LimiterKey = (Lineage, Vec<u8>);
 
 /// A lease in the records: its units that are taken, and when they were.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recorded {
     units: u64,
     at: Timestamp,
 }
 
 /// All limiters of a store, and the leases of all nodes, by their tickets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FakeLimiters {
-    all: BTreeMap<LimiterKey, Box<dyn FakeLimiter>>,
+    /// With the newest revision that each was asked under.
+    all: BTreeMap<LimiterKey, (Option<NonZeroU32>, Box<dyn FakeLimiter>)>,
     leases: BTreeMap<(LimiterKey, u64, u64), Recorded>,
 }
 
 impl FakeLimiters {
-    /// Returns the limiter of an ask, which is new if there is none.
+    /// Returns the limiter of an ask, which is new if there is none. It keeps the values of the newest revision.
     fn of(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) -> &mut dyn FakeLimiter {
         let rule = ask.rule_in(policy).expect("a rule of the policy");
-        let of_key = self.all.entry(key_of(ask)).or_insert_with(|| {
-            rule.visit(New::<TokenBucket>(rule, None, now)).expect("the rule has a limit")
-        });
-        if let Some(carried) = of_key.carried_to(rule, now) {
-            *of_key = carried;
+        let revision = policy.revision();
+        let new = || (revision, limiter(rule).expect("the rule has a limit"));
+        let (newest, of_key) = self.all.entry(key_of(ask)).or_insert_with(new);
+        if revision >= *newest {
+            *newest = revision;
+            if let Some(carried) = of_key.carried_to(rule, now) {
+                *of_key = carried;
+            }
         }
         &mut **of_key
+    }
+
+    /// Returns the values of a limiter, if they are not the values of an ask.
+    fn other_values(&self, policy: &Policy, ask: &KeyAsk) -> Option<Arc<Rule>> {
+        let (_, limiter) = self.all.get(&key_of(ask))?;
+        let is_own = ask.rule_in(policy) == Some(limiter.rule());
+        (!is_own).then(|| Arc::new(limiter.rule().clone()))
     }
 
     /// Runs one step over the limiters of a request.
@@ -150,7 +199,10 @@ impl FakeLimiters {
                 *one = self.of(policy, ask, now).run(step, ask.cost, now);
             }
         }
-        let replies = ones.into_iter().map(|one| Some(reply_of(one))).collect();
+        let both = asks.iter().zip(ones);
+        let reply =
+            |(ask, one)| Some(reply_of(One { values: self.other_values(policy, ask), ..one }));
+        let replies = both.map(reply).collect();
         StepReply { allowed, replies, ..StepReply::nothing(asks.len(), now) }
     }
 
@@ -199,8 +251,7 @@ impl FakeLimiters {
         self.leases.retain(|(key, ..), _| *key != key_of(ask));
     }
 
-    /// Takes a lease for a node. Returns the standing of the limiter, and when the lease was taken and ends, if it was
-    /// granted.
+    /// Takes a lease for a node, unless the limiter has other values.
     pub(crate) fn lease(
         &mut self,
         policy: &Policy,
@@ -208,7 +259,11 @@ impl FakeLimiters {
         wanted: &Wanted,
         node: u64,
         now: Timestamp,
-    ) -> (LimiterReport, Option<[Timestamp; 2]>) {
+    ) -> LeaseResult {
+        let _ = self.of(policy, ask, now);
+        if self.other_values(policy, ask).is_some() {
+            return LeaseResult::Undecided;
+        }
         let limiter = self.of(policy, ask, now);
         let end = limiter.lease(wanted.units, now, wanted.life);
         let one = limiter.run(Step::Peek, 0, now);
@@ -219,7 +274,7 @@ impl FakeLimiters {
             let recorded = Recorded { units: wanted.units, at: one.at };
             self.leases.insert((key_of(ask), node, wanted.ticket), recorded);
         }
-        (report_of(&one), end.map(|end| [one.at, end]))
+        LeaseResult::Decided(report_of(&one), end.map(|end| [one.at, end]))
     }
 
     /// Gives units of a node's lease back, once.
@@ -255,9 +310,15 @@ impl FakeLimiters {
         Some((lease.units, lease.at))
     }
 
+    /// Returns the newest revision that a limiter was asked under.
+    pub(crate) fn revision(&self, ask: &KeyAsk) -> u32 {
+        let revision = self.all.get(&key_of(ask)).and_then(|(revision, _)| *revision);
+        revision.map_or(0, NonZeroU32::get)
+    }
+
     /// Returns the units of a limiter in use, rounded up.
     pub(crate) fn used(&self, ask: &KeyAsk, now: Timestamp) -> u64 {
-        self.all.get(&key_of(ask)).map_or(0, |limiter| limiter.used(now))
+        self.all.get(&key_of(ask)).map_or(0, |(_, limiter)| limiter.used(now))
     }
 }
 

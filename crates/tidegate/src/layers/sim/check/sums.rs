@@ -1,7 +1,7 @@
 //! The sums of a run.
 
 use super::super::history::{CallerAnswer, DecidedBy, LayersEventKind, LayersHistory};
-use crate::lease::sim::Sums;
+use crate::layers::sim::Sums;
 
 /// Counts the events of a run that passed: units by the decider that its callers heard of, and by their fate.
 pub(super) fn of(history: &LayersHistory) -> Sums {
@@ -23,6 +23,10 @@ pub(super) fn of(history: &LayersHistory) -> Sums {
             LayersEventKind::Returned { units, .. } => sums.add("returned", units),
             LayersEventKind::Reset => sums.add("resets", 1),
             LayersEventKind::Denied { is_repeated: true, .. } => sums.add("denied again", 1),
+            LayersEventKind::Stands { .. } => sums.add("counted", 1),
+            LayersEventKind::Lost => sums.add("losses", 1),
+            LayersEventKind::Stepped { .. } => sums.add("steps", 1),
+            LayersEventKind::Changed => sums.add("changes", 1),
             LayersEventKind::Taken { .. }
             | LayersEventKind::Granted { .. }
             | LayersEventKind::Back { .. }

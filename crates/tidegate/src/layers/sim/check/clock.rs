@@ -1,7 +1,12 @@
 //! The effect of the store's clock steps on a limiter: units taken before a step back of more than W come back no more.
 
-use super::super::history::{LeasesEvent, LeasesEventKind};
+use std::collections::BTreeMap;
 
+use super::super::history::{LayersEvent, LayersEventKind};
+use super::super::plan::LayersPlan;
+
+/// The longest life of a lease of a limit that drains.
+const LONGEST_LIFE_US: u64 = 1_000_000;
 /// Long before each run.
 const NEVER: i64 = i64::MIN / 2;
 
@@ -34,15 +39,15 @@ impl StoreClock {
     }
 
     /// Notes an event of the limiter.
-    pub(super) fn note(&mut self, event: &LeasesEvent) {
+    pub(super) fn note(&mut self, event: &LayersEvent) {
         match event.what {
-            LeasesEventKind::Stepped { by } => self.stepped += by,
-            LeasesEventKind::Lost => (self.last, self.unknown) = (NEVER, self.times),
-            LeasesEventKind::Taken { .. } | LeasesEventKind::Granted { .. } => {
-                (self.last, self.times) = self.meets(event.time);
+            LayersEventKind::Stepped { by } => self.stepped += by,
+            LayersEventKind::Lost => (self.last, self.unknown) = (NEVER, self.times),
+            LayersEventKind::Taken { .. } | LayersEventKind::Granted { .. } => {
+                (self.last, self.times) = self.meets(event.at);
             }
-            LeasesEventKind::Changed if self.last > NEVER => {
-                let (at, times) = self.meets(event.time);
+            LayersEventKind::Changed if self.last > NEVER => {
+                let (at, times) = self.meets(event.at);
                 if times > self.times {
                     (self.last, self.times) = (at, times);
                 }
@@ -71,4 +76,39 @@ impl StoreClock {
             (self.last.max(now), self.times)
         }
     }
+}
+
+/// Units that were taken before a step back of more than W, or by a state that is lost before it, do not come back.
+pub(super) fn come_back(
+    plan: &LayersPlan,
+    limiter: usize,
+    events: &[LayersEvent],
+) -> Result<(), String> {
+    let window = plan.rule(limiter).spec().window.unwrap_or_default();
+    let earlier = if plan.is_level(limiter) { LONGEST_LIFE_US } else { 0 };
+    let mut clock = StoreClock::new(window.as_micros() as u64, earlier);
+    let (mut requests, mut leases) = (BTreeMap::new(), BTreeMap::new());
+    for event in events.iter().filter(|event| !event.is_former) {
+        clock.note(event);
+        let taken = match event.what {
+            LayersEventKind::Taken { request, .. } => {
+                requests.insert(request, clock.instant());
+                continue;
+            }
+            LayersEventKind::Granted { node, ticket, .. } => {
+                leases.insert((node, ticket), clock.instant());
+                continue;
+            }
+            LayersEventKind::Undone { request, units: 1.., .. }
+            | LayersEventKind::Settled { request, back: 1.., .. } => requests.get(&request),
+            LayersEventKind::Returned { node, ticket, is_late: false, .. } => {
+                leases.get(&(node, ticket))
+            }
+            _ => continue,
+        };
+        if taken.is_some_and(|taken| !clock.admits(*taken, event.at)) {
+            return Err(format!("units come back over a step of the clock: {event:?}"));
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! The network between nodes and the store: some messages are late, lost or repeated.
 
 use testkit::traffic::Rng;
-use tidegate_core::Micros;
 
 #[derive(Clone, Debug)]
 pub(super) struct Network {
@@ -13,27 +12,14 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The longest time on the way.
-    pub(super) const LONGEST: u64 = 300_020;
-
     /// A network that repeats messages, and if it is not `calm` loses and delays them as well.
-    pub(super) fn new(rng: &mut Rng, calm: bool, is_even: bool) -> Self {
+    pub(super) fn new(rng: &mut Rng, calm: bool) -> Self {
         Self {
-            delays: [
-                if is_even { 300 } else { rng.pick([300, 2_000, 10_000]) },
-                rng.pick([20_000, 300_000]),
-            ],
+            delays: [rng.pick([300, 2_000, 10_000]), rng.pick([20_000, 300_000])],
             slow_percent: if calm { 0 } else { rng.pick([1, 10]) },
             lost_percent: if calm { 0 } else { rng.pick([0, 2, 10]) },
             repeated_percent: rng.pick([0, 20]),
         }
-    }
-
-    /// Returns whether no message is lost, and all take much less than this time.
-    pub(super) const fn is_quick(&self, life: Micros) -> bool {
-        let [ordinary, slow] = self.delays;
-        let longest = if self.slow_percent > 0 { slow } else { ordinary };
-        self.lost_percent == 0 && 20 * longest < life.as_micros()
     }
 
     /// The time that a message is on its way; `None` if it is lost.

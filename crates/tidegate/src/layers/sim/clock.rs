@@ -1,6 +1,15 @@
-//! The clocks of a node: all of them run a little too fast or too slow.
+//! The clocks of a node, and its sleep. All clocks run a little too fast or too slow.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
 
 use tidegate_core::Micros;
+use tokio::time::{Instant, sleep_until};
+
+use super::world::locked;
 
 /// Three clocks of one machine. Leases use the first.
 #[derive(Clone, Debug)]
@@ -42,6 +51,45 @@ impl MachineClocks {
     fn elapsed(&self, time: u64) -> u64 {
         let rate = 1_000_000_u64.saturating_add_signed(self.drift_ppm);
         u64::try_from(u128::from(time) * u128::from(rate) / 1_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+/// The timers of a machine that slept are late by this time.
+const LATE: Duration = Duration::from_millis(30);
+
+/// The sleep of a machine: its tasks stand still, and messages on their way go on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MachineSleep(Arc<Mutex<Option<Instant>>>);
+
+impl MachineSleep {
+    pub(super) fn sleep(&self, time: Duration) {
+        *locked(&self.0) = Some(Instant::now() + time);
+    }
+
+    /// Runs work of a machine, which goes on a while after a sleep.
+    pub(crate) async fn stand_still<T>(self, work: impl Future<Output = T>) -> T {
+        self.stand_still_for(LATE, work).await
+    }
+
+    /// Runs work of a machine, which goes on so long after a sleep.
+    pub(super) async fn stand_still_for<T>(
+        self,
+        late: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        let mut timer = None;
+        poll_fn(|context| {
+            let until = locked(&self.0).map(|until| until + late);
+            if let Some(until) = until.filter(|until| *until > Instant::now()) {
+                let timer = timer.insert(Box::pin(sleep_until(until)));
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+            work.as_mut().poll(context)
+        })
+        .await
     }
 }
 

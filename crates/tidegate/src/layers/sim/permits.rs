@@ -1,9 +1,11 @@
 //! A simulator of jobs that hold permits of one store: the algorithm itself, and holders that follow its guide. Nodes,
-//! messages and clocks fail as in the simulator of leases, and the store's clock steps.
+//! messages and clocks fail as in the simulator of layers, and the store's clock steps.
 
 mod check;
+mod event_queue;
 mod history;
 mod holder;
+mod network;
 mod plan;
 mod world;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
 
-use super::super::network::Network;
+use super::network::Network;
 
 /// Something that happens to a node or the store, at a time.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl PermitsPlan {
             longest_work,
             largest_cost: rng.pick([1, 1, 3]),
             swept_percent: rng.pick([0, 20, 100]),
-            network: Network::new(rng, calm, false),
+            network: Network::new(rng, calm),
             deadline: rng.pick([life_us / 4, life_us, 4 * life_us]),
             faults: if calm { Vec::new() } else { faults(rng, length, life_us, nodes) },
         }

@@ -1,11 +1,13 @@
 //! The judge of runs in which nothing fails and all nodes are asked alike: checks the minimum that they admit.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Micros, Timestamp};
 
-use super::super::history::{LeasesEventKind, LeasesHistory};
-use super::super::plan::LeasesPlan;
-use super::super::sim_limiter::limiter;
-use crate::lease::sim::Sums;
+use super::super::history::{LayersEventKind, LayersHistory};
+use super::super::plan::{LayersPlan, SHORT};
+use super::super::world::FIRST;
+use super::Sums;
+use crate::step::Step;
+use crate::store::fake::limiter;
 
 /// The last units of a small limit belong to the store, and chance decides which node gets them.
 const BY_CHANCE: u64 = 5;
@@ -16,25 +18,20 @@ const BY_CHANCE: u64 = 5;
 /// No much tighter bound holds for all algorithms: the minimum over 20,000 such runs was 64 % of all, and 61 % of a
 /// part including the units had by chance, in a `sliding_window` and a `sliding_log`.
 pub(super) fn as_stated(
-    plan: &LeasesPlan,
-    history: &LeasesHistory,
+    plan: &LayersPlan,
+    history: &LayersHistory,
     sums: &mut Sums,
 ) -> Result<(), String> {
-    let Some(mut exact) = limiter(&plan.keys[0].rules[0]) else { return Ok(()) };
+    let Some(mut exact) = limiter(&plan.rule(SHORT)) else { return Ok(()) };
     let mut possible = 0;
-    for time in &history.asked {
-        let now = Timestamp::from_micros(plan.origin + time);
-        if exact.fits(now, 1) {
-            exact.take(now, 1);
-            possible += 1;
-        }
+    for request in &plan.requests {
+        let now: Timestamp = FIRST.plus(Micros::from_millis(request.at));
+        possible += u64::from(exact.run(Step::Ask, 1, now).verdict.is_allowed());
     }
-    let mut by_node = vec![0_u64; plan.drifts.len()];
+    let mut by_node = vec![0_u64; plan.nodes.len()];
     for event in &history.events {
-        match event.what {
-            LeasesEventKind::Taken { units, by: Some((node, ..)) }
-            | LeasesEventKind::Spent { id: (node, ..), units, .. } => by_node[node] += units,
-            _ => {}
+        if let LayersEventKind::Admitted { node, units, .. } = event.what {
+            by_node[node] += units;
         }
     }
     let (admitted, nodes) = (by_node.iter().sum::<u64>(), by_node.len() as u64);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::history::{PermitsEvent, PermitsEventKind, PermitsHistory};
 use super::plan::PermitsPlan;
-use crate::lease::sim::Sums;
+use crate::layers::sim::Sums;
 
 /// Checks everything that happened.
 pub(super) fn all(plan: &PermitsPlan, history: &PermitsHistory) -> Result<Sums, String> {

@@ -4,11 +4,12 @@ use testkit::traffic::Rng;
 use tidegate_core::{Timestamp, Token};
 
 use super::super::clock::MachineClocks;
-use super::super::event_queue::EventQueue;
-use super::super::sim_limiter::{SimLimiter, limiter};
+use super::event_queue::EventQueue;
 use super::history::{PermitGrant, PermitsEvent, PermitsEventKind, PermitsHistory};
 use super::holder::{Act, Job, JobCourse, PermitsNode, PermitsQuestion, PermitsReply};
 use super::plan::{PermitsFault, PermitsPlan};
+use crate::step::Step;
+use crate::store::fake::{FakeLimiter, limiter};
 
 #[derive(Clone, Debug)]
 enum PermitsNext {
@@ -29,9 +30,9 @@ pub(super) struct PermitsWorld<'a> {
     time: u64,
     events: EventQueue<PermitsNext>,
     nodes: Vec<PermitsNode>,
-    limiter: Box<dyn SimLimiter>,
+    limiter: Box<dyn FakeLimiter>,
     /// The replica's limiter, and true if it is under the second rule.
-    replica: (Box<dyn SimLimiter>, bool),
+    replica: (Box<dyn FakeLimiter>, bool),
     is_changed: bool,
     /// By how much the store's clock has stepped.
     stepped: i64,
@@ -184,18 +185,20 @@ impl<'a> PermitsWorld<'a> {
         let now = self.store_clock();
         let (what, reply) = match question {
             PermitsQuestion::Take { job, units } => {
-                let token = self.limiter.take_permit(now, units);
+                let token = self.limiter.run(Step::Ask, units, now).token;
                 let number = self.history.store.len();
                 let grant = token.map(|token| PermitGrant { token, units, number });
                 (PermitsEventKind::Asked { units, token }, Some(PermitsReply::Taken { job, grant }))
             }
             PermitsQuestion::Renew { job, token, sent } => {
-                let is_out = self.limiter.renew(now, token);
+                let renew = Step::Renew { token: Some(token) };
+                let is_out = self.limiter.run(renew, 0, now).verdict.is_allowed();
                 let reply = PermitsReply::Renewed { job, is_out, sent };
                 (PermitsEventKind::Renewed { token, is_out }, Some(reply))
             }
             PermitsQuestion::Return { token, units } => {
-                self.limiter.return_permit(now, token, units);
+                let back = Step::Settle { actual: 0, token: Some(token), since: None };
+                self.limiter.run(back, units, now);
                 (PermitsEventKind::Returned { token, units }, None)
             }
         };
@@ -259,6 +262,10 @@ impl<'a> PermitsWorld<'a> {
             PermitsFault::Loss { to_copy } => self.lose(to_copy),
             PermitsFault::Change => {
                 self.is_changed = true;
+                // A store keeps no idle limiter under other values.
+                if self.limiter.forget_if_idle(self.store_clock()) {
+                    self.note(PermitsEventKind::Forgotten);
+                }
                 self.amend();
                 self.note(PermitsEventKind::Changed { limit: self.plan.limits[1] });
             }
@@ -292,13 +299,13 @@ impl<'a> PermitsWorld<'a> {
 
     fn amend(&mut self) {
         let now = self.store_clock();
-        if let Some(amended) = self.limiter.amended(now, &self.plan.rule(true)) {
+        if let Some(amended) = self.limiter.carried_to(&self.plan.rule(true), now) {
             self.limiter = amended;
         }
     }
 }
 
-fn fresh(plan: &PermitsPlan, is_changed: bool) -> Box<dyn SimLimiter> {
+fn fresh(plan: &PermitsPlan, is_changed: bool) -> Box<dyn FakeLimiter> {
     limiter(&plan.rule(is_changed)).expect("the rule of a plan has a limit")
 }
 
