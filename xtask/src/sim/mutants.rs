@@ -61,6 +61,7 @@ pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
     ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
     ("a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on", EXACT),
     ("the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first", OLDEST),
+    ("a_share_lives_until_its_window_bucket_or_tick_ends_and_a_quarter_of_draining", LIFE),
 ];
 
 /// A mistake that no seed finds, because what comes back counts as taken earlier by the longest life of a lease.
@@ -68,6 +69,13 @@ const OLDEST: &[Mutant] = &[Mutant {
     name: "units of several leases come back as though the youngest had given them",
     file: BOOK,
     replacements: &[("part.since).min()", "part.since).max()")],
+}];
+
+/// A mistake that no seed finds, because levels of the plans drain too quickly or too slowly.
+const LIFE: &[Mutant] = &[Mutant {
+    name: "a share of what drains lives longer than any lease may",
+    file: TERMS,
+    replacements: &[("life.min(drained_in(rule)?).min(longest)", "life.min(drained_in(rule)?)")],
 }];
 
 /// Mistakes that no seed finds, because the level has to be nearly empty but for a reservation.
@@ -288,14 +296,6 @@ const LEASES: &[Mutant] = &[
         name: "a node without the store admits on top of what it holds",
         file: LIMITER,
         replacements: &[("let last = held.map(", "let last = held.filter(|_| false).map(")],
-    },
-    Mutant {
-        name: "a share of what drains lives longer than any lease may",
-        file: TERMS,
-        replacements: &[(
-            "life.min(drained_in(rule)?).min(longest)",
-            "life.min(drained_in(rule)?)",
-        )],
     },
     Mutant {
         name: "a node takes all that is left as its part",

@@ -207,7 +207,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
                 admitted.push(Admission::at(*at, net));
             }
             DecidedBy::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
-            DecidedBy::Here { lasts_us: 1.. } => {
+            DecidedBy::Here { held: 1.. } => {
                 return Err(format!("a node admits on top of what it holds: {event:?}"));
             }
             DecidedBy::Here { .. } if spec.on_store_error != OnStoreError::Closed => {

@@ -20,9 +20,9 @@ pub(super) enum LayersLossCause {
 pub(super) enum DecidedBy {
     Store,
     Lease,
-    /// The limiter of the node, in place of the store. The node could spend leased units of it for so long.
+    /// The limiter of the node, in place of the store. The node could spend so many leased units of it.
     Here {
-        lasts_us: u64,
+        held: u64,
     },
     /// No limiter: the rule is open.
     Open,

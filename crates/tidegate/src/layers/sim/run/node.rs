@@ -226,8 +226,7 @@ impl LayersNode {
                 Some(one) if one.by_store => DecidedBy::Store,
                 // Limiters of the node are asked under a share of their values.
                 Some(one) if one.decided.values.is_some() => {
-                    let lasts = tower.lasts(ask);
-                    DecidedBy::Here { lasts_us: lasts.map_or(0, |lasts| lasts.as_micros().max(1)) }
+                    DecidedBy::Here { held: tower.inner.inner.held(ask) }
                 }
                 Some(_) => DecidedBy::Lease,
             };
