@@ -1,6 +1,7 @@
 //! A store for the tests of layers: it runs the verbs of the core, in virtual time, and fails on command.
 
 mod limiters;
+mod records;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
 use super::{
-    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, StepArgs, StepReply, Store, Verb,
+    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
+    StepReply, Store, Verb,
 };
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
@@ -21,6 +23,7 @@ use crate::rules::{Policy, RuleSpec};
 use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::StoreError;
 pub(crate) use limiters::{FakeLimiter, FakeLimiters, limiter};
+use records::FakeRecords;
 
 /// The time of the store when a test begins.
 const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
@@ -60,6 +63,7 @@ struct Faults {
     /// The verbs and the keys of the steps so far.
     steps: Vec<(Verb, Vec<String>)>,
     limiters: FakeLimiters,
+    records: FakeRecords,
 }
 
 impl FakeStore {
@@ -201,6 +205,11 @@ impl Store for FakeStore {
         let policy = &self.generation.policy;
         let now = self.shared.host.now();
         Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))
+    }
+
+    async fn record(&self, name: &[u8], verb: RecordVerb<'_>) -> Result<RecordReply, StoreError> {
+        let now = self.shared.host.now();
+        Ok(self.state().records.run(name, verb, now))
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {
