@@ -15,10 +15,10 @@ use crate::listener::Bounds;
 use crate::listener::Who;
 use crate::policy::Wrong;
 
-/// The most bytes of a configuration that is brought.
+/// The maximum size of a configuration in a request, in bytes.
 const MOST_BYTES: usize = 4 << 20;
 
-/// The most bytes of an answer to a change, which are claimed before anything changes.
+/// The maximum size of an answer to a change, in bytes, which are claimed before anything changes.
 const MOST_ANSWERED: usize = 6 << 20;
 
 /// The answer to a change, or to a dry run.

@@ -10,9 +10,9 @@ use tidegate::{
     Clock, Policy, Resources, RuleStatistics, Statistics, StatisticsOfRule, SystemClock, Timestamp,
 };
 
-/// The most resources that callers can name, of some seven kilobytes each.
+/// The maximum number of resources that callers can name, of some seven kilobytes each.
 const MOST_RESOURCES: usize = 1_000;
-/// The most reporters of all resources and rules whose requests in flight are remembered.
+/// The maximum number of reporters of all resources and rules whose requests in flight are remembered.
 const MOST_IN_FLIGHT: usize = 10_000;
 /// The time for which a number of requests in flight counts after it was reported, in microseconds.
 const IN_FLIGHT_US: u64 = 60_000_000;

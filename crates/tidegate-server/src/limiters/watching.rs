@@ -1,4 +1,4 @@
-//! What watches the decisions of all limiters.
+//! Watches the decisions of all limiters.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What running servers recorded, as traces for `tidegate replay`.
+//! Reads the requests that running servers recorded, as traces for `tidegate replay`.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
