@@ -142,11 +142,11 @@ impl<S: Store> Layer for Leases<S> {
     }
 
     fn superseded(&self, changed: &[Lineage]) {
-        self.give_back_leases(changed);
+        self.close_leases_of_rules(changed);
     }
 
     async fn end(&self) {
-        self.end_leases().await;
+        self.shut_down().await;
     }
 }
 

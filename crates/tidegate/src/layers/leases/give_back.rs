@@ -1,4 +1,10 @@
 //! Units of leases are given back in the background: once, and as soon as the store can be asked.
+//!
+//! There are four ways in, and all go through one loop, `ask_until_answered`:
+//! - `end_lease`: one lease has ended. `give_back_units` does the same for a part of a lease that goes on.
+//! - `end_unknown_lease`: one lease has ended, and no reply has said whether it was granted.
+//! - `close_leases_of_rules` and `reset`: rules were replaced, or limiters are reset.
+//! - `shut_down`: the gate closes.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,53 +23,50 @@ use crate::lease::{GivenBack, Unspent};
 use crate::step::Lineage;
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store};
 
-/// The time for which the end of a gate may wait for its leases to be given back, in addition to the deadline of the store.
-const AT_THE_END: Duration = Duration::from_millis(500);
-/// The time for which units are still given back when the gate was dropped: the store's thread ends after that.
-const AFTER_THE_END: Duration = Duration::from_secs(1);
-/// The first pause before giving back is tried again, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+/// The time for which a gate that closes may wait for its leases to be given back, in addition to the deadline of the
+/// store.
+const WAIT_OF_A_CLOSING_GATE: Duration = Duration::from_millis(500);
+/// The time for which units are still given back after the gate was dropped: the store's thread ends after that.
+const TIME_AFTER_THE_GATE: Duration = Duration::from_secs(1);
+/// The pause before the store is asked for the second time. Each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl<S: Store> Leases<S> {
     /// Gives back the unspent units of a lease, and ends it.
     pub(super) async fn end_lease(&self, rest: &Unspent<KeyAsk>) {
         if rest.units > 0 {
-            self.give_back_lease(rest).await;
+            self.give_back_units(rest).await;
         }
-        self.finish(rest);
+        self.state.book().finished(self.inner.host().uptime(), &rest.key, rest.ticket);
     }
 
     /// Ends a lease whose grant is unknown, because no reply came. If it was granted, the store gets its units back.
+    /// A failure is not counted, because the units of a lease that was never granted are not lost.
     pub(super) async fn end_unknown_lease(&self, rest: &Unspent<KeyAsk>) {
-        if let Ok(()) = self.given_back(rest).await {
+        if let Ok(()) = self.try_while_units_count(rest).await {
             let calls = self.state.calls();
             calls.units_late.fetch_add(rest.units, Relaxed);
             calls.given_back(rest.units, Ok(()));
         }
-        self.finish(rest);
-    }
-
-    fn finish(&self, rest: &Unspent<KeyAsk>) {
-        let state = &self.state;
-        state.book().finished(self.inner.host().uptime(), &rest.key, rest.ticket);
+        self.state.book().finished(self.inner.host().uptime(), &rest.key, rest.ticket);
     }
 
     /// Gives units of a lease back, and counts their fate.
-    pub(super) async fn give_back_lease(&self, rest: &Unspent<KeyAsk>) {
-        let result = self.given_back(rest).await;
+    pub(super) async fn give_back_units(&self, rest: &Unspent<KeyAsk>) {
+        let result = self.try_while_units_count(rest).await;
         self.state.calls().given_back(rest.units, result);
     }
 
-    /// Gives units of a lease back, as soon as the store can be asked and as long as they count. It is asked again until
-    /// it replies, because the record of the lease makes that safe.
-    async fn given_back(&self, rest: &Unspent<KeyAsk>) -> Result<(), Lost> {
+    /// Gives units of a lease back, as long as they count, and for a short time after the gate was dropped.
+    async fn try_while_units_count(&self, rest: &Unspent<KeyAsk>) -> Result<(), Lost> {
         let _under_way = self.state.under_way();
         let rule = rest.key.rule_in(&self.generation.policy).ok_or(Lost::Changed)?;
         let until = Instant::now() + counts_for(rule.spec());
-        let mut back = pin!(self.ask_until_back(rest));
+        let mut back = pin!(self.ask_until_answered(rest));
         let mut ended = pin!(async {
             self.state.dropped().await;
-            sleep(AFTER_THE_END).await;
+            sleep(TIME_AFTER_THE_GATE).await;
         });
         // A result that is there counts, even if the gate was dropped in the same moment.
         let back = poll_fn(|context| match back.as_mut().poll(context) {
@@ -78,8 +81,9 @@ impl<S: Store> Leases<S> {
         result
     }
 
-    async fn ask_until_back(&self, rest: &Unspent<KeyAsk>) -> Result<(), Lost> {
-        let mut pause = PAUSES.0;
+    /// Asks the store as soon as it can be asked, and again until it replies: the record of the lease makes that safe.
+    async fn ask_until_answered(&self, rest: &Unspent<KeyAsk>) -> Result<(), Lost> {
+        let mut pause = FIRST_PAUSE;
         loop {
             self.inner.fit().await;
             let turn = self.state.turn_to_give_back().await;
@@ -97,16 +101,16 @@ impl<S: Store> Leases<S> {
                 Ok(None) => return Err(Lost::Changed),
                 Err(_) => {
                     sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES.1);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
         }
     }
 
-    /// Gives back the leases of these rules in the background, because others were put in force.
-    pub(super) fn give_back_leases(&self, of: &[Lineage]) {
-        let closed = self.state.close(|key| of.iter().any(|rule| rule.is_of_rule(key.lineage)));
-        drop(self.end_all(closed));
+    /// Gives back the leases of these rules in the background, because other rules were put in force.
+    pub(super) fn close_leases_of_rules(&self, rules: &[Lineage]) {
+        let closed = self.state.close(|key| rules.iter().any(|rule| rule.is_of_rule(key.lineage)));
+        drop(self.spawn_end_of_each(closed));
     }
 
     /// Resets limiters, and gives back their leases in the background: before the reset, and after it, because the store
@@ -116,22 +120,23 @@ impl<S: Store> Leases<S> {
         asks: &[KeyAsk],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
-        drop(self.end_all(self.state.close(|key| asks.contains(key))));
+        drop(self.spawn_end_of_each(self.state.close(|key| asks.contains(key))));
         let done = self.inner.step(asks, args).await;
-        drop(self.end_all(self.state.close(|key| asks.contains(key))));
+        drop(self.spawn_end_of_each(self.state.close(|key| asks.contains(key))));
         done
     }
 
-    /// Takes no more leases, and gives back all there are, as far as the store does that soon.
-    pub(super) async fn end_leases(&self) {
-        let deadline = self.inner.host().deadline() + AT_THE_END;
-        for returned in self.end_all(self.state.end()) {
+    /// Takes no more leases, and gives back all leases, as far as the store replies in time.
+    pub(super) async fn shut_down(&self) {
+        let deadline = self.inner.host().deadline() + WAIT_OF_A_CLOSING_GATE;
+        for returned in self.spawn_end_of_each(self.state.end()) {
             let _ = timeout_at(deadline, returned).await;
         }
         let _ = timeout_at(deadline, self.state.none_under_way()).await;
     }
 
-    fn end_all(&self, all: Vec<Unspent<KeyAsk>>) -> Vec<JoinHandle<()>> {
+    /// Ends each of these leases in a task.
+    fn spawn_end_of_each(&self, all: Vec<Unspent<KeyAsk>>) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::with_capacity(all.len());
         for mut rest in all {
             // The leases may be of a policy in which the rule has another number.
@@ -143,7 +148,8 @@ impl<S: Store> Leases<S> {
     }
 }
 
-/// Returns how long units of a rule count at most.
+/// Returns how long units of a rule count at most: until a full level has drained. It is at least two windows, because a
+/// sliding counter also weighs the units of the window before.
 fn counts_for(spec: &Spec) -> Duration {
     let window = spec.window.unwrap_or_default();
     let Limit::Units(limit @ 1..) = spec.limit else { return window };

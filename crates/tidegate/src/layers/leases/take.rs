@@ -129,7 +129,7 @@ impl<S: Store> Leases<S> {
             let nodes = *nodes.borrow_and_update();
             let excess = state.book().excess(ask, ticket, nodes);
             if let Some(excess) = excess {
-                self.give_back_lease(&excess).await;
+                self.give_back_units(&excess).await;
                 let rest = state.book().excess_is_back(ask, ticket);
                 if rest.is_some() {
                     return rest;
