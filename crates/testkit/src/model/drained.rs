@@ -1,35 +1,47 @@
 //! The units that a level has drained since a time, under the limits that were in force since then.
+//!
+//! A *level* is what a bucket or a queue counts: units in use, which drain at N/W. A unit is divided into *parts*, so that
+//! whole numbers suffice: with N/W reduced to n/w ([`Rate`]), a unit has w parts, and n parts drain in a microsecond.
 
 use super::{Model, rate::Rate, rate::ceil_div};
 
-/// Changes of the limit that are known one by one. Before the oldest of them the fastest earlier limit counts.
+/// The number of earlier limits that count, as the specification says. The oldest of them stands for all limits before
+/// it: the highest counts until the last of them ended, so that less comes back and never more.
 const KNOWN: usize = 8;
 
-/// The limits that were in force before the present one, each until a time, oldest first.
+/// The limits that were in force before the present limit, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limits(Vec<(i128, i128)>);
+pub(super) struct Limits(Vec<FormerLimit>);
+
+/// A limit that is no longer in force.
+#[derive(Clone, Copy, Debug)]
+struct FormerLimit {
+    until_us: i128,
+    limit: i128,
+}
 
 impl Limits {
     /// The limit was in force until `t`.
     pub(super) fn end(&mut self, t: i128, limit: u64) {
+        let ended = FormerLimit { until_us: t, limit: limit.into() };
         match self.0.last_mut() {
-            Some((until, last)) if *last == i128::from(limit) => *until = t,
-            _ => self.0.push((t, limit.into())),
+            Some(last) if last.limit == ended.limit => *last = ended,
+            _ => self.0.push(ended),
         }
     }
 
-    /// Nothing comes back that was taken under them.
-    pub(super) fn forget(&mut self) {
+    /// The model forgets the earlier limits, because it gives back no unit that was taken under them.
+    fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// The limits as far as they are known.
-    fn known(&self) -> Vec<(i128, i128)> {
+    /// At most `KNOWN` limits: all limits before them are one.
+    fn known(&self) -> Vec<FormerLimit> {
         let merged = (self.0.len() + 1).saturating_sub(KNOWN);
         let (older, newer) = self.0.split_at(merged);
-        let fastest = older.iter().map(|(_, limit)| *limit).max();
-        let last = older.last().map(|(until, _)| *until);
-        last.zip(fastest).into_iter().chain(newer.iter().copied()).collect()
+        let highest = older.iter().map(|former| former.limit).max();
+        let oldest = older.last().zip(highest).map(|(last, limit)| FormerLimit { limit, ..*last });
+        oldest.into_iter().chain(newer.iter().copied()).collect()
     }
 }
 
@@ -43,10 +55,10 @@ impl Model {
     /// The parts of a unit that a level has drained from `since` to `t`.
     pub(super) fn drained(&self, since: i128, t: i128) -> i128 {
         let mut limits = self.limits.known();
-        limits.push((t, self.policy.limit.into()));
+        limits.push(FormerLimit { until_us: t, limit: self.policy.limit.into() });
         let (mut begin, mut sum) = (since, 0);
-        for (until, limit) in limits {
-            let end = until.min(t);
+        for FormerLimit { until_us, limit } in limits {
+            let end = until_us.min(t);
             if end > begin {
                 sum += (end - begin) * limit;
                 begin = end;
@@ -56,9 +68,10 @@ impl Model {
         ceil_div(sum * parts_of_a_unit, i128::from(self.policy.window_us.max(1)))
     }
 
-    /// The parts of units above the capacity: more is not taken at once under one limit.
+    /// The parts of units above the capacity, which count as drained: a request takes no more than the capacity at once.
+    /// Under an earlier limit the capacity may have been larger, so no part counts if the limit has changed since.
     pub(super) fn above(&self, units: i128, since: i128) -> i128 {
-        if self.limits.0.last().is_some_and(|(until, _)| *until >= since) {
+        if self.limits.0.last().is_some_and(|last| last.until_us >= since) {
             return 0;
         }
         let units = units - i128::from(self.policy.decision_limit());
