@@ -1,8 +1,9 @@
 //! Naive models: one file per algorithm, each deciding from its definition.
 //!
-//! Times and units are `i128`, levels are exact fractions, and nothing is ever forgotten, so a step
-//! costs O(history). Values are exact while `limit * time` and `capacity * window` stay below
-//! 2^126, and reported values stop at `u64::MAX`.
+//! Times and units are `i128`, and levels are exact fractions. Counts by time keep their whole history, so a step costs
+//! O(history). Only what the specification says is forgotten: by a reset, by a change of the rule's meaning, by a clock
+//! that steps back, and limits that ended more than eight changes ago. Values are exact while `limit * time` and
+//! `capacity * window` stay below 2^126, and reported values stop at `u64::MAX`.
 
 mod amend;
 mod closed;
@@ -55,7 +56,7 @@ pub struct Model {
     lost: i128,
     /// The limits that were in force before.
     limits: drained::Limits,
-    /// The rest of a level after a change.
+    /// A level that a lower limit has *eased*: it counts as less, so that no caller waits long because of the change.
     eased: Option<eased::Eased>,
 }
 

@@ -90,6 +90,7 @@ impl Meaning for TokenBucket {
         let missing = self.missing(t);
         self.mark.see(missing);
         let parts = units * self.rate.w;
+        // Two lower bounds of the parts still missing: parts that cannot have come back, and the fewest since then.
         let undrained = parts - drained;
         let given = undrained.max(self.mark.least_since(since).min(parts)).max(0).min(missing);
         self.mark.lower(given);

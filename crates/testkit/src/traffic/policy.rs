@@ -3,8 +3,10 @@
 use super::Rng;
 use crate::model::{AlgorithmKind, Policy};
 
-const MS: u64 = 1_000;
-const DAY: u64 = 86_400_000 * MS;
+const MS_US: u64 = 1_000;
+const DAY_US: u64 = 86_400_000 * MS_US;
+/// The largest limit of a rule, and its largest capacity.
+const LIMIT_MAX: u64 = 1_000_000_000;
 /// The longest time in which a rule may fill.
 const FILL_MAX_US: u128 = 1 << 53;
 
@@ -39,20 +41,20 @@ fn limit(rng: &mut Rng) -> u64 {
     match rng.below(10) {
         0..4 => rng.pick([1, 1, 2, 3, 5, 7, 10, 60, 100, 997, 10_000]),
         4..8 => rng.skewed(1_000),
-        8 => rng.pick([0, 0, 1, 700_000_000, 999_999_937, 1_000_000_000]),
-        _ => rng.skewed(1_000_000_000),
+        8 => rng.pick([0, 0, 1, 700_000_000, 999_999_937, LIMIT_MAX]),
+        _ => rng.skewed(LIMIT_MAX),
     }
 }
 
 fn window_us(rng: &mut Rng) -> u64 {
     match rng.below(10) {
         0..6 => {
-            MS * rng.pick([1, 50, 100, 240, 1_000, 1_000, 1_200, 60_000, 3_600_000, 86_400_000])
+            MS_US * rng.pick([1, 50, 100, 240, 1_000, 1_000, 1_200, 60_000, 3_600_000, 86_400_000])
         }
-        6 => MS * rng.skewed(60_000),
-        7 => MS + rng.skewed(60_000 * MS),
-        8 => DAY * rng.pick([7, 30, 365, 366]),
-        _ => MS * rng.skewed(366 * DAY / MS),
+        6 => MS_US * rng.skewed(60_000),
+        7 => MS_US + rng.skewed(60_000 * MS_US),
+        8 => DAY_US * rng.pick([7, 30, 365, 366]),
+        _ => MS_US * rng.skewed(366 * DAY_US / MS_US),
     }
 }
 
@@ -65,7 +67,7 @@ fn buckets(rng: &mut Rng, window_us: u64) -> u64 {
 fn resolution_us(rng: &mut Rng, window_us: u64) -> u64 {
     let tenth = (window_us / 10).max(1);
     let any = rng.skewed(window_us);
-    rng.pick([1, 1, 1, 1, MS, tenth, window_us, any]).min(window_us)
+    rng.pick([1, 1, 1, 1, MS_US, tenth, window_us, any]).min(window_us)
 }
 
 fn capacity(rng: &mut Rng, policy: &Policy) -> u64 {
@@ -73,9 +75,6 @@ fn capacity(rng: &mut Rng, policy: &Policy) -> u64 {
     let any = rng.skewed(n * 3);
     rng.pick([n, n, 1, 5, 2 * n, n / 2, any]).clamp(1, capacity_max(n, policy.window_us))
 }
-
-/// The largest capacity of a rule.
-const LIMIT_MAX: u64 = 1_000_000_000;
 
 /// The largest capacity that fills, with one place to spare, within the longest time.
 fn capacity_max(limit: u64, window_us: u64) -> u64 {
@@ -90,7 +89,7 @@ fn initial(rng: &mut Rng, policy: &Policy) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY, FILL_MAX_US, MS, policy};
+    use super::{DAY_US, FILL_MAX_US, MS_US, policy};
     use crate::model::AlgorithmKind;
     use crate::traffic::Rng;
 
@@ -100,7 +99,7 @@ mod tests {
         for algorithm in AlgorithmKind::ALL.into_iter().cycle().take(20_000) {
             let p = policy(&mut rng, algorithm);
             assert!(p.limit <= 1_000_000_000, "{p:?}");
-            assert!((MS..=366 * DAY).contains(&p.window_us), "{p:?}");
+            assert!((MS_US..=366 * DAY_US).contains(&p.window_us), "{p:?}");
             assert!((1..=p.window_us).contains(&p.resolution_us), "{p:?}");
             assert!(p.initial.is_none_or(|initial| initial <= p.capacity()), "{p:?}");
             if algorithm == AlgorithmKind::SlidingWindow {
@@ -119,8 +118,8 @@ mod tests {
             (0..5_000).map(|_| policy(&mut rng, AlgorithmKind::TokenBucket)).collect();
         assert!(many.iter().any(|p| p.limit == 0));
         assert!(many.iter().any(|p| p.limit == 1_000_000_000));
-        assert!(many.iter().any(|p| p.window_us == MS));
-        assert!(many.iter().any(|p| p.window_us == 366 * DAY));
+        assert!(many.iter().any(|p| p.window_us == MS_US));
+        assert!(many.iter().any(|p| p.window_us == 366 * DAY_US));
         assert!(many.iter().any(|p| p.initial == Some(0)));
         assert!(many.iter().any(|p| p.capacity == Some(1)));
     }

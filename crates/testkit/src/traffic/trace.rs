@@ -4,10 +4,12 @@
 use super::Rng;
 use crate::model::Policy;
 
-const MS: u64 = 1_000;
-const HOUR: u64 = 3_600_000 * MS;
+const MS_US: u64 = 1_000;
+const HOUR_US: u64 = 3_600_000 * MS_US;
 /// A present-day time, on a whole hour.
-const TODAY_US: u64 = 1_700_000_000_000_000 / HOUR * HOUR;
+const TODAY_US: u64 = 1_700_000_000_000_000 / HOUR_US * HOUR_US;
+/// A cost whose product with 5 * 10^9 is just above 2^64: for arithmetic that wraps it is about one unit.
+const WRAPPING_COST: u64 = 3_689_348_816;
 /// No trace goes beyond this time, so that times and waits stay below 2^53 us.
 const END_US: u64 = 1 << 52;
 
@@ -47,7 +49,7 @@ fn forward(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
     let w = policy.window_us;
     match rng.below(100) {
         0..10 => at_us,
-        10..35 => at_us + rng.below((3 * MS).min(w)),
+        10..35 => at_us + rng.below((3 * MS_US).min(w)),
         35..80 => at_us + rng.below((2 * w / policy.limit.max(1)).max(2)),
         80..93 => landing(rng, policy, at_us),
         _ => at_us + rng.between(w, 3 * w),
@@ -92,7 +94,7 @@ fn cost(rng: &mut Rng, policy: &Policy) -> u64 {
         88..92 => most.max(1),
         92..98 => most.saturating_add(1),
         98 => rng.between(0, most),
-        _ => 3_689_348_816,
+        _ => WRAPPING_COST,
     }
 }
 
