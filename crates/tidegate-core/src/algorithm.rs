@@ -341,8 +341,7 @@ pub trait Amend: Decide {
         false
     }
 
-    /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay
-    /// used.
+    /// Turns a state of `old`, which has the same shape, into a state of this rule; used units stay used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 
     /// All units in use, also those that make no caller wait; and how many of them are a debt that drains at the rate.
@@ -384,8 +383,9 @@ pub trait Lease: Decide {
 
 /// Writing a state down, for a store whose limiters outlive its process.
 pub trait Persist: Scripted {
-    /// Appends the numbers of a state, from which [`Persist::restore`] makes an equal one. `last` is
-    /// the time of its last unit, which a packed state does not keep.
+    /// Appends the numbers of a state, from which [`Persist::restore`] makes a state that decides alike. `last` is the
+    /// time of its last unit, which a packed state does not keep. Which units a reset has forgotten is not in the
+    /// numbers, so no unit that was taken before may be given back to the restored state by its time.
     fn persist(&self, state: &Self::State, last: Timestamp, numbers: &mut Vec<u64>);
 
     /// The state of these numbers; `None` if they are not a state of this rule. By default they are the numbers of a script.

@@ -1,4 +1,6 @@
-//! A level that a change has eased: the part that makes no caller wait, and the part that counts again.
+//! A level that a change has *eased*: it counts as less than all usage, so that no caller waits long for the change.
+//!
+//! All usage is kept next to it, and counts again when more is allowed.
 
 use super::{Level, Rate};
 use crate::past::Eased;

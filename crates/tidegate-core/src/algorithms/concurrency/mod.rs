@@ -36,11 +36,12 @@ const STORED_HEADER_BYTES: u64 = 57;
 const STORED_PERMIT_BYTES: u64 = 20;
 
 impl Concurrency {
+    /// Units of permits that have neither ended nor been returned.
     fn out(state: &State, at: Timestamp) -> u64 {
         state.permits.units() - state.permits.ended(at).1
     }
 
-    /// The number of units that must have ended for `cost` more to fit.
+    /// The number of units, of all in the list, that must have ended for `cost` more units to fit.
     fn over(&self, state: &State, cost: u64) -> u64 {
         state.permits.units().saturating_add(cost).saturating_sub(self.limit)
     }
@@ -224,7 +225,7 @@ impl Decide for Concurrency {
         }
     }
 
-    /// It never ends sooner because of that, also where the rule has a shorter life now.
+    /// A renewed permit never ends sooner than before, even if the rule has a shorter life now.
     fn renew(&self, state: &mut State, at: Timestamp, token: Token) -> bool {
         let found = state.permits.find(token.as_micros());
         let permit = found.and_then(|index| Some((index, *state.permits.get(index)?)));
@@ -274,17 +275,19 @@ impl Scripted for Concurrency {
         STORED_HEADER_BYTES.saturating_add(STORED_PERMIT_BYTES.saturating_mul(self.limit))
     }
 
-    /// The limit, and the place of a token, which the store fills in where it names a permit.
+    /// The limit, and a 0 in the place of a permit's token: the store writes the token there.
     fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit.cast_signed(), 0].to_vec()
     }
 
-    /// A script returns a digest in place of its permits: a state of two from which the same values follow.
+    /// A script returns a digest in place of its permits: a state of two permits from which the same values follow. The
+    /// first holds the units that must end before the cost fits, and ends with the last of them. The second holds the
+    /// other units.
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
-        let [out, over, over_ends, last_ends, token_us, last] = *numbers else { return None };
+        let [out, over, over_ends_us, last_ends_us, token_us, last] = *numbers else { return None };
         let mut permits = TakenPermits::default();
         let over = over.min(out);
-        for (units, ends_us) in [(over, over_ends), (out - over, last_ends)] {
+        for (units, ends_us) in [(over, over_ends_us), (out - over, last_ends_us)] {
             if units > 0 {
                 let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends_us));
                 permits.insert(TakenPermit { ends, token_us: 0, units });

@@ -26,7 +26,7 @@ impl SlidingCounter {
         let given = units.min(*count);
         *count -= given;
         // An excess belongs to the window that counts until then.
-        let until = self.start(state.window.saturating_add(2) - before);
+        let until = self.start(state.index.saturating_add(2) - before);
         if let Some(excess) = state.past.excess().filter(|excess| excess.until == until) {
             let is_of_it = since.is_none_or(|since| since <= excess.cut);
             let off = if is_of_it { given } else { 0 };

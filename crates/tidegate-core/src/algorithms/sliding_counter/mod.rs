@@ -28,7 +28,7 @@ pub struct SlidingCounter {
 /// The index of the window that the last unit fell into, its count, and the count of the previous window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    window: u64,
+    index: u64,
     current: u64,
     previous: u64,
     last: Timestamp,
@@ -58,12 +58,12 @@ impl SlidingCounter {
     /// arrives late.
     #[inline]
     fn not_before(&self, state: &State, at: Timestamp) -> Timestamp {
-        at.max(self.start(state.window))
+        at.max(self.start(state.index))
     }
 
-    /// The instant at which a window begins.
-    fn start(&self, window: u64) -> Timestamp {
-        let start_us = window.saturating_mul(self.window.as_micros());
+    /// The instant at which the window with this index begins.
+    fn start(&self, index: u64) -> Timestamp {
+        let start_us = index.saturating_mul(self.window.as_micros());
         Timestamp::EPOCH.plus(Micros::from_micros(start_us))
     }
 
@@ -77,7 +77,7 @@ impl SlidingCounter {
     fn whole(&self, state: &State, at: Timestamp) -> View {
         let at = self.not_before(state, at);
         // The state's window is the running window, the window before that, or too old to count.
-        let (current, previous) = match self.number(at).saturating_sub(state.window) {
+        let (current, previous) = match self.number(at).saturating_sub(state.index) {
             0 => (state.current, state.previous),
             1 => (0, state.current),
             _ => (0, 0),
@@ -130,7 +130,7 @@ impl Decide for SlidingCounter {
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
-        State { window: 0, current: 0, previous: 0, last: Timestamp::EPOCH, past: Past::NONE }
+        State { index: 0, current: 0, previous: 0, last: Timestamp::EPOCH, past: Past::NONE }
     }
 
     #[inline]
@@ -155,7 +155,7 @@ impl Decide for SlidingCounter {
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let at = self.not_before(state, at);
         let View { current, previous, .. } = self.whole(state, at);
-        state.window = self.number(at);
+        state.index = self.number(at);
         state.last = at;
         state.current = current.saturating_add(cost);
         state.previous = previous;
@@ -164,7 +164,7 @@ impl Decide for SlidingCounter {
 
     /// Gives back this window's units first, because units of the previous window weigh less.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
-        match self.number(at).saturating_sub(state.window) {
+        match self.number(at).saturating_sub(state.index) {
             0 => {
                 let given = self.lower(state, 0, units, None);
                 self.lower(state, 1, units - given, None);
@@ -184,7 +184,7 @@ impl Decide for SlidingCounter {
         if of_take + 1 < number || !state.past.admits(since) {
             return 0;
         }
-        match state.window.checked_sub(of_take) {
+        match state.index.checked_sub(of_take) {
             // 0 is the state's own window. It may be the running window, or the window before that.
             Some(before @ 0..=1) => self.lower(state, before, units, Some(since.at)),
             _ => 0,
@@ -214,7 +214,7 @@ impl Decide for SlidingCounter {
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
         let windows = self.number(state.last) - self.number(to);
-        state.window = state.window.saturating_sub(windows);
+        state.index = state.index.saturating_sub(windows);
         state.last = to;
         if let Some(excess) = state.past.excess() {
             let until = excess.until.minus(self.start(windows).since(Timestamp::EPOCH));
@@ -261,6 +261,7 @@ impl Decide for SlidingCounter {
         Micros::from_micros(wait).plus(self.not_before(state, at).since(at))
     }
 
+    /// If an interval of length W begins with N units, a share of them counts until it ends: at most N-1 more fit.
     fn bound(&self, _largest_cost: u64) -> u64 {
         (2 * self.limit).saturating_sub(1)
     }
@@ -299,8 +300,8 @@ impl Pack for SlidingCounter {
         resized(match (counts, self.packing()) {
             // Without units the window does not matter, and all zeros are an idle state.
             (0, _) => [0; 2],
-            (_, Packing::One) => [state.window << (2 * bits) | counts, 0],
-            _ => [state.window, counts],
+            (_, Packing::One) => [state.index << (2 * bits) | counts, 0],
+            _ => [state.index, counts],
         })
     }
 
@@ -309,13 +310,13 @@ impl Pack for SlidingCounter {
         let words: [u64; 2] = resized(words);
         let bits = self.packed_bits();
         let most = self.largest_count();
-        let (window, counts) = match self.packing() {
+        let (index, counts) = match self.packing() {
             Packing::One => (words[0] >> (2 * bits), words[0]),
             _ => (words[0], words[1]),
         };
         let current = counts >> bits & most;
         let previous = counts & most;
-        State { window, current, previous, last: Timestamp::EPOCH, past: Past::NONE }
+        State { index, current, previous, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }
 
@@ -337,15 +338,15 @@ impl Scripted for SlidingCounter {
     }
 
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
-        let [window, current, previous, last, ..] = *numbers else { return None };
+        let [index, current, previous, last, ..] = *numbers else { return None };
         let last = Timestamp::from_micros(last);
-        Some(State { window, current, previous, last, past: Past::NONE })
+        Some(State { index, current, previous, last, past: Past::NONE })
     }
 }
 
 impl Persist for SlidingCounter {
     fn persist(&self, state: &State, last: Timestamp, numbers: &mut Vec<u64>) {
-        numbers.extend([state.window, state.current, state.previous, last.as_micros()]);
+        numbers.extend([state.index, state.current, state.previous, last.as_micros()]);
         if let Some(excess) = state.past.excess() {
             numbers.extend([excess.until.as_micros(), excess.units, excess.caused]);
         }

@@ -35,6 +35,7 @@ impl Persist for SlidingLog {
             ring.record(LogEntry { leaves, total });
         }
         let last = Timestamp::from_micros(*last);
+        // No unit from before is given back to a restored state by its time, so it needs no past.
         rest.is_empty().then_some(State { ring, gone: 0, last, past: Past::NONE })
     }
 }

@@ -32,6 +32,7 @@ pub struct SlidingWindow {
     width_us: u64,
     /// (2^64 - 1) / `width_us`, rounded down.
     reciprocal: u64,
+    /// The number of buckets that count: B, or B+1 if strict.
     span: u64,
     layout: PackedLayout,
 }
@@ -42,6 +43,7 @@ pub struct SlidingWindow {
 pub struct State {
     slots: Slots,
     total: u64,
+    /// The index of the newest bucket, counted from the epoch.
     newest: u64,
     last: Timestamp,
     past: Past,
@@ -72,6 +74,11 @@ impl SlidingWindow {
     fn gone(&self, state: &State, at: Timestamp) -> Range<u64> {
         let passed = self.bucket(at).saturating_sub(state.newest).min(self.span);
         self.span - passed..self.span
+    }
+
+    /// The ages of the buckets that still count at `at`, newest first.
+    fn counting(&self, state: &State, at: Timestamp) -> Range<u64> {
+        0..self.gone(state, at).start
     }
 
     /// Units that count at `at`.
@@ -178,7 +185,7 @@ impl Decide for SlidingWindow {
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         let mut owed = units;
         // The oldest bucket that counts first: its units leave first.
-        for age in (0..self.gone(state, at).start).rev() {
+        for age in self.counting(state, at).rev() {
             let slot = &mut state.slots[self.slot(state.newest, age)];
             let given = u32::try_from(owed).unwrap_or(u32::MAX).min(*slot);
             *slot -= given;
@@ -190,7 +197,7 @@ impl Decide for SlidingWindow {
     /// Lowers the bucket of `since`, if that counts.
     fn give_back_since(&self, state: &mut State, at: Timestamp, units: u64, since: Since) -> u64 {
         let age = state.newest.checked_sub(self.bucket(since.at));
-        let Some(age) = age.filter(|age| *age < self.gone(state, at).start) else { return 0 };
+        let Some(age) = age.filter(|age| self.counting(state, at).contains(age)) else { return 0 };
         if !state.past.admits(since) {
             return 0;
         }
@@ -245,7 +252,7 @@ impl Decide for SlidingWindow {
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let mut excess = (self.count(state, at) + cost).saturating_sub(self.limit);
-        for age in (0..self.gone(state, at).start).rev() {
+        for age in self.counting(state, at).rev() {
             // Units leave in this order, bucket by bucket, until enough have left.
             excess = excess.saturating_sub(self.aged(state, age));
             if excess == 0 {
@@ -256,7 +263,7 @@ impl Decide for SlidingWindow {
     }
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        (0..self.gone(state, at).start)
+        self.counting(state, at)
             .find(|age| self.aged(state, *age) > 0)
             .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
     }
