@@ -25,7 +25,7 @@ struct Document<'t> {
     /// The number of keys that all rules together may keep in memory.
     max_keys: Option<NonZeroUsize>,
     store: Option<StoreSettings>,
-    /// The section of the program, and the values that the file has there.
+    /// The section of the program that uses this library, and the values that the file has there.
     own: Option<(&'t Section<'t>, SectionValues)>,
 }
 
@@ -68,8 +68,8 @@ fn belongs_in_section(name: &str) -> Option<String> {
     Some(format!("`{name}` stands outside any rule: {section}"))
 }
 
-/// Reads a text, and in it also the section of the program; `None` when there is an error in it,
-/// which has then been reported.
+/// Reads a text, and in it also the section of the program. Errors are added to the report; `None` if they leave no
+/// policy. A policy may be returned together with errors, so the caller must look at the report.
 pub(super) fn read(
     text: &str,
     own: Option<&Section<'_>>,
@@ -156,8 +156,8 @@ impl<'t> Document<'t> {
             let (span, message) = positions::of(error, &self.rules, report);
             report.add(&span, message);
         }
-        // Only an error that was reported has echoes; if one is ever mistaken for an echo, report
-        // it.
+        // An echo only follows from an error that was reported before. Without such an error the echoes are reported
+        // themselves.
         if before && report.is_empty() {
             report.add(&(0..0), errors);
         }

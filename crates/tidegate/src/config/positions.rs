@@ -10,7 +10,7 @@ use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
 use crate::rules::{Place, PolicyError, Problem};
 
-/// Returns whether an error only follows from a value that could not be read, which has been reported.
+/// Returns whether an error is an *echo*: it only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
     let other = override_of(error, rule);
