@@ -123,9 +123,9 @@ impl<R: Algorithm> Limited<R> {
         admitted.unwrap_or_else(|| self.admits(cost, early, clock))
     }
 
-    /// Runs a step on the state, and stores the state that `run` leaves if it returns true with its result; `None` if
-    /// the cell is closed. If the state `may_not_fit` then, that is tested. If another step comes between, `run` runs
-    /// again.
+    /// Runs a step on the state; `None` if the cell is closed. `run` returns its result, and whether it changed the
+    /// state: if not, the word stays as it is. A state next to the word is changed in place, whatever `run` returns. If
+    /// the changed state `may_not_fit` in a word, that is tested. If another step comes between, `run` runs again.
     fn with<O>(
         &self,
         reading: Reading<'_>,
