@@ -58,8 +58,8 @@ impl<C: Timer> Limiter<C> {
     ///
     /// Callers are served in the order of arrival; no caller overtakes a waiter, with any cost
     /// and any verb. `wait` is the longest wait, as a `Duration`, or with the maximum number of waiters, as
-    /// [`OnExcess::Wait`]. A call is refused immediately if it cannot be admitted and run within it,
-    /// counting those who already wait, or if so many wait; `retry_after` is then the expected wait.
+    /// [`OnExcess::Wait`]. A call is refused immediately if it cannot run within the longest wait, after the callers
+    /// that already wait, or if the maximum number of callers waits; `retry_after` is then the expected wait.
     /// An admitted decision has no `delay`, because that time has passed.
     ///
     /// A call arrives when its future is first polled. A waiter has no reservation, so a change of
@@ -137,6 +137,7 @@ impl<C: Timer> KeyedLimiter<C> {
     ///
     /// # Panics
     /// Panics as [`Limiter::acquire`] does.
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire<'a>(
         &'a self,
         key: impl ByKey<'a>,
@@ -162,6 +163,7 @@ impl<C: Park> KeyedLimiter<C> {
     /// assert!(limiter.acquire_blocking("ada", 1, Duration::from_secs(1)).is_allowed());
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
+    #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn acquire_blocking<'a>(
         &'a self,
         key: impl ByKey<'a>,

@@ -272,7 +272,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             let next = if is_decided {
                 Next::Done(Box::new(gate.counted(in_force.answer(asks, seen))))
             } else {
-                self.hear(seen, is_behind)
+                self.handle_replies(seen, is_behind)
             };
             match next {
                 Next::Ask => {}
@@ -306,7 +306,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
         waitable.in_force.look(&waitable.asks, &looked, self.request.origin()).await
     }
 
-    fn hear(&mut self, seen: StepReply, looked: bool) -> Next<'g> {
+    fn handle_replies(&mut self, seen: StepReply, looked: bool) -> Next<'g> {
         let gate = self.turn.waitable().gate;
         // Read before the reply is handled, which may move it to another queue.
         let stood = self.turn.stands();
@@ -317,7 +317,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             self.turn.waitable_mut().laps.clear();
         }
         let done = self.turn.waitable_mut().see(seen, now);
-        match self.turn.hear(done, looked, now, &self.waker) {
+        match self.turn.handle_replies(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(AttemptResult::Done(done)) => {
                 Next::Done(Box::new(self.turn.waitable_mut().refused(done, at)))

@@ -30,7 +30,7 @@ impl From<OnExcess> for Patience {
     }
 }
 
-/// A limiter that can refuse, and the queue in front of it.
+/// A *stop*: a limiter that can refuse, and the queue in front of it.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedLimiter<K> {
     pub(crate) queue: K,

@@ -1,4 +1,6 @@
 //! The waiter of one request: a state machine that is given the time and a waker.
+//!
+//! A *stop* is a limiter that can refuse the request, with the queue in front of it (`QueuedLimiter`).
 
 mod attempt;
 
@@ -91,7 +93,7 @@ impl<D: Waitable> Waiter<D> {
     /// Waits or gives up after the replies of its limiters, which decided or were only `looked` at.
     /// Returns `None` if nothing is in the way and the waiter can ask. Must not be called again
     /// when it is done.
-    pub(crate) fn hear(
+    pub(crate) fn handle_replies(
         &mut self,
         seen: Done,
         looked: bool,
@@ -99,7 +101,7 @@ impl<D: Waitable> Waiter<D> {
         waker: &Waker,
     ) -> Option<AttemptResult<Done>> {
         let waker = waker.clone();
-        self.held(now, |asking| asking.hear(seen, looked, waker))
+        self.held(now, |asking| asking.handle_replies(seen, looked, waker))
     }
 
     /// The index of the stop in whose queue it waits.

@@ -93,7 +93,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
     /// waiter was in the way, were only `looked` at. Returns `None` if no obstacle is left, or if units may have become
     /// free since, so that the waiter can ask.
     #[cfg(feature = "redis")]
-    pub(super) fn hear(
+    pub(super) fn handle_replies(
         mut self,
         seen: Done,
         looked: bool,
