@@ -1,4 +1,4 @@
-//! The values of an answer: from its reported rule, or from all enforced rules together.
+//! The values of an answer: from its reported rule, from all enforced rules together, or of each descriptor.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ impl Answer<'_> {
 
     /// Returns [`Answer::retry_after`] in the engine's own unit.
     pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
-        let none = (!self.is_no_rule()).then_some(Micros::ZERO);
-        self.reported().map_or(none, |matched| matched.decision().retry_after_micros())
+        let without_rule = (!self.is_no_rule()).then_some(Micros::ZERO);
+        self.reported().map_or(without_rule, |matched| matched.decision().retry_after_micros())
     }
 
     /// The time for which an admitted request must be held: the longest delay of the enforced rules.

@@ -9,9 +9,8 @@ use crate::inline_list::InlineList;
 /// Values that a descriptor supplies, for the rules that let requests do so
 /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all other rules ignore them.
 ///
-/// It is made from one checked [`Rule`] for all of these rules ([`RequestLimit::new`]), or from a limit
-/// and a window, with which each rule keeps its other fields
-/// ([`Policy::own_limit`](crate::Policy::own_limit)).
+/// [`RequestLimit::new`] makes it from one checked [`Rule`], which replaces the values of all these rules.
+/// [`Policy::own_limit`](crate::Policy::own_limit) makes it from a limit and a window: each rule keeps its other fields.
 ///
 /// The values come in force when units are taken or given back under them, and units used before
 /// stay used; a refused request, and a look, keep the limiter's present values. They take precedence over a plan
@@ -41,8 +40,9 @@ use crate::inline_list::InlineList;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RequestLimit {
+    /// The values for each rule that `by_rule` does not name.
     for_all: Option<Arc<Rule>>,
-    /// The rules by name; names are unique in a domain.
+    /// The values by the name of their rule; names are unique in a domain.
     by_rule: InlineList<(Box<str>, Arc<Rule>)>,
 }
 

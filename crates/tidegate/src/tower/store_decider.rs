@@ -1,4 +1,4 @@
-//! The use of a gate over a shared store by a layer.
+//! The decisions of a tower layer that asks a gate over a shared store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,8 @@ impl<S: Store> StoreDecider<S> {
         ruling
     }
 
-    /// Units that the store does not give back stay taken, because no caller can do anything about it.
+    /// Gives back all units that a request took, and returns the fields that the response shows then. If the store
+    /// fails, the units stay taken: no caller can do anything about it.
     async fn settle(&self, request: &Request<'_>, took: &Taken, shown: FieldSet) -> LimitFields {
         let _ = self.gate.settle(request, took, &[0]).await;
         if shown.is_empty() {
