@@ -65,8 +65,8 @@ impl SnapshotFile {
         }
     }
 
-    /// A gate that goes on from the file, made of a `fresh` gate. A file that is not there is a fresh start; one that is damaged is too, and
-    /// is kept under another name.
+    /// Loads the file into a `fresh` gate. If there is no file, the fresh gate is returned as it is. A damaged file is
+    /// kept under another name, and a fresh gate is returned too.
     ///
     /// # Errors
     /// Returns why a file cannot be read, or a damaged one cannot be renamed.
@@ -131,7 +131,7 @@ impl SnapshotFile {
         mut self,
         every: Duration,
         limiters: Arc<Limiters>,
-    ) -> Result<Writing, Failure> {
+    ) -> Result<SnapshotThread, Failure> {
         // The age of the snapshot is counted from now on, until the first is written.
         limiters.counts().snapshots.begin();
         let (running, ended) = sync_channel::<()>(0);
@@ -149,7 +149,7 @@ impl SnapshotFile {
         let thread = thread.map_err(|error| {
             Failure::new(format!("can not start the thread that writes snapshots: {error}"))
         })?;
-        Ok(Writing { running, thread })
+        Ok(SnapshotThread { running, thread })
     }
 
     /// Writes the limiters, and counts and logs the result. A failure is logged if it differs from the last failure.
@@ -190,13 +190,13 @@ impl SnapshotFile {
     }
 }
 
-/// The thread that writes.
-pub(crate) struct Writing {
+/// The thread that writes snapshots.
+pub(crate) struct SnapshotThread {
     running: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Writing {
+impl SnapshotThread {
     /// Writes the limiters once more, and ends. It blocks.
     pub(crate) fn end(self) {
         let Self { running, thread } = self;

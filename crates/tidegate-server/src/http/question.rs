@@ -9,7 +9,8 @@
 //! With a `request_id`, a text, a check that is repeated within the `dedupe` of its rules gets the
 //! same answer and takes nothing. The default domain is `default` and the default cost 1; a cost
 //! next to `descriptors` applies to those without one. Entries keep their order, and may have one
-//! name. Other fields are refused.
+//! name. `max_wait_ms` is the longest wait for units, and in a batch at most 0; `life_ms` is the life of a reservation,
+//! which only POST /v1/reserve takes. Other fields are refused.
 //!
 //! Texts stand for bytes ([`tidegate::key_text`]). Where JSON has bytes that are no text, or half of
 //! a surrogate pair, they are escaped before it is read.

@@ -16,15 +16,16 @@ const LARGE_BYTES: usize = 1 << 10;
 /// The most bytes of an answer for which there is always room.
 const SHORT_BYTES: usize = 2 << 10;
 /// Bytes of any request besides its body and its answer.
-const OF_A_REQUEST: usize = 8 << 10;
+const REQUEST_BYTES: usize = 8 << 10;
 /// Bytes of each question of a batch while it is decided.
-const OF_A_QUESTION: usize = 1 << 10;
+const QUESTION_BYTES: usize = 1 << 10;
 
 /// The state that all requests of one connection share.
 #[derive(Clone)]
 pub(super) struct ConnectionState {
     pub(super) activity: Arc<Activity>,
     pub(super) account: Arc<Account>,
+    /// A permit for each large request that may be answered at a time.
     permits: Arc<Semaphore>,
 }
 
@@ -39,7 +40,7 @@ impl ConnectionState {
     /// Returns a problem if the connection, or all connections together, keep too many bytes
     /// already.
     pub(super) fn begin(&self) -> Result<RequestClaims, HttpProblem> {
-        let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
+        let kept = self.account.take(REQUEST_BYTES).ok_or_else(too_much)?;
         Ok(RequestClaims {
             activity: Arc::clone(&self.activity),
             permits: Arc::clone(&self.permits),
@@ -61,11 +62,13 @@ pub(super) struct RequestClaims {
     holdings: Arc<Mutex<Holdings>>,
 }
 
+/// The parts of a request's claims, until each is over.
 struct Holdings {
+    /// Counts the request as use of its connection.
     under_way: Option<RequestUnderWay>,
     /// The permit of a large request, while it is decided and its answer read.
     permit: Option<OwnedSemaphorePermit>,
-    /// `None` once it is answered.
+    /// The bytes that count against the connection; `None` once the request is answered.
     kept: Option<KeptBytes>,
     /// True if its body has been read to its end.
     has_body: bool,
@@ -105,7 +108,7 @@ impl RequestClaims {
         let fits = holdings
             .kept
             .as_mut()
-            .is_none_or(|kept| kept.bytes() >= bytes || kept.resize(OF_A_REQUEST + bytes));
+            .is_none_or(|kept| kept.bytes() >= bytes || kept.resize(REQUEST_BYTES + bytes));
         if fits { Ok(()) } else { Err(too_much()) }
     }
 
@@ -114,7 +117,7 @@ impl RequestClaims {
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
     pub(super) fn keep_questions(&self, questions: usize) -> Result<(), HttpProblem> {
-        self.keep(questions.saturating_mul(OF_A_QUESTION))
+        self.keep(questions.saturating_mul(QUESTION_BYTES))
     }
 
     /// Waits for the turn of a request with a body of `bytes`. The waiting request does not count
@@ -164,7 +167,7 @@ impl RequestClaims {
         // A short answer takes the space of its request, which is over: it may be about a change that is done, and must not
         // be replaced by an error.
         let length = length.filter(|length| *length > SHORT_BYTES);
-        let bytes = OF_A_REQUEST + length.unwrap_or_default();
+        let bytes = REQUEST_BYTES + length.unwrap_or_default();
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(bytes));
         let answer = if fits { answer } else { too_much().into_response() };
         (answer, Claims { kept, _permit: permit, _under_way: under_way })
