@@ -1,4 +1,8 @@
 //! The parser of the lines of a trace, which learns their format from the first good line.
+//!
+//! A *prefix* is text that a program such as syslog wrote before the line of the server's log. A line may be *within*
+//! a JSON object, as one of its texts: that text is `inner`. A *piece* is a part of the file, of whole lines, that a
+//! thread reads.
 
 use std::sync::Arc;
 
