@@ -47,11 +47,11 @@ pub(crate) fn stops_of<K>(
 ) -> Vec<QueuedLimiter<GateQueue>> {
     let can_refuse = asks.iter().enumerate().filter(|(_, ask)| ask.can_refuse());
     can_refuse
-        .map(|(place, ask)| QueuedLimiter {
+        .map(|(index, ask)| QueuedLimiter {
             queue: queue_of(ask),
             cost: ask.asks,
             patience: patience(policy, ask.rule, max_wait),
-            place,
+            index,
         })
         .collect()
 }

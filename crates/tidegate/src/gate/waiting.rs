@@ -292,7 +292,7 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
     }
 
     fn preview(&self, stop: &QueuedLimiter<GateQueue>) -> Option<Box<dyn Preview>> {
-        let first = self.asks.get(stop.place)?;
+        let first = self.asks.get(stop.index)?;
         let (_, _, preview) = self.ask_now(|generation, asks, _| {
             let same = asks.iter().find(|ask| ask.is_of(first));
             same.map_or(Ok(None), |ask| generation.preview(ask, &self.gate.clock))

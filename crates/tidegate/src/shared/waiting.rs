@@ -300,7 +300,7 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
         let before = self.turn.sums_before();
         let waitable = self.turn.waitable_mut();
         let looked = waitable.look(|stop| {
-            let sums = before.iter().find(|(place, _)| *place == stop.place);
+            let sums = before.iter().find(|(index, _)| *index == stop.index);
             sums.map_or(Sums::NONE, |(_, sums)| *sums)
         });
         waitable.in_force.look(&waitable.asks, &looked, self.request.origin()).await

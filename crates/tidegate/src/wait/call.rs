@@ -79,7 +79,7 @@ impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
 
     /// The same call, prepared to wait.
     pub(crate) fn waiting(self, patience: Patience) -> Self {
-        let stop = QueuedLimiter { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };
+        let stop = QueuedLimiter { queue: self.queue.clone(), cost: self.cost, patience, index: 0 };
         Self { stop: (self.cost > 0).then_some(stop), ..self }
     }
 }

@@ -11,7 +11,7 @@ use tidegate_core::Timestamp;
 /// The number of a waiter, in the order of arrival.
 pub(crate) type Ticket = u64;
 
-/// A place in a queue.
+/// A *place* in a queue: a waiter, with what it waits for.
 #[derive(Debug)]
 pub(super) struct QueuePlace {
     pub(super) ticket: Ticket,

@@ -38,7 +38,7 @@ pub(crate) struct QueuedLimiter<K> {
     pub(crate) cost: u64,
     pub(crate) patience: Patience,
     /// The index of the limiter's decision in the result of a step.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
 }
 
 /// The limiters of one request, and the queues in front of them.
@@ -134,7 +134,7 @@ pub(crate) fn refuse_behind<D: Waitable>(
 ) -> bool {
     let mut is_behind = false;
     for stop in waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0) {
-        let decided = seen.decisions.get_mut(stop.place);
+        let decided = seen.decisions.get_mut(stop.index);
         if decided.as_ref().is_some_and(|decided| decided.decision.is_unlimited()) {
             continue;
         }

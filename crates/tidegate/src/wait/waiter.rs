@@ -85,7 +85,7 @@ impl<D: Waitable> Waiter<D> {
         let held = self.waitable.queues().lock();
         let sums = self.waitable.stops().iter().map(|stop| {
             let queue = held.queue(&stop.queue);
-            (stop.place, queue.map_or(Sums::NONE, |queue| queue.sums_before(ticket)))
+            (stop.index, queue.map_or(Sums::NONE, |queue| queue.sums_before(ticket)))
         });
         sums.collect()
     }

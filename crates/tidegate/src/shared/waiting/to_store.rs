@@ -66,7 +66,7 @@ impl<'g, S: Store> ToStore<'g, S> {
 
     /// Returns the current place of the limiter of a stop; `None` if it no longer matches.
     fn place(&self, stop: &QueuedLimiter<GateQueue>) -> Option<usize> {
-        let first = self.first.get(stop.place)?;
+        let first = self.first.get(stop.index)?;
         self.asks.iter().position(|ask| ask.is_of(first))
     }
 

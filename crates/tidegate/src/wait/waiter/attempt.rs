@@ -140,7 +140,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
         stop: &QueuedLimiter<D::Key>,
         seen: &Done,
     ) -> Option<Obstacle> {
-        let decision = seen.decisions.get(stop.place)?.decision;
+        let decision = seen.decisions.get(stop.index)?.decision;
         if decision.is_unlimited() {
             return None;
         }
@@ -247,7 +247,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
         seen.allowed = false;
         for obstacle in obstacles {
             let stop = self.waitable.stops().get(obstacle.stop);
-            let decided = stop.and_then(|stop| seen.decisions.get_mut(stop.place));
+            let decided = stop.and_then(|stop| seen.decisions.get_mut(stop.index));
             if let Some(decided) = decided {
                 refuse(
                     &mut decided.decision,
