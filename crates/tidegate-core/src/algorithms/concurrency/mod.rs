@@ -42,7 +42,7 @@ impl Concurrency {
     }
 
     /// The number of units, of all in the list, that must have ended for `cost` more units to fit.
-    fn over(&self, state: &State, cost: u64) -> u64 {
+    fn must_end(&self, state: &State, cost: u64) -> u64 {
         state.permits.units().saturating_add(cost).saturating_sub(self.limit)
     }
 
@@ -95,9 +95,9 @@ impl Decide for Concurrency {
         if cost > self.limit {
             return Verdict::Never;
         }
-        match self.over(state, cost) {
+        match self.must_end(state, cost) {
             0 => Verdict::Allow,
-            over if over <= state.permits.ended(at).1 => Verdict::Allow,
+            units if units <= state.permits.ended(at).1 => Verdict::Allow,
             _ => Verdict::Deny,
         }
     }
@@ -181,7 +181,7 @@ impl Decide for Concurrency {
     }
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
-        let ends = state.permits.end_of_unit(self.over(state, cost));
+        let ends = state.permits.end_of_unit(self.must_end(state, cost));
         ends.map_or(Micros::ZERO, |ends| ends.since(at))
     }
 
@@ -284,10 +284,12 @@ impl Scripted for Concurrency {
     /// first holds the units that must end before the cost fits, and ends with the last of them. The second holds the
     /// other units.
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
-        let [out, over, over_ends_us, last_ends_us, token_us, last] = *numbers else { return None };
+        let [out, must_end, must_end_by_us, last_ends_us, token_us, last] = *numbers else {
+            return None;
+        };
         let mut permits = TakenPermits::default();
-        let over = over.min(out);
-        for (units, ends_us) in [(over, over_ends_us), (out - over, last_ends_us)] {
+        let must_end = must_end.min(out);
+        for (units, ends_us) in [(must_end, must_end_by_us), (out - must_end, last_ends_us)] {
             if units > 0 {
                 let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends_us));
                 permits.insert(TakenPermit { ends, token_us: 0, units });

@@ -27,8 +27,8 @@ const STRING_ENTRY_BYTES: u64 = 10;
 const STRING_BLOCK_ENTRIES: u64 = 8;
 
 impl Scripted for SlidingLog {
-    /// Kind 6 was an earlier form of this string, without the copies of eight entries. No other script gets its number,
-    /// because a store may still hold such a string.
+    /// Kind 6 was this log in an earlier format, without the copies of eight entries. It stays unused, because a store may
+    /// still hold such a state.
     const SCRIPT: Script = Script {
         kind: 9,
         name: "sliding_log",
