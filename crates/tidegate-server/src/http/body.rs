@@ -47,7 +47,7 @@ pub(super) async fn read_typed(
     mut request: HttpRequest,
     bounds: Bounds,
 ) -> Result<(Bytes, Option<RequestClaims>), HttpProblem> {
-    let held = RequestClaims::of(&mut request);
+    let held = RequestClaims::take_from(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
     // A client that waits to be asked has sent nothing, and needs no reader to see the answer.
@@ -61,7 +61,7 @@ pub(super) async fn read_typed(
     if let Some(held) = &held {
         // The turn comes after the whole body, so that a slow sender holds no place for which others wait.
         held.note_body();
-        held.turn(body.len()).await;
+        held.wait_for_turn(body.len()).await;
     }
     Ok((body, held))
 }
@@ -75,7 +75,7 @@ pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
     if request.headers().contains_key(EXPECT) {
         return;
     }
-    let held = RequestClaims::of(&mut request);
+    let held = RequestClaims::take_from(&mut request);
     let most = READ_PAST * bounds.body_bytes;
     let has_ended = match request.version() {
         Version::HTTP_2 => {

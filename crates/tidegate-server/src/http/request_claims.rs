@@ -76,15 +76,15 @@ struct Holdings {
 
 /// The claims that last until the answer is read.
 #[derive(Default)]
-pub(super) struct Claims {
+pub(super) struct AnswerClaims {
     pub(super) kept: Option<KeptBytes>,
     _permit: Option<OwnedSemaphorePermit>,
     _under_way: Option<RequestUnderWay>,
 }
 
 impl RequestClaims {
-    /// The claims of a request, if it came over a connection.
-    pub(super) fn of(request: &mut HttpRequest) -> Option<Self> {
+    /// Takes the claims out of a request, if it came over a connection.
+    pub(super) fn take_from(request: &mut HttpRequest) -> Option<Self> {
         request.extensions_mut().remove()
     }
 
@@ -122,7 +122,7 @@ impl RequestClaims {
 
     /// Waits for the turn of a request with a body of `bytes`. The waiting request does not count
     /// as use of the connection.
-    pub(super) async fn turn(&self, bytes: usize) {
+    pub(super) async fn wait_for_turn(&self, bytes: usize) {
         if bytes <= LARGE_BYTES {
             return;
         }
@@ -153,7 +153,7 @@ impl RequestClaims {
 
     /// Ends the request with an answer: returns it with the claims that last until it is read. An
     /// answer that does not fit is replaced by a problem.
-    pub(super) fn answered(self, answer: HttpResponse) -> (HttpResponse, Claims) {
+    pub(super) fn answered(self, answer: HttpResponse) -> (HttpResponse, AnswerClaims) {
         let length = answer.body().len();
         if length.is_some() {
             // The rest depends on the client alone, and an unread answer is no use of a connection.
@@ -170,7 +170,7 @@ impl RequestClaims {
         let bytes = REQUEST_BYTES + length.unwrap_or_default();
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(bytes));
         let answer = if fits { answer } else { too_much().into_response() };
-        (answer, Claims { kept, _permit: permit, _under_way: under_way })
+        (answer, AnswerClaims { kept, _permit: permit, _under_way: under_way })
     }
 
     fn holdings(&self) -> MutexGuard<'_, Holdings> {

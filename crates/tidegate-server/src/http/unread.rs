@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use super::message::HttpResponse;
 use super::message::{Content, EventBody};
-use super::request_claims::{Claims, RequestClaims};
+use super::request_claims::{AnswerClaims, RequestClaims};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
@@ -25,7 +25,7 @@ pub(super) struct Unread {
     rest: Bytes,
     /// The rest of a stream.
     events: Option<EventBody>,
-    claims: Claims,
+    claims: AnswerClaims,
     /// The last piece of a long answer.
     last: Option<Arc<LastPieceSent>>,
 }
@@ -74,10 +74,10 @@ impl Unread {
 
     /// The answer of a request without claims.
     pub(super) fn alone(answer: HttpResponse) -> hyper::Response<Self> {
-        Self::holding(answer, Claims::default())
+        Self::holding(answer, AnswerClaims::default())
     }
 
-    fn holding(answer: HttpResponse, claims: Claims) -> hyper::Response<Self> {
+    fn holding(answer: HttpResponse, claims: AnswerClaims) -> hyper::Response<Self> {
         answer.map(|content| {
             let (rest, events) = match content {
                 Content::Whole(bytes) => (bytes, None),
