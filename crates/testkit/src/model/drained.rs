@@ -35,7 +35,7 @@ impl Limits {
         self.0.clear();
     }
 
-    /// At most `KNOWN` limits: all limits before them are one.
+    /// At most `KNOWN` limits.
     fn known(&self) -> Vec<FormerLimit> {
         let merged = (self.0.len() + 1).saturating_sub(KNOWN);
         let (older, newer) = self.0.split_at(merged);

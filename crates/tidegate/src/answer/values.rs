@@ -1,4 +1,5 @@
-//! The values of an answer: from its reported rule, from all enforced rules together, or of each descriptor.
+//! The values of an answer, from its reported rule or from all enforced rules together; the answer where no rule matches;
+//! and the limiters that a settlement did not find.
 
 use std::time::Duration;
 

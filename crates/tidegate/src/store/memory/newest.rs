@@ -1,7 +1,7 @@
 //! The newest of several values; threads read it without writing to memory that they share.
 //!
-//! A value is a policy with its *tables*: the limiters of each rule, by key. The tables of the old value are marked
-//! before the new value is published, so that a step that meets a marked table asks the new value.
+//! A value has *tables*, of one rule or of all rules of a policy: a table holds the limiters of a rule by key. The tables of
+//! the old value are marked before the new value is published, so that a step that meets a mark asks the new value.
 
 use std::fmt;
 use std::ops::Deref;
