@@ -78,7 +78,7 @@ impl Meaning for LeakyBucket {
         let water = self.water(t);
         self.mark.see(water);
         let parts = units * self.rate.w;
-        // Two lower bounds of the parts that are still there: parts that cannot have drained, and the least since.
+        // Two lower bounds of the parts that are still there: parts that cannot have drained, and the fewest since then.
         let undrained = parts - drained;
         let given = undrained.max(self.mark.least_since(since).min(parts)).max(0).min(water);
         self.mark.lower(given);
