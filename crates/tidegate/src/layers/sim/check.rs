@@ -52,7 +52,9 @@ fn is_comparable(events: &[LayersEvent]) -> bool {
     let moves = |event: &LayersEvent| {
         matches!(
             event.what,
-            LayersEventKind::Lost | LayersEventKind::Stepped { .. } | LayersEventKind::Changed
+            LayersEventKind::Lost { .. }
+                | LayersEventKind::Stepped { .. }
+                | LayersEventKind::Changed
         )
     };
     !events.iter().any(moves)
@@ -179,7 +181,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     for event in events {
         match event.what {
             LayersEventKind::Taken { request, .. } => {
-                taken_at.insert(request, event.at);
+                taken_at.insert(request, (event.at, event.is_former));
             }
             LayersEventKind::Settled { request, back, late, .. } => {
                 surplus.insert(request, back + late);
@@ -189,11 +191,13 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
                 resets += 1
             }
             LayersEventKind::Reset => resets += 1,
-            LayersEventKind::Lost => losses += 1,
+            LayersEventKind::Lost { .. } => losses += 1,
             _ => {}
         }
     }
-    let (mut admitted, mut here) = (Vec::new(), BTreeMap::<usize, Vec<Admission>>::new());
+    let mut admitted = Vec::new();
+    let mut here = BTreeMap::<usize, Vec<Admission>>::new();
+    let mut by_former = false;
     for event in events {
         let LayersEventKind::Admitted { request, node, units, by, asked, .. } = event.what else {
             continue;
@@ -201,10 +205,12 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
         match by {
             DecidedBy::Store => {
-                let at = taken_at
+                let (at, is_former) = *taken_at
                     .get(&request)
                     .ok_or("the node admitted units that were never taken")?;
-                admitted.push(Admission::at(*at, net));
+                // A node that slept may hear in time of units that only the former store counts.
+                by_former |= is_former;
+                admitted.push(Admission::at(at, net));
             }
             DecidedBy::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
             DecidedBy::Here { held: 1.. } => {
@@ -227,7 +233,8 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
-    let most = rules().map(bound_of).sum::<u64>() * (1 + resets) + losses * full;
+    let most =
+        rules().map(bound_of).sum::<u64>() * (1 + resets) + (losses + u64::from(by_former)) * full;
     let (sum, begins) = most_within(&admitted, window_us);
     if sum > most {
         return Err(format!("{sum} units in the window that begins at {begins}, of {most}"));

@@ -99,8 +99,12 @@ pub(super) enum LayersEventKind {
         used: u64,
         held: u64,
     },
-    /// The store lost data.
-    Lost,
+    /// A replica has caught up.
+    Copied,
+    /// The store lost all data, or what the replica did not have.
+    Lost {
+        to_copy: bool,
+    },
     /// The clock of the store was set by so many microseconds.
     Stepped {
         by: i64,

@@ -125,13 +125,14 @@ impl LayersWorld {
     /// Lets the replica catch up.
     pub(super) fn copy(&self) {
         locked(&self.copy).clone_from(&self.limiters());
+        self.note_of_all(LayersEventKind::Copied);
     }
 
     /// Loses the data that the replica does not have, or all data.
     pub(super) fn lose(&self, to_copy: bool) {
         *self.limiters() =
             if to_copy { locked(&self.copy).clone() } else { FakeLimiters::default() };
-        self.note_of_all(LayersEventKind::Lost);
+        self.note_of_all(LayersEventKind::Lost { to_copy });
     }
 
     /// Puts a replica with all data in the place of a store that stood still for a time. The store goes on when no

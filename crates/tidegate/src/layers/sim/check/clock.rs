@@ -19,6 +19,8 @@ pub(super) struct StoreClock {
     stepped: i64,
     /// The instant of the last unit that was taken.
     last: i64,
+    /// The same in the replica.
+    copied: i64,
     /// The number of times that it found the clock back by more than W, now and when the store last lost data. A state
     /// that replaced the lost state knows nothing of the latter.
     times: u64,
@@ -35,14 +37,18 @@ pub(super) struct Instant {
 impl StoreClock {
     pub(super) const fn new(window: u64, earlier: u64) -> Self {
         let [window, earlier] = [window.cast_signed(), earlier.cast_signed()];
-        Self { window, earlier, stepped: 0, last: NEVER, times: 0, unknown: 0 }
+        Self { window, earlier, stepped: 0, last: NEVER, copied: NEVER, times: 0, unknown: 0 }
     }
 
     /// Notes an event of the limiter.
     pub(super) fn note(&mut self, event: &LayersEvent) {
         match event.what {
             LayersEventKind::Stepped { by } => self.stepped += by,
-            LayersEventKind::Lost => (self.last, self.unknown) = (NEVER, self.times),
+            LayersEventKind::Copied => self.copied = self.last,
+            LayersEventKind::Lost { to_copy } => {
+                self.last = if to_copy { self.copied } else { NEVER };
+                self.unknown = self.times;
+            }
             LayersEventKind::Taken { .. } | LayersEventKind::Granted { .. } => {
                 (self.last, self.times) = self.meets(event.at);
             }

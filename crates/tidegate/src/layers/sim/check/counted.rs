@@ -111,7 +111,7 @@ pub(super) fn at_each_step(
                 came_back(idle, is_level, units, drained);
             }
             LayersEventKind::Reset
-            | LayersEventKind::Lost
+            | LayersEventKind::Lost { .. }
             | LayersEventKind::Stepped { .. }
             | LayersEventKind::Changed => return Ok(()),
             LayersEventKind::Stands { used, held } => {

@@ -18,7 +18,8 @@ pub(super) fn each_once(plan: &LayersPlan, history: &LayersHistory) -> Result<()
     // The revision of a lease, and whether a store granted it that had been replaced.
     let mut granted: BTreeMap<(usize, u64), (u32, bool)> = BTreeMap::new();
     // The store may have lost the record of a return, so the units may be taken back once more.
-    let loses = |event: &LayersEvent| event.is_former || event.what == LayersEventKind::Lost;
+    let loses =
+        |event: &LayersEvent| event.is_former || matches!(event.what, LayersEventKind::Lost { .. });
     let loses = history.events.iter().any(loses);
     let mut admitted = vec![0; history.accounts.len()];
     let mut taken = vec![0; history.accounts.len()];
@@ -56,7 +57,7 @@ pub(super) fn each_once(plan: &LayersPlan, history: &LayersHistory) -> Result<()
                 *returned.entry((node, event.limiter, revision)).or_default() += units;
                 (node, revision, -units)
             }
-            LayersEventKind::Lost => {
+            LayersEventKind::Lost { .. } => {
                 for (of, units) in returned.iter_mut().filter(|(of, _)| of.1 == event.limiter) {
                     *left.entry(*of).or_default() += std::mem::take(units);
                 }

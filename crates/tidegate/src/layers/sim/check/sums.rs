@@ -24,10 +24,11 @@ pub(super) fn of(history: &LayersHistory) -> Sums {
             LayersEventKind::Reset => sums.add("resets", 1),
             LayersEventKind::Denied { is_repeated: true, .. } => sums.add("denied again", 1),
             LayersEventKind::Stands { .. } => sums.add("counted", 1),
-            LayersEventKind::Lost => sums.add("losses", 1),
+            LayersEventKind::Lost { .. } => sums.add("losses", 1),
             LayersEventKind::Stepped { .. } => sums.add("steps", 1),
             LayersEventKind::Changed => sums.add("changes", 1),
-            LayersEventKind::Taken { .. }
+            LayersEventKind::Copied
+            | LayersEventKind::Taken { .. }
             | LayersEventKind::Granted { .. }
             | LayersEventKind::Back { .. }
             | LayersEventKind::Denied { .. } => {}

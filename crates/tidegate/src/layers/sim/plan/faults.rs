@@ -7,6 +7,7 @@ use super::{
     LONG_MS, LayersPlan, NodePlan, PlannedOutage, PlannedRequest, RequestKind, SHORT, Trouble,
     short_rule,
 };
+use crate::rules::Policy;
 
 /// A step of a clock that is longer than every run and window.
 const FAR_MS: i64 = 4 * LONG_MS.cast_signed();
@@ -106,9 +107,13 @@ impl LayersPlan {
             let mut spec = self.rules[rule].spec;
             let Limit::Units(limit) = spec.limit else { return };
             spec.limit = Limit::Units(rng.pick([0, limit / 3 + 1, limit * 3]));
-            self.changed = Some((rule, spec));
-            let within = length / 4 + 1;
-            all.push((rng.below(length), LayersFault::Change { within }));
+            let mut rules = self.rules.clone();
+            rules[rule].spec = spec;
+            if Policy::new(rules).is_ok() {
+                self.changed = Some((rule, spec));
+                let within = length / 4 + 1;
+                self.faults.push((rng.below(length), LayersFault::Change { within }));
+            }
         }
     }
 }
