@@ -11,12 +11,12 @@ pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
         name: "a permit is given as soon as one unit has ended",
         file: CONCURRENCY,
-        replacements: &[("over if over <= state", "_ if 1 <= state")],
+        replacements: &[("units if units <= state", "_ if 1 <= state")],
     },
     Mutant {
         name: "the permit of a crashed holder never comes back",
         file: CONCURRENCY,
-        replacements: &[("over if over <= state.permits.ended(at).1", "over if over == u64::MAX")],
+        replacements: &[("units if units <= state.permits.ended(at).1", "units if units == u64::MAX")],
     },
     Mutant {
         name: "a token is the time alone",

@@ -83,8 +83,8 @@ pub(super) const TOWER: &[Mutant] = &[
         name: "a node that ends keeps its leases",
         file: GIVE_BACK,
         replacements: &[(
-            "self.end_all(self.state.end())",
-            "self.end_all({\n            drop(self.state.end());\n            Vec::new()\n        })",
+            "self.spawn_end_of_each(self.state.end())",
+            "self.spawn_end_of_each({\n            drop(self.state.end());\n            Vec::new()\n        })",
         )],
     },
     Mutant {
@@ -92,11 +92,11 @@ pub(super) const TOWER: &[Mutant] = &[
         file: GIVE_BACK,
         replacements: &[
             (
-                "drop(self.end_all(self.state.close(|key| asks.contains(key))));\n        let done",
+                "drop(self.spawn_end_of_each(self.state.close(|key| asks.contains(key))));\n        let done",
                 "let done",
             ),
             (
-                "        drop(self.end_all(self.state.close(|key| asks.contains(key))));\n        done",
+                "        drop(self.spawn_end_of_each(self.state.close(|key| asks.contains(key))));\n        done",
                 "        done",
             ),
         ],
