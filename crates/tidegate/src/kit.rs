@@ -271,12 +271,15 @@ pub async fn remembers_the_name_of_a_reservation<S: Store>(gate: impl Fn(Policy)
     let gate = gate(policy(vec![rule("user", 10).dedupe(DAY)]));
     let descriptors = [costing(4)];
     let Ok(request) = of_ada(&descriptors).with_id("kit") else { panic!("a short id") };
-    let first = gate.check(request.reserving_as(&[1; 16])).await;
+    let first = gate.check(request.reserving_as(&[1; 16], DAY)).await;
     assert!(first.is_allowed() && !first.is_repeated(), "10 units are left");
-    let again = gate.check(request.reserving_as(&[2; 16])).await;
-    let name = again.first_reservation().map(|first| first.name);
+    let again = gate.check(request.reserving_as(&[2; 16], DAY / 2)).await;
+    let first = again.first_reservation();
+    let name = first.map(|first| first.name);
     let expected = again.is_repeated().then_some([1; 16]);
     assert_eq!(name, expected, "a repeated answer names the reservation of the first request");
+    let lasts = first.is_none_or(|first| first.left > DAY / 2 && first.left <= DAY);
+    assert!(lasts, "a reservation has the life that the first request gave it: {first:?}");
 }
 
 /// A rule whose keys share a slot with the same keys of other rules.

@@ -144,8 +144,8 @@ pub struct Request<'a> {
     id: Option<&'a str>,
     /// True if its cost is settled later.
     reserves: bool,
-    /// The name of its reservation.
-    reservation: Option<&'a [u8; 16]>,
+    /// The name and the life of its reservation.
+    reservation: Option<(&'a [u8; 16], Micros)>,
     /// True if its caller holds the work for its delay.
     returns_delay: bool,
     source: u64,

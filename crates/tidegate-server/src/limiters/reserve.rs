@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidegate::store::RecordReply;
 use tidegate::{
-    Answer, FoundReservation, Request, ReservationRecord, SharedGate, StoreError, Taken,
+    Answer, FirstReservation, FoundReservation, Request, ReservationRecord, SharedGate, StoreError,
+    Taken,
 };
 use tokio::time::sleep;
 
@@ -47,11 +48,9 @@ impl Limiters {
             let reservation = space.keep(&answer);
             return Ok(ReserveAnswer { answer, reservation });
         };
-        let answer = self.check(&request.reserving_as(&space.name())).await;
+        let answer = self.check(&request.reserving_as(&space.name(), space.life())).await;
         if let Some(first) = answer.first_reservation().filter(|_| answer.is_allowed()) {
-            let left = space.life().saturating_sub(first.age.as_duration());
-            let reservation =
-                self.reservation_of_first(gate, (request, &answer), first.name, left).await?;
+            let reservation = self.reservation_of_first(gate, (request, &answer), *first).await?;
             return Ok(ReserveAnswer { answer, reservation });
         }
         if let Some((id, life)) = space.to_record(&answer) {
@@ -63,14 +62,13 @@ impl Limiters {
         Ok(ReserveAnswer { answer, reservation })
     }
 
-    /// The open reservation of the request whose answer is repeated, which would end after `left`. Its record is written
-    /// here if the first server did not come to it: its reply was lost, or came too late.
+    /// The open reservation of the request whose answer is repeated. Its record is written here if the first server did
+    /// not come to it: its reply was lost, or came too late.
     async fn reservation_of_first(
         &self,
         gate: &SharedGate,
         (request, answer): (&Request<'_>, &Answer<'_>),
-        name: [u8; 16],
-        left: Duration,
+        FirstReservation { name, left }: FirstReservation,
     ) -> Result<Option<ReservationId>, Unreserved> {
         let id = ReservationId::from_bytes(name).to_string();
         let mut known = self.know(&id).await;

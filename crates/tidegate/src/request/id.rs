@@ -1,6 +1,10 @@
 //! The id of a request, which identifies it when it is repeated.
 
 use std::fmt;
+#[cfg(feature = "redis")]
+use std::time::Duration;
+
+use tidegate_core::Micros;
 
 use super::Request;
 
@@ -72,24 +76,26 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// As [`Request::reserving`], under a name that a shared store remembers with the answer: whichever node is asked
+    /// As [`Request::reserving`], under a name and for a life that a shared store remembers with the answer: whichever node is asked
     /// again under the [id](Self::with_id) of the request learns the name
     /// ([`Answer::first_reservation`](crate::Answer::first_reservation)), and with it the
     /// [record](crate::ReservationRecord) of the reservation. A name is 16 random bytes.
     ///
     /// ```no_run
+    /// use std::time::Duration;
     /// use tidegate::{Request, SharedGate};
     ///
     /// # async fn example(gate: &SharedGate, request: Request<'_>, random: [u8; 16]) {
-    /// let answer = gate.check(request.reserving_as(&random)).await;
+    /// let answer = gate.check(request.reserving_as(&random, Duration::from_secs(60))).await;
     /// let name = answer.first_reservation().map_or(random, |first| first.name);
     /// # let _ = name;
     /// # }
     /// ```
     #[cfg(feature = "redis")]
     #[must_use]
-    pub const fn reserving_as(self, name: &'a [u8; 16]) -> Self {
-        Self { reservation: Some(name), ..self.reserving() }
+    pub const fn reserving_as(self, name: &'a [u8; 16], life: Duration) -> Self {
+        let life = Micros::from_duration(life);
+        Self { reservation: Some((name, life)), ..self.reserving() }
     }
 
     /// Its id and its verb, if it has an id.
@@ -115,8 +121,8 @@ pub(crate) struct RequestIdentity<'a> {
     pub(crate) id: &'a str,
     /// True if its cost is settled later.
     pub(crate) reserves: bool,
-    /// The name of its reservation, which does not make it another request.
-    pub(crate) reservation: Option<&'a [u8; 16]>,
+    /// The name and the life of its reservation, which do not make it another request.
+    pub(crate) reservation: Option<(&'a [u8; 16], Micros)>,
 }
 
 /// Why a text cannot be the id of a request.

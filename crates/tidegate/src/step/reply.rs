@@ -106,8 +106,8 @@ impl From<One> for Decided {
 pub struct FirstReservation {
     /// The name that the first request [reserved as](crate::Request::reserving_as).
     pub name: [u8; 16],
-    /// The time since its answer, by the clock of the store.
-    pub age: Micros,
+    /// The rest of its life, by the clock of the store; zero if it has ended.
+    pub left: std::time::Duration,
 }
 
 /// The result of a step: one decision for each limiter, in the order of the request (none for

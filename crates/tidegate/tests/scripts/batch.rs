@@ -237,7 +237,8 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
         vec![one("other", &other, 1)],
     ];
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
-    let remembered = calls[2].clone().remembering(b"reply".to_vec(), HOUR.into(), Some(&[7; 16]));
+    let remembered =
+        calls[2].clone().remembering(b"reply".to_vec(), HOUR.into(), Some((&[7; 16], HOUR.into())));
     let merged = [(&calls[0], 1), (&calls[1], 2), (&remembered, 1), (&calls[3], 2), (&calls[4], 1)];
     let reply = run_batch(&client, &merged);
     for (number, reply) in reply.iter().enumerate() {

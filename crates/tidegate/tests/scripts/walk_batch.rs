@@ -99,7 +99,8 @@ impl Asked {
         let Some(id) = self.id else { return call };
         // Some requests open a reservation, and some that repeat them propose another name.
         let name = [self.times as u8; 16];
-        let name = (id % 2 == 0).then_some(&name);
+        let life = Duration::from_secs(self.times as u64).into();
+        let name = (id % 2 == 0).then_some((&name, life));
         let answer_key = format!("{side}:id:{id}").into_bytes();
         call.remembering(answer_key, Duration::from_secs(30).into(), name)
     }

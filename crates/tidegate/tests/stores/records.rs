@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate::store::{RecordReply, Store};
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, FoundReservation, Micros, Request, ReservationRecord,
-    RuleSpec, SharedGate, Spec, Taken,
+    AlgorithmKind, Answer, Descriptor, FoundReservation, Request, ReservationRecord, RuleSpec,
+    SharedGate, Spec, Taken,
 };
 
 use crate::cluster::Cluster;
@@ -229,13 +229,13 @@ async fn a_repeated_answer_names_the_reservation_of_the_first() {
             let descriptors = [Descriptor::new(&[("user", "ada")]).cost(7)];
             let request = Request::new("default", &descriptors).with_id("a").unwrap();
             let names = [[1; 16], [2; 16], [3; 16]];
-            let first = one.check(&request.reserving_as(&names[0])).await;
+            let first = one.check(&request.reserving_as(&names[0], LIFE)).await;
             assert!(first.is_allowed() && !first.is_repeated());
             assert_eq!(first.first_reservation(), None, "{algorithm}");
             let again = [
-                request.reserving_as(&names[1]),
-                request.reserving_as(&names[2]),
-                request.reserving_as(&names[1]),
+                request.reserving_as(&names[1], LIFE),
+                request.reserving_as(&names[2], LIFE),
+                request.reserving_as(&names[1], LIFE),
                 request.reserving(),
             ];
             let merged = tokio::join!(
@@ -247,7 +247,7 @@ async fn a_repeated_answer_names_the_reservation_of_the_first() {
             for again in [merged.0, merged.1, merged.2, merged.3] {
                 let found = again.first_reservation().unwrap();
                 assert!(again.is_repeated() && found.name == names[0], "{algorithm}: {found:?}");
-                assert!(found.age < Micros::from_duration(LIFE));
+                assert!(found.left <= LIFE && !found.left.is_zero(), "{found:?}");
                 assert_eq!(Taken::from(&again).tokens().count(), 0);
                 assert_eq!(
                     Taken::by_first(&again).tokens().collect::<Vec<_>>(),
@@ -255,7 +255,7 @@ async fn a_repeated_answer_names_the_reservation_of_the_first() {
                 );
             }
             // The node that repeats the request writes the record in place of the first node, which settles it.
-            let again = other.check(&request.reserving_as(&names[1])).await;
+            let again = other.check(&request.reserving_as(&names[1], LIFE)).await;
             let record = ReservationRecord::of(&other, &names[0]);
             assert!(record.write(&request, &Taken::by_first(&again), LIFE).await.unwrap());
             assert!(settle(&one, &names[0], 2).await.is_some());
@@ -268,7 +268,7 @@ async fn a_repeated_answer_names_the_reservation_of_the_first() {
             assert!(!one.check(&request).await.is_repeated());
             let unnamed = Request::new("default", &descriptors).with_id("b").unwrap().reserving();
             assert!(!one.check(&unnamed).await.is_repeated());
-            let again = other.check(&unnamed.reserving_as(&names[1])).await;
+            let again = other.check(&unnamed.reserving_as(&names[1], LIFE)).await;
             assert!(again.is_repeated() && again.first_reservation().is_none());
         }
     }

@@ -16,7 +16,10 @@ pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
         name: "the permit of a crashed holder never comes back",
         file: CONCURRENCY,
-        replacements: &[("units if units <= state.permits.ended(at).1", "units if units == u64::MAX")],
+        replacements: &[(
+            "units if units <= state.permits.ended(at).1",
+            "units if units == u64::MAX",
+        )],
     },
     Mutant {
         name: "a token is the time alone",

@@ -108,10 +108,10 @@ impl<'a> StepArgs<'a> {
         self.origin.id.map(|id| id.id)
     }
 
-    /// The name of the reservation that the request opens, which the store remembers with the answer.
+    /// The name and the life of the reservation that the request opens, which the store remembers with the answer.
     #[must_use]
-    pub fn reservation(&self) -> Option<&'a [u8; 16]> {
-        self.origin.id?.reservation
+    pub fn reservation(&self) -> Option<(&'a [u8; 16], std::time::Duration)> {
+        self.origin.id?.reservation.map(|(name, life)| (name, life.as_duration()))
     }
 
     /// The same step as a settlement of limiters that turned out to cost nothing.

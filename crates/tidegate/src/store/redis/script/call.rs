@@ -289,15 +289,25 @@ impl Call {
     /// remembered answer; a refusal is not remembered.
     ///
     /// The key stands for everything that makes the request the same: its limiters, rules and
-    /// costs. A repeated answer has the name of the reservation that the first request was to open.
+    /// costs. A repeated answer has the name and the rest of the life of the
+    /// reservation that the first request was to open.
     #[must_use]
-    pub fn remembering(self, key: Vec<u8>, time: Micros, reservation: Option<&[u8; 16]>) -> Self {
+    pub fn remembering(
+        self,
+        key: Vec<u8>,
+        time: Micros,
+        reservation: Option<(&[u8; 16], Micros)>,
+    ) -> Self {
         let time = (time.as_micros() as f64).to_le_bytes();
-        let name = reservation.map_or(&[][..], |name| &name[..]);
+        let mut remembered = time.to_vec();
+        if let Some((name, life)) = reservation {
+            remembered.extend(name);
+            remembered.extend(life.as_micros().to_le_bytes());
+        }
         self.changed(|call| {
             call.keys.push(key);
             call.form = if call.form == CallForm::One { CallForm::Several } else { call.form };
-            call.dedupe = Some([&time[..], name].concat());
+            call.dedupe = Some(remembered);
         })
     }
 

@@ -137,9 +137,11 @@ impl Call {
         let first = match first {
             [] => None,
             [RedisReply::Bytes(name), RedisReply::Int(age)] => {
-                let name = name.as_slice().try_into().ok()?;
-                let age = Micros::from_micros(u64::try_from(*age).unwrap_or_default());
-                Some(FirstReservation { name, age })
+                let (name, life) = name.split_first_chunk()?;
+                let life = u64::from_le_bytes(life.try_into().ok()?);
+                let age = u64::try_from(*age).unwrap_or_default();
+                let left = Micros::from_micros(life.saturating_sub(age)).as_duration();
+                Some(FirstReservation { name: *name, left })
             }
             _ => return None,
         };
