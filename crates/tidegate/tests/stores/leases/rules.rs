@@ -201,8 +201,11 @@ async fn a_refusal_by_another_rule_reports_what_is_left_with_what_was_put_back()
         // By leased units it would have been admitted.
         if own.decision().is_allowed() && held(&gate) > 0 {
             let left = own.decision().remaining;
-            assert!(left == LIMIT - admitted || left == LIMIT - admitted - 1, "{answer:?}");
-            return;
+            // Units of a lease that is on its way count in the store, and are not held yet.
+            if left == LIMIT - admitted || left == LIMIT - admitted - 1 {
+                return;
+            }
+            assert!(left < LIMIT - admitted, "{answer:?}");
         }
         assert!(began.elapsed() < LONG, "{answer:?}");
     }
