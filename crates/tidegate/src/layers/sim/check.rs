@@ -195,9 +195,9 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
             _ => {}
         }
     }
-    let mut admitted = Vec::new();
+    // By the store in place at the end, and by the store before it, which may go on by itself.
+    let mut admitted = [Vec::new(), Vec::new()];
     let mut here = BTreeMap::<usize, Vec<Admission>>::new();
-    let mut by_former = false;
     for event in events {
         let LayersEventKind::Admitted { request, node, units, by, asked, .. } = event.what else {
             continue;
@@ -209,10 +209,11 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
                     .get(&request)
                     .ok_or("the node admitted units that were never taken")?;
                 // A node that slept may hear in time of units that only the former store counts.
-                by_former |= is_former;
-                admitted.push(Admission::at(at, net));
+                admitted[usize::from(is_former)].push(Admission::at(at, net));
             }
-            DecidedBy::Lease => admitted.push(Admission { asked, answered: event.at, units: net }),
+            DecidedBy::Lease => {
+                admitted[0].push(Admission { asked, answered: event.at, units: net });
+            }
             DecidedBy::Here { held: 1.. } => {
                 return Err(format!("a node admits on top of what it holds: {event:?}"));
             }
@@ -233,11 +234,12 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
-    let most =
-        rules().map(bound_of).sum::<u64>() * (1 + resets) + (losses + u64::from(by_former)) * full;
-    let (sum, begins) = most_within(&admitted, window_us);
-    if sum > most {
-        return Err(format!("{sum} units in the window that begins at {begins}, of {most}"));
+    let most = rules().map(bound_of).sum::<u64>() * (1 + resets) + losses * full;
+    for admitted in admitted {
+        let (sum, begins) = most_within(&admitted, window_us);
+        if sum > most {
+            return Err(format!("{sum} units in the window that begins at {begins}, of {most}"));
+        }
     }
     let share = |rule: &Rule| bound_of(&Share::of(Some(plan.most_nodes)).rule(rule));
     let most = rules().map(share).sum::<u64>() * (1 + resets);

@@ -30,7 +30,8 @@ fn held(history: &LayersHistory, limiter: usize) -> u64 {
 /// and any outages. The definitions forbid that where another rule of a request has leases and a short window or a
 /// bucket: units that are held when a window ends, or that drain on their way back, are lost to callers. Units that a
 /// node admits without the store are not compared, because a node that holds units admits nothing on top of them. Units
-/// of a share that a node holds when the run ends are there for its own callers, and for no others.
+/// of a share that a node holds when the run ends are there for its own callers: where nodes come or go, the shares fit
+/// the callers of the nodes less well.
 pub(in super::super) fn below(
     plan: &LayersPlan,
     history: &LayersHistory,
@@ -46,7 +47,8 @@ pub(in super::super) fn below(
         sums.add("reference", reference);
         let is_alone = limiter == LONG && !plan.is_leased(SHORT);
         let is_split = plan.rules[plan.limiters[limiter]].split;
-        let held = if is_split { held(history, limiter) } else { 0 };
+        let moves = plan.nodes.iter().any(|node| node.joins > 0 || node.end.is_some());
+        let held = if is_split && moves { held(history, limiter) } else { 0 };
         // Until nodes know their number, the first of them may hold the shares of all.
         if is_alone && plan.beat < LATE_BEAT_MS && 10 * (admitted + held) < 9 * reference {
             return Err(format!(
