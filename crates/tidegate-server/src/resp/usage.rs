@@ -8,11 +8,18 @@ use super::reply::RespReply;
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
-    let form = match command {
-        "tg.check" => ": expected TG.CHECK domain [COST n] [ID id] [name value ...]",
-        "tg.peek" => ": expected TG.PEEK domain [COST n] [ID id] [name value ...]",
-        "tg.reserve" => ": expected TG.RESERVE domain [COST n] [ID id] [LIFE ms] [name value ...]",
+    let words = match command {
+        "tg.check" | "tg.peek" => "domain [COST n] [ID id] [name value ...]",
+        "tg.reserve" => "domain [COST n] [ID id] [LIFE ms] [name value ...]",
+        "tg.settle" => "reservation actual",
+        "tg.renew" => "reservation",
+        "tg.refund" => "domain [COST n] [name value ...]",
+        "tg.reset" => "domain [name value ...]",
         _ => "",
+    };
+    let form = match words {
+        "" => String::new(),
+        words => format!(": expected {} {words}", command.to_ascii_uppercase()),
     };
     reply.error(&format!("ERR wrong number of arguments for '{command}' command{form}"));
 }
