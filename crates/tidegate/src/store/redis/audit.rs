@@ -97,11 +97,13 @@ pub(super) struct ReportedFindings(Vec<Finding>);
 impl ReportedFindings {
     /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
-        let new: Vec<_> = findings
-            .into_iter()
-            .filter(|finding| !self.0.iter().any(|known| known.is_like(finding)))
-            .collect();
-        self.0.extend(new.iter().cloned());
+        let mut new = Vec::new();
+        for finding in findings {
+            if !self.0.iter().any(|known| known.is_like(&finding)) {
+                self.0.push(finding.clone());
+                new.push(finding);
+            }
+        }
         new
     }
 }
@@ -124,7 +126,6 @@ pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Findi
         clocks.extend(send(connection, &redis::cmd("TIME")).await.ok());
     }
     found.extend(clocks_apart(clocks.iter().filter_map(instant)));
-    found.dedup_by(|a, b| a.is_like(b));
     found
 }
 
@@ -223,5 +224,9 @@ mod tests {
         let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
         assert_eq!(reported.new_among(vec![evicts("allkeys-lru")]).len(), 1);
         assert_eq!(reported.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
+        // The nodes of a cluster have the same kinds of findings, in turns.
+        let of_node = || [evicts("allkeys-lru"), Finding::OldVersion { version: "6.2".to_owned() }];
+        let new = ReportedFindings::default().new_among([of_node(), of_node()].concat());
+        assert_eq!(new.len(), 2, "{new:?}");
     }
 }
