@@ -48,14 +48,16 @@ impl Limiters {
             let reservation = space.keep(&answer);
             return Ok(ReserveAnswer { answer, reservation });
         };
-        let answer = self.check(&request.reserving_as(&space.name(), space.life())).await;
+        let name = space.name();
+        let life = space.life();
+        let answer = self.check(&request.reserving_as(&name, life)).await;
         if let Some(first) = answer.first_reservation().filter(|_| answer.is_allowed()) {
             let reservation = self.reservation_of_first(gate, (request, &answer), *first).await?;
             return Ok(ReserveAnswer { answer, reservation });
         }
-        if let Some((id, life)) = space.to_record(&answer) {
+        if space.needs_record(&answer) {
             let taken = Taken::from(&answer);
-            let record = ReservationRecord::of(gate, &id);
+            let record = ReservationRecord::of(gate, &name);
             space.note_record(Box::pin(record.write(request, &taken, life)).await)?;
         }
         let reservation = space.keep(&answer);

@@ -26,10 +26,9 @@ impl<C: Clock> ReservationSpace<'_, C> {
         self.life
     }
 
-    /// The name and the life of the record to write; `None` if the request holds nothing of its own.
-    pub(crate) fn to_record(&self, answer: &Answer<'_>) -> Option<([u8; 16], Duration)> {
-        let holds = self.asked.is_some() && answer.is_allowed() && !answer.is_repeated();
-        holds.then(|| (self.id.bytes(), self.life))
+    /// Returns whether a record is to be written: the request holds something of its own.
+    pub(crate) fn needs_record(&self, answer: &Answer<'_>) -> bool {
+        self.asked.is_some() && answer.is_allowed() && !answer.is_repeated()
     }
 
     /// Notes whether the record was written. If that is not known, another server may read it: then the reservation gets

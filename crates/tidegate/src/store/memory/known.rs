@@ -152,8 +152,7 @@ impl Known {
                 new
             });
             self.of_rule.tables = tables.collect();
-            let most = self.budget.most_keys();
-            self.places = if has_places { self.places.min(most) } else { most };
+            self.places = self.budget.most_keys();
         }
         let tables = self.of_rule.tables.iter();
         self.budget.largest_needs(tables.map(|table| table.bytes_of_one()).max().unwrap_or(0));
