@@ -240,7 +240,7 @@ pub trait Verbs {
     fn verdict(&self) -> Verdict;
     /// Takes the cost that was admitted.
     fn take(&mut self);
-    /// Gives the cost back, at most as many units as are used.
+    /// Gives the cost back, at most as many units as are used. The decision is then about no units.
     fn give_back(&mut self);
     /// The decision with its values, as of the end of the step.
     fn report(&self) -> Decision;
@@ -281,6 +281,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
         if let (Some(state), 1..) = (self.slot.borrow_mut(), self.cost) {
             self.algorithm.give_back(state, self.at, self.cost);
         }
+        // No unit is asked for any more, so the decision refuses nothing.
+        self.cost = 0;
     }
 
     fn report(&self) -> Decision {

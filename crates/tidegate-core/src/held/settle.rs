@@ -66,7 +66,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     /// Settles a reservation: gives the surplus back, or takes the shortfall, even into debt. Units of a permit all
-    /// come back, for any actual cost.
+    /// come back, for any actual cost. The decision is then about no units, so a settlement is never refused.
     pub fn settle(&mut self, now: Timestamp, settlement: Settlement) -> Settled {
         let Settlement { token, since, reserved, actual } = settlement;
         let settled = if R::HOLDS_PERMITS {
@@ -85,6 +85,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if let (Some(since), Some(state), 1..) = (opened, self.slot.borrow_mut(), reserved) {
             self.algorithm.close(state, since.at);
         }
+        self.cost = 0;
         settled
     }
 

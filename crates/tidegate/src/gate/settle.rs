@@ -59,7 +59,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Gives the request's cost back to each of its limiters, down to nothing used at most. The answer reports the
-    /// limiters' values after that.
+    /// limiters' values after that, and is never a refusal.
     ///
     /// ```
     /// use tidegate::{Gate, Policy, RuleSpec};
@@ -85,7 +85,7 @@ impl<C: Clock> Gate<C> {
     /// Settles an admitted request whose cost turned out to be `actual`, for each of its descriptors in their order; the
     /// last number also holds for the rest. In one atomic step, every limiter of the request gets the surplus back, down to
     /// nothing used at most, or is charged the shortfall, even into debt. The answer reports the limiters' values after
-    /// that.
+    /// that, and is never a refusal.
     ///
     /// [`Taken`] says which limiters took the cost, and when: only these are settled, even if the rules have changed
     /// since. A limiter of a rule that was added, or that the request matches no more, is left alone. With `None` it is

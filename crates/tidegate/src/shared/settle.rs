@@ -78,7 +78,7 @@ impl<S: Store> SharedGate<S> {
     }
 
     /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
-    /// values after that. In a cluster each slot is a step of its own. A rule with leases
+    /// values after that, and is never a refusal. In a cluster each slot is a step of its own. A rule with leases
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on the taken units and
     /// nothing says when they were taken: it is [late](crate::Settled::Late).
     ///

@@ -4,8 +4,8 @@ use crate::server::moved_clock::Stepped;
 use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Charge, Descriptor, OnExcess, OnStoreError, Policy, Request, RuleSpec, Settled,
-    Spec, Taken,
+    AlgorithmKind, Charge, Descriptor, Gate, OnExcess, OnStoreError, Policy, Request, RuleSpec,
+    Settled, Spec, Taken,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -56,6 +56,34 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     assert_eq!(gate.peek(&request).await.remaining(), Some(3));
     gate.hold(&request).await.unwrap().release().await.unwrap();
     assert_eq!(gate.peek(&request).await.remaining(), Some(3));
+}
+
+/// A settlement has happened, so its answer never refuses, and reports the same in memory as over a store.
+#[tokio::test]
+async fn a_settlement_is_never_answered_as_a_refusal() {
+    let server = Server::start(&[]);
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
+        let rule = || RuleSpec::new("r", Spec::new(algorithm, 100, DAY)).key(["kind", "actual"]);
+        let (shared, _) = gate_over(&server.url(), vec![rule()]).await;
+        let gate = Gate::new(Policy::new(vec![rule()]).unwrap());
+        for actual in [0, 40, 80, 100, 150] {
+            let actual_text = actual.to_string();
+            let entries = [("kind", algorithm.name()), ("actual", actual_text.as_str())];
+            let request = Request::from(Descriptor::new(&entries).cost(80));
+            let taken = Taken::from(&shared.check(&request).await);
+            let over_store = shared.settle(&request, &taken, &[actual]).await.unwrap();
+            let taken = Taken::from(&gate.check(&request));
+            let in_memory = gate.settle(&request, &taken, &[actual]);
+            for answer in [&over_store, &in_memory] {
+                assert!(answer.is_allowed(), "{algorithm:?}, {actual}: {answer:?}");
+                assert_eq!(answer.retry_after(), Some(Duration::ZERO), "{algorithm:?}, {actual}");
+                assert_eq!(answer.delay(), Duration::ZERO, "{algorithm:?}, {actual}");
+            }
+            assert_eq!(in_memory.remaining(), over_store.remaining(), "{algorithm:?}, {actual}");
+            assert!(gate.refund(&request).is_allowed());
+            assert!(shared.refund(&request).await.unwrap().is_allowed());
+        }
+    }
 }
 
 /// The answer of a settlement in this process reports cut units, like a settlement in the store.

@@ -199,6 +199,8 @@ impl Call {
             ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
                 one.rule.standing(&reply)?
             }
+            // What is settled asks for no unit more, so it waits for nothing.
+            ScriptStep::Settle | ScriptStep::Undo => one.rule.decision(0, &reply)?,
             _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &reply)?,
         };
         // The state is as under the values that were tried, and the
