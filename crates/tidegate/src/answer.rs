@@ -18,13 +18,12 @@ pub use values::Unreached;
 /// One limiter's reply, with the ask that it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    pub(crate) lineage: Lineage,
     /// The number of its rule in the policy.
-    pub(crate) number: usize,
-    pub(crate) variant: usize,
+    pub(crate) number: u32,
+    pub(crate) variant: u32,
     pub(crate) cost: u64,
-    /// Units that were asked for.
-    pub(crate) asks: u64,
+    /// True if one unit was asked for at no cost.
+    pub(crate) is_look: bool,
     pub(crate) report: bool,
     /// True if the rule can refuse the request; false in shadow mode.
     pub(crate) enforced: bool,
@@ -46,10 +45,17 @@ pub(crate) enum Rules<'g> {
 
 impl Rules<'_> {
     #[inline]
-    fn get(&self, number: usize) -> Option<&PolicyRule> {
+    fn get(&self, number: u32) -> Option<&PolicyRule> {
         match self {
-            Self::Kept(generation) => generation.policy.rules().get(number),
-            Self::Borrowed(rules) => rules.get(number),
+            Self::Kept(generation) => generation.policy.rules().get(number as usize),
+            Self::Borrowed(rules) => rules.get(number as usize),
+        }
+    }
+
+    fn lineage(&self, number: u32) -> Lineage {
+        match self {
+            Self::Kept(generation) => generation.lineage(number as usize),
+            Self::Borrowed(_) => Lineage::NONE,
         }
     }
 
@@ -103,7 +109,7 @@ impl<'a> Matched<'a> {
     /// rule's own, else 1 + the number of the override.
     #[must_use]
     pub const fn variant(&self) -> usize {
-        self.reply.variant
+        self.reply.variant as usize
     }
 
     /// The values that decided: the values that the request supplied ([`RequestLimit`](crate::RequestLimit)), else the
@@ -112,7 +118,7 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
-        reply.decided.values.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
+        reply.decided.values.as_deref().unwrap_or_else(|| self.rule.variant(self.variant()))
     }
 
     /// Units that the request asked of the limiter: the costs of all its descriptors with this limiter.
@@ -132,7 +138,7 @@ impl<'a> Matched<'a> {
     /// deny it.
     #[must_use]
     pub const fn is_look(&self) -> bool {
-        self.reply.asks > self.reply.cost
+        self.reply.is_look
     }
 
     /// Returns whether the actual cost of the work can be settled with the limiter. It can if the limiter took the
@@ -351,6 +357,11 @@ impl Answer<'_> {
 
     fn part(&self, enforced: bool) -> impl Iterator<Item = Matched<'_>> {
         self.all().filter(move |matched| matched.is_enforced() == enforced)
+    }
+
+    /// Identifies a limiter of this answer in later policies too.
+    pub(crate) fn known_by(&self, matched: &Matched<'_>) -> (Lineage, DescriptorSet) {
+        (self.rules.lineage(matched.reply.number), matched.reply.by)
     }
 
     /// Iterates over the result of [`Answer::matched`].

@@ -21,7 +21,7 @@ pub use settle::RecordedReservation;
 pub(crate) use settle::Settling;
 pub use settle::Taken;
 #[cfg(feature = "redis")]
-pub(crate) use settle::{again, known_by};
+pub(crate) use settle::again;
 pub use setup::Setup;
 
 /// The parts that gates over every store have: plans, bans by the clock `C`, and observers.
@@ -38,16 +38,16 @@ pub(crate) struct Frontend<C> {
 pub(crate) fn answer<'g, K, D: MayDecide>(
     rules: Rules<'g>,
     asks: &[Ask<K>],
-    done: Done<D>,
+    mut done: Done<D>,
     standing: Standing,
 ) -> Answer<'g> {
-    let Done { allowed, at, repeated, mut decisions } = done;
+    let Done { allowed, at, repeated, .. } = done;
     let replies = with_space_for(asks.len());
     let mut answer =
         Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None };
     // Decisions are read where they are, and replies are put where they stay: a list of this size is moved by a call, which
     // waits for the bytes that were just written.
-    for (ask, decided) in asks.iter().zip(&mut decisions) {
+    for (ask, decided) in asks.iter().zip(&mut done.decisions) {
         if let Some(reply) = decided.decided().and_then(|decided| reply(ask, decided)) {
             answer.replies.push(reply);
         }
@@ -82,11 +82,10 @@ fn reply<K>(ask: &Ask<K>, decided: &mut Decided) -> Option<Reply> {
     }
     let values = decided.values.take().or_else(|| ask.values.clone());
     Some(Reply {
-        lineage: ask.lineage,
-        number: ask.rule,
-        variant: ask.variant,
+        number: u32::try_from(ask.rule).ok()?,
+        variant: u32::try_from(ask.variant).ok()?,
         cost: ask.cost,
-        asks: ask.asks,
+        is_look: ask.asks > ask.cost,
         report: ask.report,
         enforced: ask.enforced,
         by: ask.by,

@@ -1,7 +1,6 @@
 //! The gate in memory: a request is resolved to limiters, one atomic step decides over them, an answer comes out.
 
 mod counts;
-mod fingerprints;
 mod settle;
 mod snapshot;
 mod step;
@@ -10,22 +9,19 @@ mod waiting;
 use std::mem;
 use std::sync::Arc;
 
-use smallvec::{Array, SmallVec};
 use tidegate_core::Timestamp;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, SystemClock};
-use crate::dedupe::{DedupeCache, IdempotencyKey};
+use crate::dedupe::DedupeCache;
 use crate::frontend::{Frontend, GateQueues, Setup};
-use crate::inline_list::InlineList;
 use crate::key::Seed;
-use crate::request::{Descriptor, Request};
+use crate::request::Request;
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
-use crate::step::{Ask, Done, Step, keep_limited};
-use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
+use crate::step::Step;
+use crate::store::memory::MemoryStore;
 pub use counts::GateCounts;
-use fingerprints::Fingerprints;
-use step::{GateStep, answer};
+use step::answer;
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
@@ -166,8 +162,7 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
-        let peek = GateStep { gate: self, request, clock: &self.clock, step: Step::Peek };
-        peek.run(|generation, asks, mut done| {
+        self.run(request, &self.clock, Step::Peek, |generation, asks, mut done| {
             done.refuse_without_rule(request, &generation.policy, asks);
             answer(generation, asks, done)
         })
@@ -287,83 +282,6 @@ impl<C: Clock> Gate<C> {
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
     ) -> Result<(), E> {
         self.memory.change(|| self.clock.now(), next, |changed| self.queues.wake_all_of(changed))
-    }
-
-    fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        let step = GateStep { gate: self, request, clock, step };
-        step.run(|generation, asks, done| self.conclude(request, generation, asks, done))
-    }
-
-    /// Runs one step over the limiters in `asks`, regardless of waiters.
-    fn step_at(
-        &self,
-        generation: &Generation,
-        asks: &[Ask],
-        once: Option<IdempotencyKey>,
-        clock: &impl Clock,
-        step: Step,
-    ) -> Result<Done, Moved> {
-        match once {
-            None => self.memory.step(generation, asks, clock, step),
-            Some(once) => self
-                .answers
-                .step(once, asks, clock, step, || self.memory.step(generation, asks, clock, step)),
-        }
-    }
-
-    /// Turns the result of a decision into an answer, and notifies observers.
-    #[inline]
-    fn conclude<'g>(
-        &'g self,
-        request: &Request<'_>,
-        generation: Kept<Generation>,
-        asks: &[Ask],
-        mut done: Done,
-    ) -> Answer<'g> {
-        done.refuse_without_rule(request, &generation.policy, asks);
-        step::count_refusals(self, asks, &done);
-        if self.front.observers.is_empty() {
-            // Without observers the answer is constructed directly in the caller's memory.
-            return answer(generation, asks, done);
-        }
-        let answer = answer(generation, asks, done);
-        self.front.observers.notify(request, &answer);
-        answer
-    }
-
-    /// Resolves a request: its limiters in the order of the rules, without duplicates.
-    fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let mut asks = self.all_asks(generation, request);
-        keep_limited(&mut asks);
-        asks
-    }
-
-    /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
-    fn all_asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
-        let mut asks = InlineList::new();
-        self.resolve(generation, request, |rule| generation.is_per_key(rule), &mut asks);
-        asks
-    }
-
-    /// Adds the limiters of a request to an empty list. Limiters of an unlimited rule are added only if the rule
-    /// `may_have_others` than its own values.
-    #[inline]
-    fn resolve<A: Array<Item = Ask>>(
-        &self,
-        generation: &Generation,
-        request: &Request<'_>,
-        may_have_others: impl Fn(usize) -> bool,
-        asks: &mut SmallVec<A>,
-    ) {
-        let mut fingerprints = Fingerprints::new(&self.seed);
-        self.front.resolve(
-            &generation.policy,
-            |number| generation.lineage(number),
-            request,
-            |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
-            may_have_others,
-            asks,
-        );
     }
 }
 

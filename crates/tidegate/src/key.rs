@@ -90,6 +90,7 @@ impl Seed {
     }
 
     /// The fingerprint of a key in parts: of a tuple of any length.
+    #[inline]
     pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
         let mut tuple = Tuple::new();
         parts.for_each(|part| tuple.push(Encoding::of_bytes(part.as_bytes())));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use tidegate_core::Outcome;
-use tidegate_core::{Limit, Micros, Rejected, Settled, Verdict};
+use tidegate_core::{Decision, Limit, Micros, Rejected, Settled, Verdict};
 
 use super::Answer;
 use crate::request::Request;
@@ -17,7 +17,11 @@ impl Answer<'_> {
     pub fn is_closed(&self) -> bool {
         !self.allowed
             && self.enforced().any(|matched| {
-                !matched.decision().is_allowed() && matched.values().spec().limit == Limit::Units(0)
+                let Decision { limit, .. } = *matched.decision();
+                // The values are looked up only for a limit of 0.
+                limit == 0
+                    && !matched.decision().is_allowed()
+                    && matched.values().spec().limit == Limit::Units(0)
             })
     }
 

@@ -7,7 +7,7 @@ mod record;
 use tidegate_core::Since;
 use tidegate_core::{Settled, Timestamp, Token};
 
-use crate::answer::{Answer, Matched, Unreached};
+use crate::answer::{Answer, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
@@ -83,7 +83,7 @@ impl Taken {
         let takers =
             answer.all().filter(|one| (answer.is_allowed() || one.is_report()) && one.can_settle());
         let limiters = takers.map(|one| FromLimiter {
-            known_by: known_by(&one),
+            known_by: answer.known_by(&one),
             is_elsewhere: one.is_elsewhere(),
             is_enforced: one.is_enforced(),
             token: one.token(),
@@ -297,9 +297,4 @@ pub(crate) fn again<T, K, M>(
             Some((one, answered.remove(place)))
         })
         .collect()
-}
-
-/// Identifies a limiter of an answer, for [`again`].
-pub(crate) const fn known_by(matched: &Matched<'_>) -> (Lineage, DescriptorSet) {
-    (matched.reply.lineage, matched.reply.by)
 }

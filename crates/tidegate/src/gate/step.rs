@@ -1,5 +1,7 @@
-//! One step of a request at a gate: resolved under the newest policy, unless no limiter needs to be asked.
+//! One step of a request at a gate: the request is resolved under the newest policy, the step runs over its limiters, and
+//! their replies become an answer.
 
+use smallvec::{Array, SmallVec};
 use tidegate_core::{Micros, Timestamp};
 
 use super::Gate;
@@ -8,62 +10,221 @@ use crate::clock::Clock;
 use crate::dedupe::{self, IdempotencyKey};
 use crate::frontend::{self, deny};
 use crate::inline_list::{InlineList, StepList};
-use crate::request::Request;
+use crate::key::{Fingerprint, Seed};
+use crate::request::{Descriptor, Request};
+use crate::rules::PolicyRule;
+use crate::short_text::same;
 use crate::step::{Ask, Done, Standing, Step, keep_limited};
 use crate::store::memory::{Generation, Kept, Moved};
 
-/// A step of a request that does not wait, at the time of `clock`; it gives nothing back.
-#[derive(Debug)]
-pub(super) struct GateStep<'s, 'r, C, K> {
-    pub(super) gate: &'s Gate<C>,
-    pub(super) request: &'s Request<'r>,
-    pub(super) clock: &'s K,
-    pub(super) step: Step,
-}
+impl<C: Clock> Gate<C> {
+    /// Decides a request that does not wait, at the time of `clock`.
+    pub(super) fn decide<'g>(
+        &'g self,
+        request: &Request<'_>,
+        clock: &impl Clock,
+        step: Step,
+    ) -> Answer<'g> {
+        self.run(request, clock, step, |generation, asks, done| {
+            self.conclude(request, generation, asks, done)
+        })
+    }
 
-impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
-    /// Runs the step, and returns the result of `then` with the policy, the limiters and their replies. They stay where
-    /// they were made, because to move them takes as long as to decide.
+    /// Runs a step that gives nothing back, for a request that does not wait, at the time of `clock`. Returns the result
+    /// of `then` with the policy, the limiters and their replies. They stay where they were made, because to move them
+    /// takes as long as to decide.
     #[inline]
-    pub(super) fn run<T>(self, then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T) -> T {
-        let Self { gate, request, .. } = self;
-        if !gate.queues.are_idle() {
-            let Stepped { generation, asks, done } = self.run_behind();
+    pub(super) fn run<T>(
+        &self,
+        request: &Request<'_>,
+        clock: &impl Clock,
+        step: Step,
+        then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T,
+    ) -> T {
+        if !self.queues.are_idle() {
+            let Stepped { generation, asks, done } = self.run_behind(request, clock, step);
             return then(generation, &asks, done);
         }
         loop {
-            let generation = gate.memory.newest();
+            let generation = self.memory.newest();
             let mut asks = StepList::new();
-            gate.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks);
+            self.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks);
             keep_limited(&mut asks);
-            if let Ok(done) = self.run_in(&generation, &asks) {
+            if let Ok(done) = self.step_in(&generation, request, &asks, clock, step) {
                 return then(generation, &asks, done);
             }
             // The policy was replaced between the look at it and the step: resolve again, under the next policy.
-            gate.memory.wait_for_newer();
+            self.memory.wait_for_newer();
         }
     }
 
-    /// Runs the step in one generation.
+    /// Runs a step in one generation, unless its result needs no limiter.
     #[inline]
-    fn run_in(&self, generation: &Generation, asks: &[Ask]) -> Result<Done, Moved> {
-        let Self { gate, clock, step, .. } = *self;
-        let once = self.once(generation, asks);
-        match without_asking(gate, generation, asks, once, clock)? {
+    fn step_in(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        asks: &[Ask],
+        clock: &impl Clock,
+        step: Step,
+    ) -> Result<Done, Moved> {
+        let once = self.once(generation, request, asks, step);
+        match self.without_asking(generation, asks, once, clock)? {
             Some(done) => Ok(done),
-            None => gate.step_at(generation, asks, once, clock, step),
+            None => self.step_at(generation, asks, once, clock, step),
         }
     }
 
-    /// The idempotency key of the request, with the verb that is called.
+    /// Runs one step over the limiters in `asks`, regardless of waiters.
+    pub(super) fn step_at(
+        &self,
+        generation: &Generation,
+        asks: &[Ask],
+        once: Option<IdempotencyKey>,
+        clock: &impl Clock,
+        step: Step,
+    ) -> Result<Done, Moved> {
+        let run = || self.memory.step(generation, asks, clock, step);
+        match once {
+            None => run(),
+            Some(once) => self.answers.step(once, asks, clock, step, run),
+        }
+    }
+
+    /// The idempotency key of a request, with the verb that is called.
     #[inline]
-    pub(super) fn once(&self, generation: &Generation, asks: &[Ask]) -> Option<IdempotencyKey> {
+    pub(super) fn once(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        asks: &[Ask],
+        step: Step,
+    ) -> Option<IdempotencyKey> {
+        let identity = request.identity()?;
         // A peek reports the limiter as it is now, also after reported usage.
-        if self.step == Step::Peek && asks.iter().any(|ask| ask.report) {
+        if step == Step::Peek && asks.iter().any(|ask| ask.report) {
             return None;
         }
-        once(self.gate, generation, self.request, asks)
+        dedupe::of(&generation.policy, &self.seed, identity, asks)
     }
+
+    /// The result that needs no limiter: a remembered answer, or the denial of a banned key.
+    #[inline]
+    pub(super) fn without_asking(
+        &self,
+        generation: &Generation,
+        asks: &[Ask],
+        once: Option<IdempotencyKey>,
+        clock: &impl Clock,
+    ) -> Result<Option<Done>, Moved> {
+        // The remembered answer first: a repeated request is no new request, so no ban applies to it.
+        if let Some(repeated) = once.and_then(|once| self.answers.recall(once, asks, clock)) {
+            return Ok(Some(repeated));
+        }
+        if self.front.bans.is_empty() {
+            return Ok(None);
+        }
+        let now = clock.now();
+        let left = self.front.bans.left(asks, |ask| ask.fingerprint, now);
+        left.map(|left| self.banned(generation, asks, left, now)).transpose()
+    }
+
+    /// The denial of a request with a banned key; nothing is taken.
+    #[cold]
+    fn banned(
+        &self,
+        generation: &Generation,
+        asks: &[Ask],
+        left: Vec<Option<Micros>>,
+        now: Timestamp,
+    ) -> Result<Done, Moved> {
+        // The other limiters are reported as they are; only limiters with a ban deny.
+        let mut done = self.memory.step(generation, asks, &now, Step::Peek)?;
+        for (decided, left) in done.decisions.iter_mut().zip(left) {
+            left.into_iter().for_each(|left| deny(&mut decided.decision, left));
+        }
+        done.allowed = false;
+        Ok(done)
+    }
+
+    /// Turns the result of a decision into an answer, and notifies observers.
+    #[inline]
+    pub(super) fn conclude<'g>(
+        &'g self,
+        request: &Request<'_>,
+        generation: Kept<Generation>,
+        asks: &[Ask],
+        mut done: Done,
+    ) -> Answer<'g> {
+        done.refuse_without_rule(request, &generation.policy, asks);
+        self.count_refusals(asks, &done);
+        if self.front.observers.is_empty() {
+            // Without observers the answer is constructed directly in the caller's memory.
+            return answer(generation, asks, done);
+        }
+        let answer = answer(generation, asks, done);
+        self.front.observers.notify(request, &answer);
+        answer
+    }
+
+    /// Counts the refusals by rules that ban.
+    #[inline]
+    fn count_refusals(&self, asks: &[Ask], done: &Done) {
+        if self.front.bans.is_empty() || done.allowed {
+            return;
+        }
+        for (ask, decided) in asks.iter().zip(&done.decisions) {
+            // A key without a limiter of its own was refused because of other keys.
+            if !decided.decision.is_allowed() && !decided.elsewhere {
+                self.front.bans.count(ask, |ask| ask.fingerprint, done.at);
+            }
+        }
+    }
+
+    /// Resolves a request: its limiters in the order of the rules, without duplicates.
+    pub(super) fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
+        let mut asks = self.all_asks(generation, request);
+        keep_limited(&mut asks);
+        asks
+    }
+
+    /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
+    pub(super) fn all_asks(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+    ) -> InlineList<Ask> {
+        let mut asks = InlineList::new();
+        self.resolve(generation, request, |rule| generation.is_per_key(rule), &mut asks);
+        asks
+    }
+
+    /// Adds the limiters of a request to an empty list. Limiters of an unlimited rule are added only if the rule
+    /// `may_have_others` than its own values.
+    #[inline]
+    pub(super) fn resolve<A: Array<Item = Ask>>(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        may_have_others: impl Fn(usize) -> bool,
+        asks: &mut SmallVec<A>,
+    ) {
+        let mut fingerprints = Fingerprints { seed: &self.seed, last: None };
+        self.front.resolve(
+            &generation.policy,
+            |number| generation.lineage(number),
+            request,
+            |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
+            may_have_others,
+            asks,
+        );
+    }
+}
+
+/// The answer of a step under the policy that decided.
+#[inline]
+pub(super) fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
+    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact)
 }
 
 /// The result of a step, with the policy that decided.
@@ -80,81 +241,43 @@ impl Stepped {
     }
 }
 
-/// The answer of a step under the policy that decided.
-#[inline]
-pub(super) fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
-    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact)
+/// Hashes the keys of one request, and remembers the last, so that a key that several rules have is hashed once.
+struct Fingerprints<'a> {
+    seed: &'a Seed,
+    last: Option<Last<'a>>,
 }
 
-/// The idempotency key of the request.
-#[inline]
-pub(super) fn once<C: Clock>(
-    gate: &Gate<C>,
-    generation: &Generation,
-    request: &Request<'_>,
-    asks: &[Ask],
-) -> Option<IdempotencyKey> {
-    dedupe::of(&generation.policy, &gate.seed, request.identity()?, asks)
+/// The last key that was hashed.
+struct Last<'a> {
+    /// The entries that it is made of, and the descriptor that they were taken from.
+    entries: &'a [String],
+    descriptor: *const (),
+    fingerprint: Fingerprint,
 }
 
-/// The answer that needs no limiter.
-#[inline]
-pub(super) fn without_asking<C: Clock>(
-    gate: &Gate<C>,
-    generation: &Generation,
-    asks: &[Ask],
-    once: Option<IdempotencyKey>,
-    clock: &impl Clock,
-) -> Result<Option<Done>, Moved> {
-    // The remembered answer first: a repeated request is no new request, so no ban applies to it.
-    match once.and_then(|once| gate.answers.recall(once, asks, clock)) {
-        Some(repeated) => Ok(Some(repeated)),
-        None => banned(gate, generation, asks, clock),
-    }
-}
-
-/// Returns the denial of a request with a banned key; nothing is taken.
-#[inline]
-fn banned<C: Clock>(
-    gate: &Gate<C>,
-    generation: &Generation,
-    asks: &[Ask],
-    clock: &impl Clock,
-) -> Result<Option<Done>, Moved> {
-    if gate.front.bans.is_empty() {
-        return Ok(None);
-    }
-    let now = clock.now();
-    let left = gate.front.bans.left(asks, |ask| ask.fingerprint, now);
-    left.map(|left| banned_for(gate, generation, asks, left, now)).transpose()
-}
-
-fn banned_for<C: Clock>(
-    gate: &Gate<C>,
-    generation: &Generation,
-    asks: &[Ask],
-    left: Vec<Option<Micros>>,
-    now: Timestamp,
-) -> Result<Done, Moved> {
-    // The other limiters are reported as they are; only limiters with a ban deny.
-    let mut done = gate.memory.step(generation, asks, &now, Step::Peek)?;
-    for (decided, left) in done.decisions.iter_mut().zip(left) {
-        left.into_iter().for_each(|left| deny(&mut decided.decision, left));
-    }
-    done.allowed = false;
-    Ok(done)
-}
-
-/// Counts the refusals by rules that ban.
-#[inline]
-pub(super) fn count_refusals<C: Clock>(gate: &Gate<C>, asks: &[Ask], done: &Done) {
-    if gate.front.bans.is_empty() || done.allowed {
-        return;
-    }
-    for (ask, decided) in asks.iter().zip(&done.decisions) {
-        // A key without a limiter of its own was refused because of other keys.
-        if !decided.decision.is_allowed() && !decided.elsewhere {
-            gate.front.bans.count(ask, |ask| ask.fingerprint, done.at);
+impl<'a> Fingerprints<'a> {
+    /// The fingerprint of the key that a rule makes of a matching descriptor, which outlives this.
+    #[inline]
+    fn of(&mut self, rule: &'a PolicyRule, descriptor: &Descriptor<'_>) -> Fingerprint {
+        let entries = rule.spec().key.as_slice();
+        if entries.is_empty() {
+            return Fingerprint::FIRST;
         }
+        let may_share = !rule.picks_entries();
+        // By the address, which no other descriptor of the request has.
+        let from = std::ptr::from_ref(descriptor).cast();
+        if may_share
+            && let Some(last) = &self.last
+            && last.descriptor == from
+            && last.entries.len() == entries.len()
+            && last.entries.iter().zip(entries).all(|(one, other)| same(one, other))
+        {
+            return last.fingerprint;
+        }
+        let fingerprint = self.seed.of_parts(rule.key(descriptor));
+        if may_share {
+            self.last = Some(Last { entries, descriptor: from, fingerprint });
+        }
+        fingerprint
     }
 }

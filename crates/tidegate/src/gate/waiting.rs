@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::Micros;
 
 use super::Gate;
-use super::step::{self, GateStep, Stepped};
+use super::step::Stepped;
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
@@ -71,8 +71,7 @@ impl<C: Clock> Gate<C> {
     /// ```
     pub fn check_unless_waiting<'r>(&self, request: impl Into<Request<'r>>) -> Option<Answer<'_>> {
         let request = &request.into();
-        let step = GateStep { gate: self, request, clock: &self.clock, step: Step::Ask };
-        step.run(|generation, asks, done| {
+        self.run(request, &self.clock, Step::Ask, |generation, asks, done| {
             let is_decided =
                 done.allowed || !may_wait(&generation.policy, asks, request.longest_wait().into());
             is_decided.then(|| self.conclude(request, generation, asks, done))
@@ -108,8 +107,8 @@ impl<C: Clock> Gate<C> {
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
         let (generation, (asks, once, early)) = self.memory.ask(|generation| {
             let asks = self.asks(generation, request);
-            let once = step::once(self, generation, request, &asks);
-            let mut early = step::without_asking(self, generation, &asks, once, &self.clock)?;
+            let once = self.once(generation, request, &asks, Step::Ask);
+            let mut early = self.without_asking(generation, &asks, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
             if early.is_none() && asks.iter().any(|ask| ask.report) {
                 early = Some(self.step_at(generation, &asks, once, &self.clock, Step::Ask)?);
@@ -118,6 +117,29 @@ impl<C: Clock> Gate<C> {
         });
         let longest = request.longest_wait().into();
         (Waiter::new(self.waitable(request, generation.share(), asks, once, longest)), early)
+    }
+
+    /// Runs a step while other requests wait.
+    #[cold]
+    pub(super) fn run_behind(
+        &self,
+        request: &Request<'_>,
+        clock: &impl Clock,
+        step: Step,
+    ) -> Stepped {
+        let (generation, (asks, once, early)) = self.memory.ask(|generation| {
+            let asks = self.asks(generation, request);
+            let once = self.once(generation, request, &asks, step);
+            let early = self.without_asking(generation, &asks, once, clock)?;
+            Ok((asks, once, early))
+        });
+        if let Some(done) = early {
+            return Stepped { generation, asks, done };
+        }
+        // It does not wait: it only learns which requests are in front of it, and for how long.
+        let waitable = self.waitable(request, generation.share(), asks, once, Micros::ZERO);
+        let done = step_behind(&waitable, step);
+        waitable.stepped(done)
     }
 }
 
@@ -212,27 +234,6 @@ impl<C: Park> Gate<C> {
     }
 }
 
-impl<C: Clock, K: Clock> GateStep<'_, '_, C, K> {
-    /// Runs the step while other requests wait.
-    #[cold]
-    pub(super) fn run_behind(&self) -> Stepped {
-        let Self { gate, request, clock, step } = *self;
-        let (generation, (asks, once, early)) = gate.memory.ask(|generation| {
-            let asks = gate.asks(generation, request);
-            let once = self.once(generation, &asks);
-            let early = step::without_asking(gate, generation, &asks, once, clock)?;
-            Ok((asks, once, early))
-        });
-        if let Some(done) = early {
-            return Stepped { generation, asks, done };
-        }
-        // It does not wait: it only learns which requests are in front of it, and for how long.
-        let waitable = gate.waitable(request, generation.share(), asks, once, Micros::ZERO);
-        let done = step_behind(&waitable, step);
-        waitable.stepped(done)
-    }
-}
-
 /// The limiters that a request had when it came, whose queues it may wait in.
 #[derive(Debug)]
 struct ToGate<'g, C> {
@@ -259,7 +260,7 @@ impl<C: Clock> ToGate<'_, C> {
             }
             let asks = self.gate.asks(generation, &self.request);
             // The idempotency key depends on the values too.
-            let once = step::once(self.gate, generation, &self.request, &asks);
+            let once = self.gate.once(generation, &self.request, &asks, Step::Ask);
             let early = ask(generation, &asks, once)?;
             Ok((asks, early))
         });

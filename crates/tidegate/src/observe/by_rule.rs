@@ -34,7 +34,9 @@ impl<T: Send + Sync + 'static> ByRule<T> {
         let Some(policy) = answer.rules.policy() else { return };
         let of_all = policy.attached(self.number, || self.of_all(policy.rules()));
         for matched in answer.all() {
-            if let Some(of_rule) = of_all.and_then(|of_all| of_all.get(matched.reply.number)) {
+            if let Some(of_rule) =
+                of_all.and_then(|of_all| of_all.get(matched.reply.number as usize))
+            {
                 count(&matched, of_rule);
             }
         }

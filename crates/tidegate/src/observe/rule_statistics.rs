@@ -79,7 +79,8 @@ impl<C: Clock + Clone> OfRule<C> {
         self.counters.count(answer, matched);
         let is_passed = matched.is_report() || matched.decision().is_allowed();
         if !is_passed {
-            self.windows().block_at(matched.reply.asks, answer.at());
+            let asked = if matched.is_look() { 1 } else { matched.cost() };
+            self.windows().block_at(asked, answer.at());
         } else if matched.is_report() || answer.is_allowed() {
             self.windows().pass_at(matched.cost(), answer.at());
         }

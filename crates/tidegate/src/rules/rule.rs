@@ -317,10 +317,16 @@ impl PolicyRule {
 
     /// The value that the key of the limiter for a matching descriptor has for an entry. Of several entries of that name
     /// it is the first that `when` accepts.
+    #[inline]
     pub(crate) fn value<'d>(&self, descriptor: &Descriptor<'d>, name: &str) -> Option<&'d str> {
         if !self.checked.names.share_entries {
             return descriptor.value(name);
         }
+        self.picked_value(descriptor, name)
+    }
+
+    #[cold]
+    fn picked_value<'d>(&self, descriptor: &Descriptor<'d>, name: &str) -> Option<&'d str> {
         let pattern = self.when().find(|(when, _)| *when == name).map(|(_, pattern)| pattern);
         let mut named = descriptor.entries().iter().filter(|(entry, _)| same(entry, name));
         let first = named.find(|(_, value)| pattern.is_none_or(|pattern| pattern.matches(value)));

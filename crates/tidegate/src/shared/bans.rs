@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::dedupe;
-use crate::frontend::{again, known_by};
+use crate::frontend::again;
 use crate::layers::Local;
 use crate::request::{Origin, Request};
 use crate::rules::limit_of;
@@ -79,7 +79,7 @@ pub(super) fn count_refusals<S: Store>(
         return;
     }
     let all = gate.asks(&gate.newest(), request);
-    for (ask, matched) in again(all, |ask| ask, answer.all(), known_by) {
+    for (ask, matched) in again(all, |ask| ask, answer.all(), |matched| answer.known_by(matched)) {
         // The overflow limiter refuses because of the units that other keys took.
         if !matched.decision().is_allowed() && !matched.is_elsewhere() {
             gate.front.bans.count(&ask, |ask| gate.local.fingerprint(ask), gate.now());

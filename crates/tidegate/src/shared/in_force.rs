@@ -44,7 +44,8 @@ impl<S: Store> InForce<S> {
             self.answer_with(asks, Done { allowed, at: now, repeated, decisions }, standing);
         answer.first = first.map(Box::new);
         for reply in answer.replies.iter_mut().filter(|reply| reply.reserves) {
-            let own = asks.iter().find(|ask| (ask.lineage, ask.by) == (reply.lineage, reply.by));
+            let own =
+                asks.iter().find(|ask| (ask.rule, ask.by) == (reply.number as usize, reply.by));
             // No reservation is closed there when its rule has leases no more.
             reply.reserves = !own.is_some_and(|ask| self.tower.has_leases(ask));
         }

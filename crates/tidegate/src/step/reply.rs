@@ -131,7 +131,9 @@ impl<D> Done<D> {
         policy: &Policy,
         asks: &[Ask<K>],
     ) {
-        self.allowed = self.allowed && !(asks.is_empty() && policy.refuses_without_rule(request));
+        if asks.is_empty() && policy.refuses_without_rule(request) {
+            self.allowed = false;
+        }
     }
 
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.

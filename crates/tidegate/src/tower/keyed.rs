@@ -13,7 +13,7 @@ use crate::frontend::Taken;
 use crate::headers;
 use crate::limiter::KeyedLimiter;
 use crate::rules::PolicyRule;
-use crate::step::{Decided, DescriptorSet, Lineage, One, Standing, Step};
+use crate::step::{Decided, DescriptorSet, One, Standing, Step};
 use crate::wait::{Patience, wait_until};
 
 /// Decides by the limiter of the caller.
@@ -60,11 +60,10 @@ impl<C: Clock> Keyed<C> {
         };
         if !one.decision.is_unlimited() {
             answer.replies.push(Reply {
-                lineage: Lineage::NONE,
                 number: 0,
                 variant: 0,
                 cost,
-                asks: cost,
+                is_look: false,
                 report: false,
                 enforced: true,
                 by: DescriptorSet::one(0),
