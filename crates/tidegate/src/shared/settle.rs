@@ -77,8 +77,8 @@ impl<S: Store> SharedGate<S> {
         Charge::of(self, request, self.check(request).await)
     }
 
-    /// Gives the request's cost back to each of its limiters, to no fewer than none used, and returns their
-    /// values after that, and is never a refusal. In a cluster each slot is a step of its own. A rule with leases
+    /// Gives the request's cost back to each of its limiters, to no fewer than none used. The answer reports
+    /// their values after that, and is never a refusal. In a cluster each slot is a step of its own. A rule with leases
     /// ([`RuleSpec::lease`](crate::RuleSpec::lease)) gives nothing back, because leases rely on the taken units and
     /// nothing says when they were taken: it is [late](crate::Settled::Late).
     ///
