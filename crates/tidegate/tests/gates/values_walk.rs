@@ -321,10 +321,11 @@ impl Walk {
         }
     }
 
+    /// The expected answer to a settlement or a refund, which asks for no unit.
     fn after(&mut self, all: &[AskOf]) -> Vec<(usize, Expected)> {
         let at_us = self.at_us();
         limited(all)
-            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, ask.cost)))
+            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, 0)))
             .collect()
     }
 }

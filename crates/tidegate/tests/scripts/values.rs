@@ -190,16 +190,9 @@ impl<'c> Walk<'c> {
         }
         let one = self.client.step(&limited, script_step, Some(at));
         let other_reported =
-            other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
-                // A step that gives back decides nothing in a store.
-                let other = *matched.decision();
-                let outcome = if step == ScriptStep::Settle { one.outcome } else { other.outcome };
-                Decision { outcome, ..other }
-            });
-        let other_reported = other_reported.collect();
-        let allowed = if step == ScriptStep::Settle { one.allowed } else { other.is_allowed() };
+            other.matched().into_iter().map(|matched| *matched.decision()).collect();
         let context = format!("{step:?} {cost} ({actual}) at {at:?}; {:?}", rules.map(Rule::spec));
-        ((one.allowed, one.decisions), (allowed, other_reported), context)
+        ((one.allowed, one.decisions), (other.is_allowed(), other_reported), context)
     }
 }
 

@@ -168,7 +168,7 @@ impl<R: Algorithm> Limiter for Of<R> {
                 let actual = actual - settled.cut_units();
                 let began = actual > cost && !R::HOLDS_PERMITS;
                 let wrote = if R::HOLDS_PERMITS { cost > 0 } else { cost != actual };
-                let mut held = Held::new(&self.algorithm, &mut self.slot, cost);
+                let mut held = Held::new(&self.algorithm, &mut self.slot, 0);
                 held.advance(at);
                 let decision = held.report();
                 if begins && !began {
