@@ -87,11 +87,15 @@ impl Ring {
     #[inline]
     pub(super) fn add(&self, what: Count, amount: u64, now: Timestamp) {
         self.reach(now);
-        if amount < LARGE {
-            self.totals.add(what, amount);
-        } else {
-            self.hold(number_of(now)).add_large(what, amount);
+        if amount >= LARGE {
+            return self.add_large(what, amount, now);
         }
+        self.totals.add(what, amount);
+    }
+
+    #[cold]
+    fn add_large(&self, what: Count, amount: u64, now: Timestamp) {
+        self.hold(number_of(now)).add_large(what, amount);
     }
 
     /// Counts a request that succeeded, with its response time.
