@@ -182,3 +182,18 @@ fn what_is_no_longer_needed_is_freed_little_by_little() {
     assert!(looks.is_sorted_by(|before, after| before >= after), "it grows: {looks:?}");
     assert!(log.state.ring.chunks() <= 2, "{} chunks", log.state.ring.chunks());
 }
+
+/// All chunks of the log are dropped at once, and only some are freed: the last takes the next units.
+#[test]
+fn a_take_in_place_after_the_window_of_a_full_log_allocates_nothing() {
+    for limit in [10, 1_024, 4_096] {
+        let mut log = WatchedLog::full(limit);
+        let at = Timestamp::from_micros(3 * SECOND_US);
+        let (before, bytes) = (log.state.ring.chunks(), log.state.ring.heap_bytes());
+        log.algorithm.take_in_place(&mut log.state, at, limit);
+        assert!(log.state.ring.chunks() <= before.saturating_sub(1).max(1), "{limit}");
+        assert!(log.state.ring.heap_bytes() <= bytes, "{limit}");
+        assert_eq!(log.state.held(), limit);
+        assert!(!log.ask(3 * SECOND_US + 1, 1), "{limit}");
+    }
+}

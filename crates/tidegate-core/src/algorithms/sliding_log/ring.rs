@@ -108,8 +108,8 @@ impl LogRing {
         found
     }
 
-    /// Adds an entry, or replaces the newest one if both are of the same tick or the newest would
-    /// be left without units.
+    /// Adds an entry, or replaces the newest entry if both are of the same tick, or if the new entry would hold no
+    /// units because the total stopped at its largest value.
     pub(super) fn record(&mut self, entry: LogEntry) {
         if self
             .back()
@@ -163,10 +163,12 @@ impl LogRing {
                 self.skipped -= self.chunk_len();
             }
         }
-        // The last chunk begins again at its first slot.
-        if let (1, 0, Some(only)) = (self.chunks.len(), self.len(), self.chunks.front_mut()) {
-            only.clear();
-            self.skipped = 0;
+        // Nothing is left: the last chunk begins again at its first slot, also while dropped chunks are before it.
+        if self.len() == 0
+            && let Some(last) = self.chunks.back_mut()
+        {
+            self.skipped -= last.len();
+            last.clear();
         }
     }
 

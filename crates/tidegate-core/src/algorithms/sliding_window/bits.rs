@@ -1,6 +1,6 @@
 //! Numbers of a few bits each in words, the lowest bits in the last word.
 
-/// Returns the number of so many `bits`, less than 64, that begins `from` bits above the lowest. Bits beyond the words
+/// Returns the number of `bits` bits that begins `from` bits above the lowest; `bits` is below 64. Bits beyond the words
 /// are zero.
 #[inline]
 pub(super) fn number<const WORDS: usize>(words: &[u64; WORDS], from: u32, bits: u32) -> u64 {
