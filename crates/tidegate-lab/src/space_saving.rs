@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Counts by key; a key that came in more than an n-th of all calls, of n counters, is among them.
+/// Counts by key. With n counters, every key in more than 1/n of the calls has a counter.
 #[derive(Clone, Debug)]
 pub struct SpaceSaving<K, L> {
     capacity: usize,
@@ -101,7 +101,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
         self.counters.get(*self.of_key.get(&key)?)
     }
 
-    /// Returns the largest number of times that a key without a counter can have come.
+    /// Returns the largest number of times that a key without a counter can have come. The capacity is above 0.
     #[must_use]
     pub fn least(&self) -> u64 {
         let is_full = self.order.len() == self.capacity;

@@ -1,4 +1,4 @@
-//! A gzip reader of one member after another, with `flate2`, which reads all text before a cut.
+//! Reads gzip with `flate2`, one member after another, and returns all text before a cut.
 //!
 //! The text of its last step before corrupt bytes is lost, at most 36 KiB: the inflater keeps 32 KiB.
 
@@ -48,11 +48,11 @@ impl<R: BufRead> Read for Gunzip<R> {
 
 /// The next member, if zeros or the end do not follow.
 fn next<R: BufRead>(mut raw: R) -> io::Result<Option<GzDecoder<R>>> {
-    if raw.fill_buf()?.first().is_some_and(|byte| *byte != 0) {
+    if buffered(&mut raw)?.first().is_some_and(|byte| *byte != 0) {
         return Ok(Some(GzDecoder::new(raw)));
     }
     loop {
-        match raw.fill_buf()? {
+        match buffered(&mut raw)? {
             [] => return Ok(None),
             // The zeros may go on in the next buffer of the reader.
             zeros if zeros.iter().all(|byte| *byte == 0) => {
@@ -62,6 +62,16 @@ fn next<R: BufRead>(mut raw: R) -> io::Result<Option<GzDecoder<R>>> {
             _ => return Err(NO_MEMBER.into()),
         }
     }
+}
+
+/// The next bytes of the source. An interruption is no end: a caller that reads again would find no member any more.
+fn buffered<R: BufRead>(raw: &mut R) -> io::Result<&[u8]> {
+    while let Err(error) = raw.fill_buf() {
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    raw.fill_buf()
 }
 
 /// The error of the source, if it failed; else the damage of the data.

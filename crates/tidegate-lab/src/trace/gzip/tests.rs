@@ -124,3 +124,31 @@ fn a_wrong_checksum_and_what_is_no_member_are_found_after_the_text() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+/// A source whose every second read is interrupted, one buffer at a time.
+struct Interrupted<'b> {
+    bytes: &'b [u8],
+    is_next: bool,
+}
+
+impl Read for Interrupted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.is_next = !self.is_next;
+        if self.is_next {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        self.bytes.read(into)
+    }
+}
+
+#[test]
+fn an_interruption_between_members_loses_no_member() {
+    let members = [gzip(b"one "), gzip(b"two "), gzip(b"three")].concat();
+    for buffer_bytes in 1..members.len() {
+        let source = Interrupted { bytes: &members, is_next: false };
+        let mut text = String::new();
+        let mut reader = Gunzip::new(BufReader::with_capacity(buffer_bytes, source));
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one two three", "{buffer_bytes}");
+    }
+}
