@@ -109,18 +109,19 @@ impl Local {
         admits: impl Fn(usize) -> bool,
     ) {
         for (place, ask) in warm(policy, asks) {
-            // The store has decided, and keeps the reservation if it is one.
-            let local = Ask { enforced: false, reserves: false, ..self.part(policy, ask) };
-            if local.report {
-                self.learn_report(local);
-            } else if admits(place) {
-                self.step_with(&[local], step::Step::Decide);
+            // The store has decided, and keeps the reservation if it is one. Enforced, so that the step says if it took.
+            let local = Ask { enforced: true, reserves: false, ..self.part(policy, ask) };
+            let is_taken = |local: &Ask| {
+                self.step_with(std::slice::from_ref(local), step::Step::Decide).allowed
+            };
+            if local.report || admits(place) && !is_taken(&local) {
+                self.take_what_fits(local);
             }
         }
     }
 
-    /// Takes reported usage, at most the units left.
-    fn learn_report(&self, mut local: Ask) {
+    /// Takes the cost of a limiter, at most the units left.
+    fn take_what_fits(&self, mut local: Ask) {
         let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
         (local.report, local.cost) = (false, local.cost.min(left));
@@ -254,7 +255,7 @@ impl Local {
             .ask(|newest| self.memory.reset(newest, &renumbered(newest, &local), &self.clock));
     }
 
-    /// Returns a limiter as this process knows it, but with its own values.
+    /// Returns a limiter as this process knows it, without values.
     pub(super) fn local_ask(&self, ask: &KeyAsk) -> Ask {
         let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *ask;
         let KeyAsk { enforced, source, is_unlimited, by, reserves, .. } = *ask;

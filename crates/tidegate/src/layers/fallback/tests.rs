@@ -39,6 +39,18 @@ async fn without_the_store_a_node_admits_its_share_less_what_the_store_admitted(
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_admission_of_more_than_the_share_leaves_nothing_of_it() {
+    for costs in [[2, 4], [1, 9]] {
+        let layer = layer(OnStoreError::Local);
+        for cost in costs {
+            assert!(check(&layer, cost).await.allowed);
+        }
+        layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);
+        assert!(!check(&layer, 1).await.allowed, "{costs:?} of a share of 5");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_closed_rule_refuses_and_takes_nothing() {
     let layer = layer(OnStoreError::Closed);
     layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);
