@@ -32,8 +32,8 @@ fn timeless(text: &str) -> String {
 }
 
 /// Asks at every listener three times, and a batch of three; returns the answers, and the log.
-async fn asked(level: &str) -> (Vec<String>, String) {
-    let server = Server::with_rules_and(RULES, &["--log-level", level, "--drain", "100ms"]);
+async fn asked(rules: &str, level: &str) -> (Vec<String>, String) {
+    let server = Server::with_rules_and(rules, &["--log-level", level, "--drain", "100ms"]);
     let body =
         |user: &str| format!("{{\"domain\":\"shop\",\"descriptor\":{{\"user\":\"{user}\"}}}}");
     let mut answers = Vec::new();
@@ -67,10 +67,10 @@ async fn asked(level: &str) -> (Vec<String>, String) {
 
 #[tokio::test]
 async fn every_decision_has_a_line_at_debug_and_answers_are_the_same() {
-    let (answers, quiet) = asked("info").await;
+    let (answers, quiet) = asked(RULES, "info").await;
     assert!(!quiet.contains("decided"), "{quiet}");
     for level in ["debug", "trace"] {
-        let (logged, log) = asked(level).await;
+        let (logged, log) = asked(RULES, level).await;
         assert_eq!(logged, answers, "{level}");
         let lines: Vec<_> = log
             .lines()
@@ -95,4 +95,15 @@ async fn every_decision_has_a_line_at_debug_and_answers_are_the_same() {
         assert_eq!(names_callers, level == "trace", "{log}");
         assert!(level == "trace" || !log.contains(CALLER), "{log}");
     }
+}
+
+#[tokio::test]
+async fn no_level_shows_a_key_that_its_rule_hides() {
+    let rules = RULES.replace("limit = 2", "limit = 2\nhide_keys = true");
+    let (_, log) = asked(&rules, "trace").await;
+    assert!(log.contains("entries=\"user=…\""), "{log}");
+    // CL.THROTTLE has a rule of its own, which hides nothing.
+    let throttled = "domain=\"cl.throttle\"";
+    let named = log.lines().filter(|line| line.contains(CALLER) && !line.contains(throttled));
+    assert_eq!(named.collect::<Vec<_>>(), [""; 0], "{log}");
 }
