@@ -18,8 +18,10 @@ pub(crate) fn width() -> Option<u16> {
 pub(crate) fn columns(table: &Table) -> usize {
     let shown = table.column_iter().zip(table.column_max_content_widths());
     let shown = shown.filter(|(column, _)| !column.is_hidden());
-    let columns: usize =
-        shown.map(|(column, content)| usize::from(content + column.padding_width())).sum();
+    let columns: usize = shown
+        .map(|(column, content)| usize::from(content) + usize::from(column.padding_width()))
+        .sum();
+    // The right padding of the last column is trimmed.
     columns.saturating_sub(1)
 }
 
@@ -37,18 +39,18 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// Returns any error of writing but that the reader went away.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
-    is_read(bytes).map(|_| ())
+    write_to_reader(bytes).map(|_| ())
 }
 
 /// Like [`print`]; returns whether there is still a reader, for output without an end.
 ///
 /// # Errors
 /// Returns any error of writing but that the reader went away.
-pub(crate) fn goes_on(text: &str) -> Result<bool, Failure> {
-    is_read(printable::text(text).as_bytes())
+pub(crate) fn print_while_read(text: &str) -> Result<bool, Failure> {
+    write_to_reader(printable::text(text).as_bytes())
 }
 
-fn is_read(bytes: &[u8]) -> Result<bool, Failure> {
+fn write_to_reader(bytes: &[u8]) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     had_reader(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }

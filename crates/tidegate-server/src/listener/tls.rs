@@ -35,10 +35,10 @@ pub(crate) struct TlsFiles {
 #[derive(Clone)]
 pub(crate) struct Tls {
     /// The contents of the files when they were last read without error; all listeners share them.
-    said: Arc<RwLock<Arc<ServerConfig>>>,
+    contents: Arc<RwLock<Arc<ServerConfig>>>,
     files: TlsFiles,
     /// The protocols inside TLS, the preferred first.
-    speaks: Vec<Vec<u8>>,
+    protocols: Vec<Vec<u8>>,
 }
 
 impl Tls {
@@ -48,20 +48,20 @@ impl Tls {
     /// Returns the file that cannot be used, the reason, and the expected content: a file cannot be read, is not PEM,
     /// is empty, has expired, or a key belongs to another certificate or may be written by every user.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
-        let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
-        Ok(Self { said, files: files.clone(), speaks: Vec::new() })
+        let contents = Arc::new(RwLock::new(Arc::new(config(files)?)));
+        Ok(Self { contents, files: files.clone(), protocols: Vec::new() })
     }
 
     /// Reads the files again: connections that begin from now on, at every listener, use the new
-    /// contents; existing ones keep the old. This blocks while it reads, so it must not run on a
-    /// thread of other tasks.
+    /// contents; existing ones keep the old. This blocks while it reads, so call it where that is allowed, as in
+    /// `spawn_blocking`.
     ///
     /// # Errors
     /// Returns an error as [`Self::load`] does; the contents read before stay in force.
     fn reload(&self) -> Result<(), String> {
         // The files are read outside of the lock, so that a slow disk delays no handshake.
-        let said = Arc::new(config(&self.files)?);
-        *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
+        let contents = Arc::new(config(&self.files)?);
+        *self.contents.write().unwrap_or_else(PoisonError::into_inner) = contents;
         Ok(())
     }
 
@@ -86,8 +86,8 @@ impl Tls {
     /// served; one that names only others is not. If the list is empty, protocols are not
     /// negotiated.
     pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
-        let speaks = protocols.iter().map(|name| name.to_vec()).collect();
-        Self { speaks, ..self.clone() }
+        let protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Self { protocols, ..self.clone() }
     }
 
     /// Returns whether only clients with a certificate are accepted.
@@ -103,9 +103,9 @@ impl Tls {
     /// An acceptor with the contents of the files last read. Its parts are shared, so this is cheap
     /// compared with a handshake.
     fn acceptor(&self) -> TlsAcceptor {
-        let said = Arc::clone(&self.said.read().unwrap_or_else(PoisonError::into_inner));
-        let mut config = ServerConfig::clone(&said);
-        config.alpn_protocols.clone_from(&self.speaks);
+        let contents = Arc::clone(&self.contents.read().unwrap_or_else(PoisonError::into_inner));
+        let mut config = ServerConfig::clone(&contents);
+        config.alpn_protocols.clone_from(&self.protocols);
         Arc::new(config).into()
     }
 }

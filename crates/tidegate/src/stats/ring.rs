@@ -25,7 +25,7 @@ use crate::sync::{Mutex, MutexGuard};
 /// Set in the word while half seconds begin; the number of the current one is in the bits above it.
 const BEGINNING: u64 = 1;
 
-/// The amounts from which the sum of a window could wrap. Of smaller ones, even of a thousand million in a minute, it
+/// The amounts from which the sum of a window could wrap. The sum of smaller amounts, even of a billion in a minute,
 /// stays below 2^62.
 const LARGE: u64 = 1 << 32;
 /// The maximum that large amounts contribute to a sum.

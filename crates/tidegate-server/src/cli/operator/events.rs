@@ -54,7 +54,7 @@ impl EventStream {
         format: OutputFormat,
         text: fn(&Value) -> String,
     ) -> Result<(), Failure> {
-        while stdout::goes_on(&self.next().await?.shown(format, text))? {}
+        while stdout::print_while_read(&self.next().await?.shown(format, text))? {}
         Ok(())
     }
 }
