@@ -61,7 +61,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
     }
 
-    /// Leaves no state, because nothing is used, but remembers the units that must not come back.
+    /// Leaves no state, because nothing is used, but remembers the units that must not come back. A bucket that begins
+    /// with units in use remembers nothing: a table asks it only for units that were taken since the change.
     fn begin_later<Old: Algorithm>(&mut self, at: Timestamp, old: &Old, state: &mut Old::State) {
         let mut fresh = self.algorithm.fresh(at);
         if let Some(past) = self.algorithm.past_mut(&mut fresh) {
