@@ -56,7 +56,7 @@ impl One {
 }
 
 /// The reply of one limiter of a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
     pub(crate) overflow: bool,

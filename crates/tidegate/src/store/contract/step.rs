@@ -177,7 +177,7 @@ impl fmt::Debug for Receipt {
 }
 
 /// The reply of one limiter of a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LimiterReply {
     pub(crate) decided: Decided,
     /// True if the store decided, and no layer in place of it.

@@ -43,7 +43,6 @@ pub use crate::lease::GivenBack;
 pub use crate::step::Values;
 pub use batch::{CallBatch, Replies};
 pub use call::Call;
-pub(crate) use call_result::SeenLimiter;
 pub use call_result::{CallResult, DecidedStep, Lacks};
 pub use each::Each;
 pub use known::JoinedScript;

@@ -1,36 +1,33 @@
 //! The store inside Redis as gates use it: each verb is one script over the limiters of one slot.
 
-mod call_args;
-mod key_count;
+mod decide;
 mod late;
 mod leases;
-mod loaded;
+mod limiters;
 mod no_space;
 mod record;
-mod reply;
-mod revisions;
-mod run;
-mod step;
 mod units;
 
 use std::sync::{Arc, OnceLock};
 
-use tidegate_core::{Rule, Timestamp};
+use tidegate_core::{Decision, Rule, Timestamp};
 
 use super::nodes::Listed;
-use super::script::NewerValues;
-use super::{Client, slot_of};
+use super::script::{ScriptLimiter, ScriptStep};
+use super::{Client, key_in, slot_of};
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::request::Origin;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
-    StepReply, Store, StoreCounts, StoreError, Verb,
+    StepReply, Store, StoreCounts, StoreError, Verb, is_report,
 };
-use key_count::KeyCount;
-use loaded::Loaded;
+use decide::{Remembered, by_key, step_reply};
+use late::took;
+use limiters::{KeyCount, Loaded, know_loaded, know_revision, part};
 use record::run_on_record;
 
 /// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
@@ -56,8 +53,8 @@ const MOST_CHANGES: u32 = 16;
 struct PendingStep<'a> {
     asks: &'a [KeyAsk],
     args: StepArgs<'a>,
-    /// The values that decide in place of the node's own.
-    newer: Option<&'a NewerValues>,
+    step: ScriptStep,
+    remembered: Option<Remembered<'a>>,
     /// True if the units of a late reply are given back, to the limiters in `asks` only.
     undoes: bool,
 }
@@ -94,18 +91,53 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         match args.verb {
-            Verb::Settle => self.settle(asks, args).await.map_err(GaveUp::from),
             Verb::Reset => {
                 self.reset_limiters(asks, args.deadline).await?;
-                Ok(self.nothing(asks, args.at))
+                return Ok(self.nothing(asks, args.at));
             }
-            Verb::Ask | Verb::Peek | Verb::Renew => self.ask(asks, args).await,
+            Verb::Settle if asks.iter().any(|ask| ask.is_unlimited) => {
+                return Ok(self.settle_with_unlimited(asks, args).await?);
+            }
+            Verb::Ask | Verb::Peek | Verb::Renew | Verb::Settle => {}
         }
+        if !self.can_hold_all(asks) {
+            let error = StoreError::Refused("no store can hold these values".to_owned());
+            self.note_undecided(&error, asks);
+            return Err(error.into());
+        }
+        // Values without a date cannot be compared with the values of other nodes. A replay has no other nodes.
+        if args.at.is_none() {
+            let known = know_revision(self, asks, args.deadline).await;
+            known.inspect_err(|error| self.note_undecided(error, asks))?;
+        }
+        let (step, costs) = part(self.policy(), asks, args);
+        let mut limiters = self.limiters(asks, args.actual, &costs, args.leased);
+        if args.under.len() == limiters.len() {
+            let both = limiters.iter_mut().zip(args.under);
+            both.for_each(|(one, under)| one.note_values(*under));
+        }
+        if limiters.is_empty() {
+            return Ok(self.nothing(asks, args.at));
+        }
+        // A look returns the current state of a limiter, not a remembered report.
+        let id = args.origin.id.filter(|_| step != ScriptStep::Peek || !is_report(asks));
+        let remembered = self.remembered(asks, id);
+        let pending = PendingStep { asks, args, step, remembered, undoes: true };
+        if remembered.is_some() {
+            let (places, limiters) = by_key(limiters);
+            let (done, route) = self.decide(&limiters, pending).await?;
+            return Ok(step_reply((done.put_back(&places), route)));
+        }
+        let mut reply = step_reply(self.decide(&limiters, pending).await?);
+        if args.verb == Verb::Settle {
+            units::note_kept(asks, args, &mut reply);
+        }
+        Ok(reply)
     }
 
     async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
-        match self.took(asks, reply, args.leased, args.at) {
-            Some(took) => self.give_back(asks, &took).await,
+        match took(asks, reply, args.leased, args.at) {
+            Some(took) => self.give_back(asks.len(), &took).await,
             None => StepReply::nothing(asks.len(), Timestamp::EPOCH),
         }
     }
@@ -185,6 +217,18 @@ impl RedisStore {
         StepReply::nothing(asks.len(), at.unwrap_or_else(|| self.host.now()))
     }
 
+    fn note_undecided(&self, error: &StoreError, asks: &[KeyAsk]) {
+        if let Some(first) = asks.first() {
+            self.client.note_undecided(error, &first.fingerprint);
+        }
+    }
+
+    /// Returns whether the store can hold the values from plans and from the request.
+    fn can_hold_all(&self, asks: &[KeyAsk]) -> bool {
+        let settings = self.client.settings();
+        asks.iter().filter_map(|ask| ask.values.as_deref()).all(|rule| settings.can_hold(rule))
+    }
+
     /// Returns the settings that it was made with.
     #[must_use]
     pub fn settings(&self) -> &StoreSettings {
@@ -207,8 +251,53 @@ impl RedisStore {
         self.client.first_found().await?;
         // By the shard of the key of that name. If this fails, the first request asks.
         let key = self.client.settings().key_prefix.as_bytes();
-        let _ = revisions::know_loaded(self, key, self.client.deadline()).await;
+        let _ = know_loaded(self, key, self.client.deadline()).await;
         Ok(())
+    }
+
+    /// Decides for one key under `rule`, and takes `cost` if the rule admits it. The keys of a `namespace` are
+    /// separate from the keys of other namespaces and of the policy's rules.
+    ///
+    /// A key that was asked under another rule before moves to this rule with its usage when something is taken. A
+    /// denied call leaves the key as it is; its `retry_after` is at the earliest when the other rule has freed enough.
+    /// Time that passes under a faster rule drains at its rate. An unlimited rule admits everything and does not ask
+    /// the store.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, Rule, SharedGate, Spec, StoreError};
+    ///
+    /// # async fn example(gate: &SharedGate) -> Result<(), Box<dyn std::error::Error>> {
+    /// let per_minute = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60)))?;
+    /// let decision = gate.store().check_under("plans", b"ada", &per_minute, 1).await?;
+    /// if decision.is_allowed() { /* go on */ }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The store did not reply, and no rule of the policy says how to decide without it. The units may have been taken,
+    /// unless nothing was sent.
+    pub async fn check_under(
+        &self,
+        namespace: &str,
+        key: &[u8],
+        rule: &Rule,
+        cost: u64,
+    ) -> Result<Decision, StoreError> {
+        let key = key_in(&self.client.settings().key_prefix, namespace, key);
+        let Some(limiter) = ScriptLimiter::new(&key, rule, cost).map(ScriptLimiter::from_request)
+        else {
+            return Ok(Decision::UNLIMITED);
+        };
+        let args = StepArgs::new(Verb::Ask, Origin::default(), self.client.deadline());
+        let step = ScriptStep::Ask;
+        // No limiter of the policy gets back the units of a late reply.
+        let pending = PendingStep { asks: &[], args, step, remembered: None, undoes: false };
+        let done = self.decide(&[limiter], pending).await;
+        let (done, _) = done.map_err(|gave_up| gave_up.error)?;
+        let decision = done.decisions.into_iter().next();
+        decision.ok_or_else(|| StoreError::Answer("no values".to_owned()))
     }
 }
 

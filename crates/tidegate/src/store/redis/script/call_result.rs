@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, ScriptReply, Timestamp, Token, Verdict};
+use tidegate_core::{Decision, Micros, ScriptReply, Timestamp, Verdict};
 
 use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
-use super::revision::Written;
 use super::settled::SettledUnits;
 use crate::lease::GivenBack;
-use crate::step::FirstReservation;
+use crate::step::{Decided, FirstReservation};
+use crate::store::{LimiterReply, at_places};
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,50 +63,12 @@ pub struct DecidedStep {
     /// One decision for each limiter, in the order of the call; none for
     /// [`ScriptStep::Decide`](super::ScriptStep::Decide).
     pub decisions: Vec<Decision>,
-    /// The state and values that each decision was worked out from.
-    pub(crate) seen: Vec<SeenLimiter>,
-}
-
-impl SeenLimiter {
-    /// The values that decided in place of the limiter's own.
-    pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
-        self.newer.as_ref().map(|newer| &newer.rule)
-    }
-
-    /// The reply of this limiter with its decision. A key without space has no limiter of its own.
-    pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
-        crate::step::Decided {
-            values: self.decided_by().cloned(),
-            token: self.token,
-            since: Some(self.reply.at),
-            settled: self.settled.of_core(),
-            ..crate::step::Decided::of(decision, self.overflow, self.overflow)
-        }
-    }
-}
-
-/// The reply for one limiter.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SeenLimiter {
-    pub(crate) reply: ScriptReply,
-    /// True if its state is as under values that are not in force.
-    pub(crate) tried: bool,
-    /// The values that decided, if they were not the limiter's own.
-    pub(crate) newer: Option<Written>,
-    /// True if there was no space for it: then it is the overflow limiter, or none.
-    pub(crate) overflow: bool,
-    /// The token of the permit that was taken.
-    pub(crate) token: Option<Token>,
-    /// The units that a settlement gave back and cut.
-    pub(crate) settled: SettledUnits,
-}
-
-impl NewerValues {
-    /// The values that decided about each of these limiters in place of its own.
-    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s SeenLimiter>) -> Self {
-        let all: Vec<_> = seen.map(|seen| seen.newer.clone()).collect();
-        if all.iter().all(Option::is_none) { Self::default() } else { Self(all) }
-    }
+    /// The reply with each decision.
+    pub(crate) replies: Vec<LimiterReply>,
+    /// The values that decided in place of the limiters' own.
+    pub(crate) newer: NewerValues,
+    /// For each limiter of a step that settles, the units that came back and were cut.
+    pub(super) settled: Vec<SettledUnits>,
 }
 
 impl DecidedStep {
@@ -114,30 +76,28 @@ impl DecidedStep {
     /// none.
     #[must_use]
     pub fn lease_end(&self, limiter: &ScriptLimiter<'_>, life: Micros) -> Option<Timestamp> {
-        limiter.rule.lease_end(&self.seen.first()?.reply, life)
+        limiter.rule.lease_end(self.first_state()?, life)
     }
 
     /// Returns the fate of units that a [`Call::give_back_lease`](super::Call::give_back_lease) gave back to this
     /// limiter.
     #[must_use]
     pub fn lease_given_back(&self) -> GivenBack {
-        match self.seen.first().map(|seen| seen.reply.verdict) {
+        match self.first_state().map(|state| state.verdict) {
             Some(Verdict::Allow) => GivenBack::Back,
             Some(Verdict::Deny) => GivenBack::TooLate,
             Some(Verdict::Never) | None => GivenBack::NotTaken,
         }
     }
 
-    /// Adds the values that decided.
-    pub(crate) fn decided_by(mut self, newer: NewerValues) -> Self {
-        let newer = self.seen.iter_mut().zip(newer.0);
-        newer.for_each(|(seen, newer)| seen.newer = seen.newer.take().or(newer));
-        self
+    fn first_state(&self) -> Option<&ScriptReply> {
+        self.replies.first()?.state.as_ref()
     }
 
     /// Returns the units that a settlement or an undo gave back to each limiter, and the units that were cut.
     pub fn settled(&self) -> impl Iterator<Item = SettledUnits> {
-        self.seen.iter().map(|seen| seen.settled)
+        let none = std::iter::repeat(SettledUnits::default());
+        self.settled.iter().copied().chain(none).take(self.decisions.len())
     }
 
     /// The result of a step over no limiter.
@@ -149,7 +109,47 @@ impl DecidedStep {
             repeated: false,
             first: None,
             decisions: Vec::new(),
-            seen: Vec::new(),
+            replies: Vec::new(),
+            newer: NewerValues(Vec::new()),
+            settled: Vec::new(),
         }
+    }
+
+    /// Adds the reply of the next limiter.
+    pub(super) fn push(&mut self, reply: LimiterReply) {
+        self.decisions.push(reply.decided.decision);
+        self.replies.push(reply);
+    }
+
+    /// Adds the decision of a key that has no limiter, before the replies from `place` on.
+    pub(crate) fn insert_decision(&mut self, place: usize, decision: Decision) {
+        let Self { now, at, .. } = *self;
+        let verdict = decision.verdict();
+        let state = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
+        let decided = Decided { since: Some(at), ..Decided::of(decision, true, true) };
+        let reply = LimiterReply { state: Some(state), ..LimiterReply::of_store(decided) };
+        let place = place.min(self.replies.len());
+        self.decisions.insert(place, decision);
+        self.replies.insert(place, reply);
+        self.newer.insert_none(place);
+    }
+
+    /// Adds the values that decided.
+    pub(crate) fn decided_by(mut self, newer: NewerValues) -> Self {
+        self.newer = newer.and(self.newer);
+        for (reply, newer) in self.replies.iter_mut().zip(&self.newer.0) {
+            reply.decided.values = newer.as_ref().map(|newer| Arc::clone(&newer.rule));
+        }
+        self
+    }
+
+    /// Puts the decisions at the places that their limiters had before they were sorted.
+    pub(crate) fn put_back(self, places: &[usize]) -> Self {
+        let mut order: Vec<_> = (0..places.len()).collect();
+        order.sort_by_key(|index| places.get(*index));
+        let newer = if self.newer.is_empty() { self.newer } else { self.newer.at(&order) };
+        let decisions = at_places(&self.decisions, &order);
+        let replies = at_places(&self.replies, &order);
+        Self { decisions, replies, newer, ..self }
     }
 }

@@ -50,6 +50,13 @@ impl NewerValues {
         })
     }
 
+    /// Makes place for a limiter that is decided by its own values.
+    pub(super) fn insert_none(&mut self, place: usize) {
+        if place < self.0.len() {
+            self.0.insert(place, None);
+        }
+    }
+
     /// Returns the values of the limiters at these indices.
     pub(crate) fn at(&self, places: &[usize]) -> Self {
         Self(places.iter().map(|place| self.0.get(*place).cloned().flatten()).collect())

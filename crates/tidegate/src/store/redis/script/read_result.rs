@@ -3,29 +3,15 @@
 use tidegate_core::{Decision, Micros, Outcome, Script, ScriptReply, Timestamp, Verdict};
 
 use super::call::Call;
-use super::call_result::{CallResult, DecidedStep, Lacks, SeenLimiter};
+use super::call_result::{CallResult, DecidedStep, Lacks};
 use super::id::CallForm;
 use super::limiter::ScriptLimiter;
 use super::newer_values::NewerValues;
 use super::reply::{NotAnAnswer, RedisReply};
 use super::settled::{SettledUnits, state_of};
 use super::step::ScriptStep;
-use crate::step::FirstReservation;
-
-/// The wait until a cost would be admitted, and the wait until nothing is used.
-type WaitTimes = (Micros, Micros);
-
-/// The reply for one limiter, before its state is decoded.
-struct Heard<'a> {
-    verdict: Verdict,
-    now: Timestamp,
-    at: Timestamp,
-    state: &'a [u8],
-    /// Of a limiter under values that came with the request and are not in force; no waits if it
-    /// would admit.
-    waits: Option<WaitTimes>,
-    settled: SettledUnits,
-}
+use crate::step::{Decided, FirstReservation};
+use crate::store::LimiterReply;
 
 impl Call {
     /// The meaning of a reply to this call; `limiters` are those that it was made of.
@@ -82,18 +68,12 @@ impl Call {
 
     /// The reply is a state if units were taken and the clock had not gone back; else the verdict comes before it.
     fn alone(&self, one: &ScriptLimiter<'_>, reply: &RedisReply) -> Option<DecidedStep> {
-        let heard = match reply {
+        let took = matches!(self.step, ScriptStep::Ask | ScriptStep::Lease);
+        let reply = match reply {
             RedisReply::Bytes(state) => {
                 // Units were taken at the reading of the clock: the time of the last unit is all three times.
                 let at = last(one, state)?;
-                Heard {
-                    verdict: Verdict::Allow,
-                    now: at,
-                    at,
-                    state,
-                    waits: None,
-                    settled: SettledUnits::default(),
-                }
+                state_of_limiter(one, Verdict::Allow, [at, at], (state, took))?
             }
             RedisReply::Array(parts) => match parts.as_slice() {
                 [
@@ -101,30 +81,19 @@ impl Call {
                     RedisReply::Int(now),
                     RedisReply::Int(at),
                     RedisReply::Bytes(state),
-                ] => Heard {
-                    verdict: verdict_of(*verdict)?,
-                    now: time(*now)?,
-                    at: time(*at)?,
-                    state,
-                    waits: None,
-                    settled: SettledUnits::default(),
-                },
+                ] => {
+                    let times = [time(*now)?, time(*at)?];
+                    state_of_limiter(one, verdict_of(*verdict)?, times, (state, took))?
+                }
                 _ => return None,
             },
             RedisReply::Nil | RedisReply::Int(_) => return None,
         };
-        let (decision, seen) =
-            self.decision(one, &heard, matches!(self.step, ScriptStep::Ask | ScriptStep::Lease))?;
-        let allowed = decision.is_allowed() || !one.enforced;
-        Some(DecidedStep {
-            allowed,
-            now: heard.now,
-            at: heard.at,
-            repeated: false,
-            first: None,
-            decisions: vec![decision],
-            seen: vec![seen],
-        })
+        let mut decided = DecidedStep { at: reply.at, ..DecidedStep::nothing(reply.now) };
+        let reply = self.decision(one, reply, None)?;
+        decided.allowed = reply.decided.decision.is_allowed() || !one.enforced;
+        decided.push(reply);
+        Some(decided)
     }
 
     fn among_others(&self, all: &[ScriptLimiter<'_>], reply: &RedisReply) -> Option<DecidedStep> {
@@ -157,43 +126,37 @@ impl Call {
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
             let [RedisReply::Int(verdict), RedisReply::Int(at), state] = reply else { return None };
             let (state, numbers) = state_of(state)?;
+            let times = [now, time(*at)?];
+            let reply = state_of_limiter(one, verdict_of(*verdict)?, times, (state, took))?;
+            decided.at = decided.at.max(reply.at);
+            if self.step == ScriptStep::Decide {
+                continue;
+            }
             // The two numbers that may follow a state are units if the step has bounds, and waits if it has none.
             let settles = self.step.needs_bounds();
-            let (waits, settled) = match numbers {
-                Some([returned, cut]) if settles => {
-                    let late = one.surplus(self.step).saturating_sub(returned);
-                    (None, SettledUnits { returned, late, cut })
-                }
-                Some(waits) => {
-                    let [wait, reset] = waits.map(Micros::from_micros);
-                    (Some((wait, reset)), SettledUnits::default())
-                }
-                None => (None, SettledUnits::default()),
-            };
-            let verdict = verdict_of(*verdict)?;
-            let at = time(*at)?;
-            let heard = Heard { verdict, now, at, state, waits, settled };
-            decided.at = decided.at.max(heard.at);
-            if self.step != ScriptStep::Decide {
-                let (decision, seen) = self.decision(one, &heard, took)?;
-                decided.allowed &= decision.is_allowed() || !one.enforced || !is_report;
-                decided.decisions.push(decision);
-                decided.seen.push(seen);
+            let waits = numbers.filter(|_| !settles).map(|waits| waits.map(Micros::from_micros));
+            let mut reply = self.decision(one, reply, waits)?;
+            if settles {
+                let [returned, cut] = numbers.unwrap_or_default();
+                let late = numbers.map_or(0, |_| one.surplus(self.step).saturating_sub(returned));
+                let settled = SettledUnits { returned, late, cut };
+                reply.decided.settled = settled.of_core();
+                decided.settled.push(settled);
             }
+            decided.allowed &= reply.decided.decision.is_allowed() || !one.enforced || !is_report;
+            decided.push(reply);
         }
         Some(decided)
     }
 
+    /// Works out the reply of a limiter from its state. `waits`, until the cost would be admitted and until nothing is
+    /// used, are of a limiter under values that came with the request and are not in force.
     fn decision(
         &self,
         one: &ScriptLimiter<'_>,
-        heard: &Heard<'_>,
-        took: bool,
-    ) -> Option<(Decision, SeenLimiter)> {
-        let &Heard { verdict, now, at, state, waits, settled } = heard;
-        let taken = took && verdict.is_allowed() && one.cost > 0;
-        let state = integers(&one.rule.script()?, state)?;
-        let reply = ScriptReply { now, at, verdict, taken, state };
+        reply: ScriptReply,
+        waits: Option<[Micros; 2]>,
+    ) -> Option<LimiterReply> {
         // A report that took usage has no verdict: the state shows if one unit more fits.
         let decision = match self.step {
             ScriptStep::Report | ScriptStep::ReportWithin if one.cost > 0 => {
@@ -206,23 +169,17 @@ impl Call {
         // The state is as under the values that were tried, and the
         // limiter is still under its own: only the script knows the waits.
         let decision = match waits {
-            Some((retry_after, reset_after)) if !verdict.is_allowed() => {
+            Some([retry_after, reset_after]) if !reply.verdict.is_allowed() => {
                 Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }
             }
             _ => decision,
         };
         let token = one.rule.token(&reply);
-        Some((
-            decision,
-            SeenLimiter {
-                reply,
-                tried: waits.is_some(),
-                newer: None,
-                overflow: false,
-                token,
-                settled,
-            },
-        ))
+        let since = Some(reply.at);
+        let decided = Decided { token, since, ..Decided::of(decision, false, false) };
+        // The store does not report the values in force until the request is admitted.
+        let state = Some(reply).filter(|_| waits.is_none());
+        Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
     }
 
     /// Reads a reply to [`Call::giving_back`].
@@ -235,6 +192,19 @@ impl Call {
             reply => Err(self.not_an_answer(reply)),
         }
     }
+}
+
+/// Decodes the state of a limiter, at the reading of the clock and the instant that counts; its cost was taken if the step
+/// `took` units and the limiter admits it.
+fn state_of_limiter(
+    one: &ScriptLimiter<'_>,
+    verdict: Verdict,
+    [now, at]: [Timestamp; 2],
+    (state, took): (&[u8], bool),
+) -> Option<ScriptReply> {
+    let taken = took && verdict.is_allowed() && one.cost > 0;
+    let state = integers(&one.rule.script()?, state)?;
+    Some(ScriptReply { now, at, verdict, taken, state })
 }
 
 /// Returns the first bytes of states that were written under other values, empty for the other

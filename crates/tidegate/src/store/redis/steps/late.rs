@@ -2,20 +2,19 @@
 //! reply, over the connection that it came over, or not at all.
 
 use std::pin::Pin;
-use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate_core::{Micros, Timestamp, Token};
+use tidegate_core::{Micros, Timestamp};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::reply::{OfStep, reply_of};
+use super::decide::{OfStep, step_reply};
 use super::{MOST_CHANGES, PendingStep, RedisStore};
 use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, Values,
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep, Values,
 };
 use crate::store::redis::{
     Client, Delivered, LateReply, NoReply, Replied, RequestCounts, Route, heard,
@@ -30,33 +29,21 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// The units that a step took.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Took {
     /// The indices of the limiters that it took from.
     places: Vec<usize>,
-    /// The tokens of their permits.
-    tokens: Vec<Option<Token>>,
+    /// These limiters, each with the token of its permit, and since when its units count as taken.
+    asks: Vec<KeyAsk>,
     /// The values that decided in place of the node's own, for each of these limiters.
     newer: NewerValues,
     /// For each of these limiters with leases, the time that its units count as taken earlier.
     leased: Vec<Option<Micros>>,
-    /// For each of these limiters, since when its units count as taken.
-    since: Vec<Timestamp>,
     /// The time in a replay.
     at: Option<Timestamp>,
     /// The connection that the reply came over; `None` if any server may be asked to take the units back.
     route: Option<Route>,
 }
-
-impl Took {
-    /// Returns the units that were taken from these limiters.
-    fn units(&self, asks: &[KeyAsk]) -> u64 {
-        self.places.iter().filter_map(|place| asks.get(*place)).map(|ask| ask.cost).sum()
-    }
-}
-
-/// The reply of limiters that got units back, after their indices.
-type GivenBackReply = (Vec<usize>, DecidedStep);
 
 /// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
 /// possible.
@@ -64,28 +51,32 @@ pub(super) struct SentCall<'a> {
     store: &'a RedisStore,
     call: &'a Arc<Call>,
     pending: PendingStep<'a>,
+    /// The values that decide in place of the node's own.
+    newer: &'a NewerValues,
     /// `None` after the reply.
     replied: Option<Receiver<Replied>>,
 }
 
 impl<'a> SentCall<'a> {
-    pub(super) const fn new(
+    /// Sends a call.
+    pub(super) fn new(
         store: &'a RedisStore,
         call: &'a Arc<Call>,
         pending: PendingStep<'a>,
-        replied: Receiver<Replied>,
+        newer: &'a NewerValues,
     ) -> Self {
-        Self { store, call, pending, replied: Some(replied) }
+        let replied = store.client.ask(call, pending.args.origin.source, pending.args.deadline);
+        Self { store, call, pending, newer, replied: Some(replied) }
     }
 
     /// Returns whether units of an undelivered reply can be given back. Units of a report cannot, because they were
     /// used, nor units under a remembered id, because asking again returns the first reply.
     fn can_be_undone(&self) -> bool {
-        let PendingStep { asks, args, undoes, .. } = self.pending;
+        let PendingStep { asks, args, remembered, undoes, .. } = self.pending;
         undoes
             && args.verb == Verb::Ask
             && !is_report(asks)
-            && self.store.answer_key(asks, args.origin.id).is_none()
+            && remembered.is_none()
             && asks.iter().any(|ask| ask.cost > 0)
     }
 
@@ -104,25 +95,43 @@ impl<'a> SentCall<'a> {
             return Late::default();
         }
         let (keep, kept) = oneshot::channel();
-        let store = self.store.clone();
-        let asked = self.asked();
-        // The reply may come before the request is decided without the store. Its units come back only when that is known.
-        self.store.client.runtime().spawn(async move {
-            let replied = late.await.unwrap_or(Err(StoreError::Away));
-            // A sender that is dropped without a word means that the units come back.
-            let is_kept = kept.await.is_ok();
-            store.conclude(&asked, replied, is_kept).await;
-        });
+        let replied = Err(NoReply { error: StoreError::Away, late: Some(late) });
+        self.conclude(async { replied }, kept);
         Late::unless_sent(keep)
     }
 
-    fn asked(&self) -> AskedLate {
-        AskedLate {
-            call: Arc::clone(self.call),
-            asks: self.pending.asks.to_vec(),
-            newer: self.pending.newer.cloned().unwrap_or_default(),
-            leased: self.pending.args.leased.to_vec(),
-        }
+    /// Starts to wait for the reply, however late, and for the request to be decided: its units are then given back
+    /// unless `kept` is sent anything.
+    fn conclude(
+        &self,
+        replied: impl Future<Output = Replied> + Send + 'static,
+        kept: Receiver<()>,
+    ) {
+        let store = self.store.clone();
+        let call = Arc::clone(self.call);
+        let asks = self.pending.asks.to_vec();
+        let newer = self.newer.clone();
+        let leased = self.pending.args.leased.to_vec();
+        self.store.client.runtime().spawn(async move {
+            let replied = at_last(replied.await).await;
+            // The reply may come before the request is decided without the store. Its units come back only when that
+            // is known. A sender that is dropped without a word means that the units come back.
+            let is_kept = kept.await.is_ok();
+            let Delivered { reply, route } = match replied {
+                Ok(delivered) => delivered,
+                Err(error) => return store.count_unanswered(&asks, &error),
+            };
+            let limiters = newer.limiters(&store.limiters(&asks, &[], &[], &leased));
+            let Ok(CallResult::Decided(done)) = call.answer(&limiters, &reply) else { return };
+            let reply = step_reply((done.decided_by(newer.clone()), Some(route)));
+            let Some(took) = took(&asks, &reply, &leased, None) else { return };
+            let counts = store.client.counts();
+            if is_kept {
+                counts.late_units_admitted.fetch_add(units(&took.asks), Relaxed);
+            } else if store.give_back(asks.len(), &took).await.replies.iter().any(Option::is_some) {
+                RequestCounts::add(&counts.undone, 1);
+            }
+        });
     }
 
     /// Takes a reply in time, or the reason for none.
@@ -142,16 +151,6 @@ impl<'a> SentCall<'a> {
     }
 }
 
-/// A call that no caller waits for any more.
-struct AskedLate {
-    call: Arc<Call>,
-    asks: Vec<KeyAsk>,
-    /// The values that decide in place of the node's own.
-    newer: NewerValues,
-    /// For each limiter with leases, the time that its units count as taken earlier if they are given back.
-    leased: Vec<Option<Micros>>,
-}
-
 impl Future for SentCall<'_> {
     type Output = Result<Delivered, GaveUp>;
 
@@ -168,165 +167,120 @@ impl Future for SentCall<'_> {
 impl Drop for SentCall<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
-        let store = self.store.clone();
-        let asked = self.asked();
-        self.store.client.runtime().spawn(async move {
-            let replied = match heard(replied.await) {
-                // The thread has given up the wait before: the reply comes over a channel of its own.
-                Err(NoReply { late: Some(late), .. }) => {
-                    late.await.unwrap_or(Err(StoreError::Away))
-                }
-                replied => replied.map_err(|NoReply { error, .. }| error),
-            };
-            store.conclude(&asked, replied, false).await;
-        });
+        // No caller decides any more that the units are kept.
+        let (_, kept) = oneshot::channel();
+        self.conclude(async { heard(replied.await) }, kept);
     }
 }
 
-impl RedisStore {
-    /// Gives back the units that a call took without telling a caller; keeps them if the request was admitted without
-    /// the store.
-    async fn conclude(
-        &self,
-        asked: &AskedLate,
-        replied: Result<Delivered, StoreError>,
-        is_kept: bool,
-    ) {
-        let AskedLate { call, asks, newer, leased } = asked;
-        let Delivered { reply, route } = match replied {
-            Ok(delivered) => delivered,
-            Err(error) => return self.count_unanswered(asks, &error),
-        };
-        let limiters = self.limiters(asks, &[], &[], leased);
-        let answer = call.answer(&newer.limiters(&limiters), &reply);
-        let Ok(CallResult::Decided(done)) = answer else { return };
-        let reply = reply_of((done.decided_by(newer.clone()), Some(route)));
-        let Some(took) = self.took(asks, &reply, leased, None) else { return };
-        if is_kept {
-            self.client.counts().late_units_admitted.fetch_add(took.units(asks), Relaxed);
-            return;
-        }
-        if self.give_back(asks, &took).await.replies.iter().any(Option::is_some) {
-            RequestCounts::add(&self.client.counts().undone, 1);
-        }
+/// Returns the reply, however late it comes.
+async fn at_last(replied: Replied) -> Result<Delivered, StoreError> {
+    match replied {
+        Ok(delivered) => Ok(delivered),
+        // The thread has given up the wait before: the reply comes over a channel of its own.
+        Err(NoReply { late: Some(late), .. }) => late.await.unwrap_or(Err(StoreError::Away)),
+        Err(NoReply { error, late: None }) => Err(error),
     }
+}
 
+/// Returns the units of these limiters.
+fn units(asks: &[KeyAsk]) -> u64 {
+    asks.iter().map(|ask| ask.cost).sum()
+}
+
+/// Returns the units that a step took from its limiters; `None` if it took nothing.
+pub(super) fn took(
+    asks: &[KeyAsk],
+    reply: &StepReply,
+    leased: &[Option<Micros>],
+    at: Option<Timestamp>,
+) -> Option<Took> {
+    if !reply.allowed || reply.repeated {
+        return None;
+    }
+    let of_step = reply.receipt.as_ref().and_then(Receipt::get).cloned();
+    let OfStep { route, newer } = of_step.unwrap_or_default();
+    let mut took =
+        Took { places: Vec::new(), asks: Vec::new(), newer, leased: Vec::new(), at, route };
+    for (place, (ask, one)) in asks.iter().zip(&reply.replies).enumerate() {
+        let Some(LimiterReply { decided, by_store: true, .. }) = one else { continue };
+        let decision = decided.decision;
+        // A key that is open because there is no memory for its limiter took nothing.
+        if ask.cost == 0 || !decision.is_allowed() || decision.is_unlimited() {
+            continue;
+        }
+        // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
+        let Some(since) = decided.since else { continue };
+        took.places.push(place);
+        took.asks.push(KeyAsk { token: decided.token, since: Some(since), ..ask.clone() });
+        took.leased.push(leased.get(place).copied().flatten());
+    }
+    took.newer = took.newer.at(&took.places);
+    (!took.places.is_empty()).then_some(took)
+}
+
+impl RedisStore {
     /// Counts the units of a request that was sent and got no reply: the store may have taken them.
     fn count_unanswered(&self, asks: &[KeyAsk], error: &StoreError) {
         if matches!(error, StoreError::Timeout | StoreError::Unreachable(_)) {
-            let units: u64 = asks.iter().map(|ask| ask.cost).sum();
-            self.client.counts().unanswered_units.fetch_add(units, Relaxed);
+            self.client.counts().unanswered_units.fetch_add(units(asks), Relaxed);
         }
     }
 
-    /// Returns the units that a step took from its limiters; `None` if it took nothing.
-    pub(super) fn took(
-        &self,
-        asks: &[KeyAsk],
-        reply: &StepReply,
-        leased: &[Option<Micros>],
-        at: Option<Timestamp>,
-    ) -> Option<Took> {
-        if !reply.allowed || reply.repeated {
-            return None;
-        }
-        let OfStep { route, newer } =
-            reply.receipt.as_ref().and_then(Receipt::get).cloned().unwrap_or_default();
-        let mut took = Took { at, route, ..Took::default() };
-        for (place, (ask, one)) in asks.iter().zip(&reply.replies).enumerate() {
-            let Some(LimiterReply { decided, by_store: true, .. }) = one else { continue };
-            let Some(since) = decided.since else { continue };
-            let decision = decided.decision;
-            // A key that is open because there is no memory for its limiter took nothing.
-            if ask.cost == 0 || !decision.is_allowed() || decision.is_unlimited() {
-                continue;
+    /// Gives back the units of a step over so many limiters. If the values of one of several limiters have another
+    /// meaning since, that limiter keeps its units, and the others get theirs one by one.
+    pub(super) async fn give_back(&self, limiters: usize, took: &Took) -> StepReply {
+        let mut reply = StepReply::nothing(limiters, Timestamp::EPOCH);
+        let own = self.limiters(&took.asks, &[], &[], &took.leased);
+        let mut limiters = took.newer.limiters(&own);
+        // Noted before newer values replace the rules: what comes back depends on both.
+        limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
+        let mut back = 0;
+        let mut parts = vec![0..limiters.len()];
+        while let Some(part) = parts.pop() {
+            let several = part.len() > 1;
+            match self.undone(limiters.get(part.clone()).unwrap_or_default(), took).await {
+                Some(CallResult::Decided(done)) => {
+                    let asks = took.asks.get(part.clone()).unwrap_or_default();
+                    back += self.units_back_of(asks, &done);
+                    reply.now = reply.now.max(done.now);
+                    let places = took.places.get(part).unwrap_or_default();
+                    reply.put_all(places.iter().copied(), done.replies.into_iter().map(Some));
+                }
+                Some(_) if several => parts.extend(part.rev().map(|one| one..one + 1)),
+                _ => {}
             }
-            let earlier = leased.get(place).copied().flatten();
-            took.leased.push(earlier);
-            took.places.push(place);
-            took.tokens.push(decided.token);
-            // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
-            took.since.push(since.minus(earlier.unwrap_or_default()));
         }
-        took.newer = newer.at(&took.places);
-        (!took.places.is_empty()).then_some(took)
-    }
-
-    /// Gives back the units of a step. If the values of one of several limiters have another meaning since, that
-    /// limiter keeps its units, and the others get theirs one by one.
-    pub(super) async fn give_back(&self, asks: &[KeyAsk], took: &Took) -> StepReply {
-        let places = took.places.iter().zip(&took.tokens);
-        let here: Vec<_> = places
-            .filter_map(|(place, token)| {
-                Some(KeyAsk { token: *token, ..asks.get(*place)?.clone() })
-            })
-            .collect();
-        let given_back = self.give_back_here(&here, took).await;
         // Even if the store did not reply: units may be free, so waiters of these limiters ask again.
-        self.units_back(&here);
+        self.units_back(&took.asks);
         if took.route.is_some() {
-            self.count_undone(asks, took, &given_back);
-        }
-        let mut reply = StepReply::nothing(asks.len(), Timestamp::EPOCH);
-        for (places, done) in given_back {
-            reply.now = reply.now.max(done.now);
-            reply.put_all(places, reply_of((done, None)).replies);
+            let counts = self.client.counts();
+            counts.undone_units.fetch_add(back, Relaxed);
+            counts.not_undone_units.fetch_add(units(&took.asks).saturating_sub(back), Relaxed);
         }
         reply
     }
 
-    /// Counts the units of a step that were given back, and the units that were not. Only the last slot of a queue
-    /// comes back.
-    fn count_undone(&self, asks: &[KeyAsk], took: &Took, given_back: &[GivenBackReply]) {
-        let mut back = 0;
-        for (place, settled) in
-            given_back.iter().flat_map(|(places, done)| places.iter().zip(done.settled()))
-        {
-            let Some(one) = asks.get(*place) else { continue };
+    /// Returns how many units these limiters got back. Only the last slot of a queue comes back.
+    fn units_back_of(&self, asks: &[KeyAsk], done: &DecidedStep) -> u64 {
+        let units = asks.iter().zip(done.settled()).map(|(one, settled)| {
             let rule = one.rule_in(self.policy());
             let is_queue = rule.is_some_and(|rule| rule.spec().algorithm.is_queue());
             // Units of other limiters are back, or count no more: none of them stays taken.
-            back += if is_queue { settled.returned.min(one.cost) } else { one.cost };
-        }
-        let counts = self.client.counts();
-        counts.undone_units.fetch_add(back, Relaxed);
-        counts.not_undone_units.fetch_add(took.units(asks).saturating_sub(back), Relaxed);
-    }
-
-    async fn give_back_here(&self, here: &[KeyAsk], took: &Took) -> Vec<GivenBackReply> {
-        let own = self.limiters(here, &[], &[], &took.leased);
-        let mut limiters = took.newer.limiters(&own);
-        // Noted before newer values replace the rules: what comes back depends on both.
-        limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
-        match self.undone(&limiters, &took.since, took).await {
-            Some(CallResult::Decided(done)) => return vec![(took.places.clone(), done)],
-            Some(_) if limiters.len() > 1 => {}
-            _ => return Vec::new(),
-        }
-        let mut all = Vec::new();
-        for ((place, since), one) in took.places.iter().zip(&took.since).zip(&limiters) {
-            let undone = self.undone(from_ref(one), from_ref(since), took).await;
-            if let Some(CallResult::Decided(done)) = undone {
-                all.push((vec![*place], done));
-            }
-        }
-        all
+            if is_queue { settled.returned.min(one.cost) } else { one.cost }
+        });
+        units.sum()
     }
 
     /// Gives back to these limiters, all or none; `None` if the store did not reply. Under newer values it is done again
     /// for a while: a changed limit alone is no reason to lose units.
-    async fn undone(
-        &self,
-        limiters: &[ScriptLimiter<'_>],
-        since: &[Timestamp],
-        took: &Took,
-    ) -> Option<CallResult> {
+    async fn undone(&self, limiters: &[ScriptLimiter<'_>], took: &Took) -> Option<CallResult> {
         let mut newer = NewerValues::default();
         let until = Instant::now() + PATIENCE;
         let mut changes = 0;
         loop {
             let now = newer.limiters(limiters);
-            let call = Arc::new(Call::undo(&now, since, took.at));
+            let call = Arc::new(Call::new(&now, ScriptStep::Undo, took.at));
             let replied = match &took.route {
                 Some(route) => route.run(&call).await,
                 None => send_undo(&self.client, &call).await,
@@ -367,12 +321,7 @@ async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<RedisReply, Stor
             }) if Instant::now() + AGAIN < deadline => {
                 sleep(AGAIN).await;
             }
-            Err(NoReply { late: Some(late), .. }) => {
-                let replied = late.await.unwrap_or(Err(StoreError::Away));
-                return replied.map(|delivered| delivered.reply);
-            }
-            Err(NoReply { error, .. }) => return Err(error),
-            Ok(delivered) => return Ok(delivered.reply),
+            replied => return at_last(replied).await.map(|delivered| delivered.reply),
         }
     }
 }

@@ -107,7 +107,7 @@ fn lease_record(store: &RedisStore, ask: &KeyAsk, node: u64, ticket: u64) -> Lea
 
 /// Returns the standing of the only limiter of a reply.
 fn report(done: &DecidedStep) -> Option<LimiterReport> {
-    let decision = done.decisions.first()?;
+    let decision = done.replies.first()?.decision();
     let idle_at = done.at.plus(decision.reset_after);
     Some(LimiterReport { remaining: decision.remaining, at: done.at, idle_at })
 }

@@ -1,17 +1,14 @@
 //! New limiters for which the store has no space: their rule keeps a bounded number of keys, or the store has no
 //! memory left.
 
-use tidegate_core::{Algorithm, Decision, Micros, Outcome, ScriptReply, Visitor};
+use tidegate_core::{Algorithm, Decision, Micros, Outcome, Visitor};
 
-use super::call_args::CallArgs;
-use super::reply::RoutedReply;
+use super::decide::RoutedReply;
 use super::{PendingStep, RedisStore};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
-use crate::store::redis::script::{
-    DecidedStep, Lacks, ScriptLimiter, ScriptStep, SeenLimiter, SettledUnits,
-};
-use crate::store::{GaveUp, KeyAsk, StoreError};
+use crate::store::redis::script::{DecidedStep, Lacks, ScriptLimiter, ScriptStep};
+use crate::store::{GaveUp, StoreError};
 
 /// Decides with the limiters for which there is space. Each other limiter is replaced by its overflow
 /// limiter or by a refusal; or it is admitted, because its rule is open without the store, and the store has no
@@ -20,7 +17,6 @@ pub(super) async fn decide_without_space(
     store: &RedisStore,
     limiters: &[ScriptLimiter<'_>],
     lacks: &[Option<Lacks>],
-    call_args: &CallArgs<'_>,
     pending: PendingStep<'_>,
 ) -> Result<RoutedReply, GaveUp> {
     // In a cluster the overflow limiter may live in another slot than the limiters of the step.
@@ -36,7 +32,7 @@ pub(super) async fn decide_without_space(
         match (lacks, shared) {
             (None, _) => rest.push(one.clone()),
             (Some(_), Some(shared)) => rest.push(shared),
-            (Some(Lacks::Memory), None) if is_open(store, one, call_args.step, pending.asks) => {
+            (Some(Lacks::Memory), None) if is_open(store, one, pending) => {
                 opened.push(one);
             }
             (Some(_), None) => refused.push(one),
@@ -47,39 +43,32 @@ pub(super) async fn decide_without_space(
     {
         store.client.note_undecided(&StoreError::OutOfMemory, first.key);
     }
-    let denies = refused.iter().any(|one| one.asks(call_args.step) > 0 && one.is_enforced());
-    let denies = denies && !call_args.step.is_report();
+    let denies = refused.iter().any(|one| one.asks(pending.step) > 0 && one.is_enforced());
+    let denies = denies && !pending.step.is_report();
     // The other limiters are still asked, so that the answer has all of them, but a refused request takes nothing.
-    let step = match call_args.step {
+    let step = match pending.step {
         ScriptStep::Ask | ScriptStep::Decide if denies => ScriptStep::Peek,
         step => step,
     };
-    let call_args = CallArgs { step, ..*call_args };
     let (mut done, route) = if rest.is_empty() {
         (DecidedStep::nothing(store.host.now()), None)
     } else {
         // A late reply is not undone: the units would come back to the limiters of the request, and an overflow limiter
         // is none of them.
-        Box::pin(store.decide(&rest, &call_args, PendingStep { undoes: false, ..pending })).await?
+        store.decide(&rest, PendingStep { step, undoes: false, ..pending }).await?
     };
     // In the order of the limiters, because each insertion counts on the places before it.
     for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
         if lacks.is_none() {
             continue;
         }
-        let decision = if opened.iter().any(|opened| opened.key == one.key) {
-            Some(Decision::UNLIMITED)
+        if opened.iter().any(|opened| opened.key == one.key) {
+            done.insert_decision(place, Decision::UNLIMITED);
         } else if refused.iter().any(|refused| refused.key == one.key) {
-            Some(refusal(one, call_args.step))
-        } else {
-            None
-        };
-        if let Some(decision) = decision {
-            let seen = without_limiter(&decision, &done);
-            done.decisions.insert(place.min(done.decisions.len()), decision);
-            done.seen.insert(place.min(done.seen.len()), seen);
-        } else if let Some(seen) = done.seen.get_mut(place) {
-            seen.overflow = true;
+            done.insert_decision(place, refusal(one, pending.step));
+        } else if let Some(reply) = done.replies.get_mut(place) {
+            reply.decided.overflow = true;
+            reply.decided.elsewhere = true;
         }
     }
     done.allowed &= !denies;
@@ -87,7 +76,8 @@ pub(super) async fn decide_without_space(
 }
 
 /// Returns whether a rule admits a key for whose limiter the store has no memory.
-fn is_open(store: &RedisStore, one: &ScriptLimiter<'_>, step: ScriptStep, asks: &[KeyAsk]) -> bool {
+fn is_open(store: &RedisStore, one: &ScriptLimiter<'_>, pending: PendingStep<'_>) -> bool {
+    let PendingStep { step, asks, .. } = pending;
     let takes =
         matches!(step, ScriptStep::Ask | ScriptStep::Decide | ScriptStep::Peek) || step.is_report();
     let ask = asks.iter().find(|ask| ask.fingerprint == one.key);
@@ -105,15 +95,6 @@ fn refusal(one: &ScriptLimiter<'_>, step: ScriptStep) -> Decision {
         _ => Outcome::Deny { retry_after: window },
     };
     Decision { outcome, limit, remaining: 0, reset_after: window }
-}
-
-/// Returns the view of a key that has no limiter.
-fn without_limiter(decision: &Decision, done: &DecidedStep) -> SeenLimiter {
-    let DecidedStep { now, at, .. } = *done;
-    let verdict = decision.verdict();
-    let reply = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
-    let settled = SettledUnits::default();
-    SeenLimiter { reply, tried: false, newer: None, overflow: true, token: None, settled }
 }
 
 /// Reads limit and window.

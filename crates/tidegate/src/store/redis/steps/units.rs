@@ -1,5 +1,7 @@
 //! Units that come back, and limiters that are reset.
 
+use std::pin::Pin;
+
 use tidegate_core::Settled;
 use tokio::time::Instant;
 
@@ -8,51 +10,43 @@ use crate::clock::Clock;
 use crate::request::Origin;
 use crate::store::redis::lease_key;
 use crate::store::redis::script::{Call, Surplus};
-use crate::store::{KeyAsk, StepArgs, StepReply, StoreError, Verb, at_places};
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places};
+
+/// A future that may lead back to the step that it is a part of.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl RedisStore {
-    /// Settles limiters, each with its actual cost. A limiter that is unlimited now gets the surplus back.
+    /// Settles limiters of which some are unlimited now: these get the surplus back.
     ///
     /// # Errors
     /// The store did not reply. The request may have been settled, unless nothing was sent.
-    pub(super) async fn settle(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-    ) -> Result<StepReply, StoreError> {
-        if asks.iter().any(|ask| ask.is_unlimited) {
-            return Box::pin(self.settle_with_unlimited(asks, args)).await;
-        }
-        let settled = self.ask(asks, args).await;
-        let mut reply = settled.map_err(|gave_up| gave_up.error)?;
-        note_kept(asks, args, &mut reply);
-        Ok(reply)
-    }
-
-    async fn settle_with_unlimited(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-    ) -> Result<StepReply, StoreError> {
-        let places: Vec<_> = (0..asks.len())
-            .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
-            .collect();
-        let limited = at_places(asks, &places);
-        let actual = at_places(args.actual, &places);
-        let under = at_places(args.under, &places);
-        let leased = at_places(args.leased, &places);
-        let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
-        let mut reply = StepReply::nothing(asks.len(), self.host.now());
-        if !limited.is_empty() {
-            let settled = Box::pin(self.settle(&limited, of_limited)).await?;
-            reply.now = settled.now;
-            reply.put_all(places.iter().copied(), settled.replies);
-        }
-        // The other limiters are settled by now, so an error concerns a part of the request.
-        self.give_back_unlimited(asks, args)
-            .await
-            .map_err(|error| if limited.is_empty() { error } else { error.in_part() })?;
-        Ok(reply)
+    pub(super) fn settle_with_unlimited<'a>(
+        &'a self,
+        asks: &'a [KeyAsk],
+        args: StepArgs<'a>,
+    ) -> Boxed<'a, Result<StepReply, StoreError>> {
+        Box::pin(async move {
+            let places: Vec<_> = (0..asks.len())
+                .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
+                .collect();
+            let limited = at_places(asks, &places);
+            let actual = at_places(args.actual, &places);
+            let under = at_places(args.under, &places);
+            let leased = at_places(args.leased, &places);
+            let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
+            let mut reply = StepReply::nothing(asks.len(), self.host.now());
+            if !limited.is_empty() {
+                let settled = self.step(&limited, of_limited).await;
+                let settled = settled.map_err(|gave_up| gave_up.error)?;
+                reply.now = settled.now;
+                reply.put_all(places.iter().copied(), settled.replies);
+            }
+            // The other limiters are settled by now, so an error concerns a part of the request.
+            self.give_back_unlimited(asks, args)
+                .await
+                .map_err(|error| if limited.is_empty() { error } else { error.in_part() })?;
+            Ok(reply)
+        })
     }
 
     /// Gives reserved units back to limiters that admit everything now.
@@ -83,29 +77,31 @@ impl RedisStore {
     ///
     /// # Errors
     /// The store did not reply. The limiters may have been reset, unless nothing was sent.
-    pub(super) async fn reset_limiters(
-        &self,
-        asks: &[KeyAsk],
+    pub(super) fn reset_limiters<'a>(
+        &'a self,
+        asks: &'a [KeyAsk],
         deadline: Instant,
-    ) -> Result<(), StoreError> {
-        for ask in asks.iter().filter(|ask| ask.begins_in_use(self.policy())) {
-            let args = StepArgs::new(Verb::Ask, Origin::default(), deadline);
-            let created = self.ask(&[ask.costing(0)], args).await;
-            created.map_err(|gave_up| gave_up.error)?;
-        }
-        if asks.is_empty() {
-            return Ok(());
-        }
-        let prefix = &self.client.settings().key_prefix;
-        let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
-        let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
-        let call = Call::reset(keys, records, None);
-        self.client.run(&call.script, &call.keys, &call.args, deadline).await.map(drop)
+    ) -> Boxed<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            for ask in asks.iter().filter(|ask| ask.begins_in_use(self.policy())) {
+                let args = StepArgs::new(Verb::Ask, Origin::default(), deadline);
+                let created = self.step(&[ask.costing(0)], args).await;
+                created.map_err(|gave_up| gave_up.error)?;
+            }
+            if asks.is_empty() {
+                return Ok(());
+            }
+            let prefix = &self.client.settings().key_prefix;
+            let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
+            let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
+            let call = Call::reset(keys, records, None);
+            self.client.run(&call.script, &call.keys, &call.args, deadline).await.map(drop)
+        })
     }
 }
 
 /// Notes the surplus of limiters with leases that stays taken, because it is not known when it was taken.
-fn note_kept(asks: &[KeyAsk], args: StepArgs<'_>, reply: &mut StepReply) {
+pub(super) fn note_kept(asks: &[KeyAsk], args: StepArgs<'_>, reply: &mut StepReply) {
     let leased = args.leased.iter().zip(asks).zip(args.actual).enumerate();
     for (place, ((earlier, ask), actual)) in leased {
         let surplus = ask.cost.saturating_sub(*actual);

@@ -1,0 +1,239 @@
+//! One step over limiters, until it is decided: when it is asked again, and when a call is sent twice.
+
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use tidegate_core::Micros;
+use tokio::time::{Instant, timeout_at};
+
+use super::late::SentCall;
+use super::{PendingStep, RedisStore, no_space};
+use crate::dedupe;
+use crate::request::RequestIdentity;
+use crate::step::Standing;
+use crate::store::redis::script::{
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
+};
+use crate::store::redis::{Delivered, Route, answer_key};
+use crate::store::{GaveUp, KeyAsk, Receipt, StepReply, StoreError, Verb};
+
+/// The result of a step, and the connection that the reply came over if the store was asked.
+pub(super) type RoutedReply = (DecidedStep, Option<Route>);
+
+/// The id of a request, and how long its answer is remembered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remembered<'a> {
+    id: RequestIdentity<'a>,
+    time: Micros,
+}
+
+/// The data for undoing a step.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfStep {
+    /// The connection that the reply came over, where its units can be given back.
+    pub(super) route: Option<Route>,
+    /// The values that decided in place of the node's own, for each limiter.
+    pub(super) newer: NewerValues,
+}
+
+impl RedisStore {
+    /// Runs a step until it is decided, and notes an error.
+    ///
+    /// It is asked again after a reply that did nothing: a limiter has to change to its new rule first, newer values
+    /// decide it, or there is no space for it. Values may change between the questions, any number of times before the
+    /// deadline.
+    pub(super) async fn decide(
+        &self,
+        limiters: &[ScriptLimiter<'_>],
+        pending: PendingStep<'_>,
+    ) -> Result<RoutedReply, GaveUp> {
+        let deadline = pending.args.deadline;
+        let is_safe_twice = self.is_safe_twice(pending);
+        // Newer values add up from reply to reply. Only the last reply says if the next call has to amend.
+        let mut newer = NewerValues::default();
+        let mut amends = false;
+        let mut has_no_memory = false;
+        let gave_up = loop {
+            let limiters = if newer.is_empty() {
+                Cow::Borrowed(limiters)
+            } else {
+                Cow::Owned(newer.limiters(limiters))
+            };
+            let mut call = self.call(&limiters, pending);
+            if amends {
+                call = call.amending();
+            }
+            if has_no_memory {
+                call = call.without_memory();
+            }
+            let call = Arc::new(call);
+            let replied = if is_safe_twice {
+                Box::pin(self.ask_twice(&call, pending, &newer)).await
+            } else {
+                SentCall::new(self, &call, pending, &newer).await
+            };
+            let (reply, route) = match replied {
+                Ok(Delivered { reply, route }) => (reply, Some(route)),
+                // Nothing was done, so it is safe to send the step again, in a form that writes no new key.
+                Err(gave_up) if gave_up.error == StoreError::OutOfMemory && !has_no_memory => {
+                    has_no_memory = true;
+                    continue;
+                }
+                // The script did nothing, because a key has another type. The limiter has to change first, as after nil.
+                Err(gave_up) if gave_up.error.is_of_other_layout() => (RedisReply::Nil, None),
+                Err(gave_up) => break gave_up,
+            };
+            has_no_memory = false;
+            amends = false;
+            match call.answer(&limiters, &reply) {
+                Ok(CallResult::Decided(done)) => return Ok((done.decided_by(newer), route)),
+                Ok(CallResult::Changed) => amends = true,
+                Ok(CallResult::Superseded(found)) => newer = newer.and(found),
+                Ok(CallResult::NoSpace(lacks)) => {
+                    // Boxed, because it leads back here.
+                    let rest = no_space::decide_without_space(self, &limiters, &lacks, pending);
+                    match Box::pin(rest).await {
+                        Ok((done, route)) => return Ok((done.decided_by(newer), route)),
+                        Err(gave_up) => break gave_up,
+                    }
+                }
+                Err(error) => break StoreError::from(error).into(),
+            }
+            if Instant::now() >= deadline {
+                let error = "values that changed until the deadline".to_owned();
+                break StoreError::Answer(error).into();
+            }
+        };
+        if let Some(first) = limiters.first() {
+            self.client.note_undecided(&gave_up.error, first.key);
+        }
+        Err(gave_up)
+    }
+
+    /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent once more
+    /// within the rest. The first reply counts.
+    async fn ask_twice(
+        &self,
+        call: &Arc<Call>,
+        pending: PendingStep<'_>,
+        newer: &NewerValues,
+    ) -> Result<Delivered, GaveUp> {
+        let deadline = pending.args.deadline;
+        let mut first = pin!(SentCall::new(self, call, pending, newer));
+        // Half of the time that is left for each attempt.
+        let half = deadline.duration_since(Instant::now()) / 2;
+        let reply = timeout_at(deadline - half, first.as_mut()).await;
+        let again = async {
+            timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
+            SentCall::new(self, call, pending, newer).await
+        };
+        match reply {
+            Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {
+                again.await
+            }
+            Ok(reply) => reply,
+            // The first call is still under way, and its reply may yet come first.
+            Err(_) => either(first, pin!(again)).await,
+        }
+    }
+
+    /// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
+    /// remembers answers for as long as a decision may take.
+    fn is_safe_twice(&self, PendingStep { asks, args, .. }: PendingStep<'_>) -> bool {
+        let least = dedupe::least_time(self.policy(), asks);
+        args.origin.id.is_some()
+            && args.verb == Verb::Ask
+            && least.is_some_and(|least| least >= self.client.settings().timeout.into())
+    }
+
+    fn call(&self, limiters: &[ScriptLimiter<'_>], pending: PendingStep<'_>) -> Call {
+        let call = Call::new(limiters, pending.step, pending.args.at);
+        match pending.remembered {
+            Some(known) => {
+                let key = self.key_of_answer(known, limiters);
+                call.remembering(key, known.time, known.id.reservation)
+            }
+            None => call,
+        }
+    }
+
+    /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
+    pub(crate) fn answer_key(
+        &self,
+        asks: &[KeyAsk],
+        id: Option<RequestIdentity<'_>>,
+    ) -> Option<Vec<u8>> {
+        let limiters = self.limiters(asks, &[], &[], &[]);
+        Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
+    }
+
+    pub(super) fn remembered<'i>(
+        &self,
+        asks: &[KeyAsk],
+        id: Option<RequestIdentity<'i>>,
+    ) -> Option<Remembered<'i>> {
+        Some(Remembered { id: id?, time: dedupe::time(self.policy(), asks)? })
+    }
+
+    fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[ScriptLimiter<'_>]) -> Vec<u8> {
+        answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
+    }
+}
+
+/// Returns the reply that comes first; an error only if both calls failed.
+async fn either<T, E>(
+    mut first: Pin<&mut impl Future<Output = Result<T, E>>>,
+    mut again: Pin<&mut impl Future<Output = Result<T, E>>>,
+) -> Result<T, E> {
+    let mut first_failed = None;
+    let mut again_failed = false;
+    poll_fn(|context| {
+        if first_failed.is_none()
+            && let Poll::Ready(reply) = first.as_mut().poll(context)
+        {
+            match reply {
+                Ok(reply) => return Poll::Ready(Ok(reply)),
+                Err(error) => first_failed = Some(error),
+            }
+        }
+        if !again_failed && let Poll::Ready(reply) = again.as_mut().poll(context) {
+            match reply {
+                Ok(reply) => return Poll::Ready(Ok(reply)),
+                // The first call was sent, and the second perhaps never was, so its error says less.
+                Err(_) => again_failed = true,
+            }
+        }
+        match first_failed.take_if(|_| again_failed) {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Returns the result of a step as the reply of the store.
+pub(super) fn step_reply((done, route): RoutedReply) -> StepReply {
+    let DecidedStep { allowed, now, repeated, first, replies, newer, .. } = done;
+    let mut reply = StepReply {
+        allowed,
+        now,
+        repeated,
+        first,
+        standing: Standing::Exact,
+        replies: replies.into_iter().map(Some).collect(),
+        receipt: Some(Receipt::new(OfStep { route, newer })),
+    };
+    reply.standing = reply.standing_by_replies();
+    reply
+}
+
+/// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.
+/// Returns the original places as well.
+pub(super) fn by_key(limiters: Vec<ScriptLimiter<'_>>) -> (Vec<usize>, Vec<ScriptLimiter<'_>>) {
+    let mut all: Vec<_> = limiters.into_iter().enumerate().collect();
+    all.sort_by_key(|(_, one)| one.identity().0);
+    all.into_iter().unzip()
+}

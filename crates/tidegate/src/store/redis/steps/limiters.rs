@@ -1,0 +1,208 @@
+//! The limiters of a request in the form that the store is asked with: with the revision of their values, and the count
+//! of their rule's keys.
+
+use std::borrow::Cow;
+use std::sync::{LazyLock, OnceLock};
+
+use tidegate_core::{Micros, Rule, Timestamp};
+use tokio::time::Instant;
+
+use super::RedisStore;
+use crate::clock::Clock;
+use crate::rules::{OnFull, Policy, PolicyRule};
+use crate::step::ValuesSource;
+use crate::store::redis::key_of_rule;
+use crate::store::redis::script::{
+    Among, JoinedScript, RedisReply, Revision, ScriptLimiter, ScriptStep,
+};
+use crate::store::{KeyAsk, StepArgs, StoreError, Verb, is_report};
+
+impl RedisStore {
+    /// Returns the limiters in the form that the store is asked with.
+    pub(super) fn limiters<'m>(
+        &'m self,
+        asks: &'m [KeyAsk],
+        actual: &[u64],
+        costs: &[u64],
+        leased: &[Option<Micros>],
+    ) -> Vec<ScriptLimiter<'m>> {
+        let prefix = self.client.settings().key_prefix.as_str();
+        let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
+            let rule = ask.rule_in(self.policy())?;
+            let cost = costs.get(place).copied().unwrap_or(ask.cost);
+            let actual = actual.get(place).copied().unwrap_or_default();
+            // Leases rely on the level: nothing comes back that might have drained by the time they end.
+            let earlier = leased.get(place).copied().flatten();
+            let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
+            // Nor if it is not known when they were taken.
+            let is_kept = earlier.is_some() && since.is_none();
+            let actual = if is_kept { actual.max(cost) } else { actual };
+            let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?
+                .turned_out(actual)
+                .of_permit(ask.token)
+                .taken_at(since)
+                .of_revision(revision(self, ask));
+            // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
+            let limiter = if earlier.is_some() {
+                limiter.leased()
+            } else if ask.reserves {
+                limiter.reserving()
+            } else {
+                limiter
+            };
+            // Asked for a unit that it does not take: its usage is reported later.
+            let looks = costs.is_empty() && ask.asks > ask.cost;
+            let limiter = if looks { limiter.looking() } else { limiter };
+            let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
+            let limiter = match self.counted.get(ask.rule) {
+                Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
+                _ => limiter,
+            };
+            let limiter = if ask.source == ValuesSource::Request {
+                limiter.from_request()
+            } else if ask.source.is_looked_up() {
+                limiter.looked_up()
+            } else {
+                limiter
+            };
+            Some(if ask.enforced { limiter } else { limiter.shadow() })
+        });
+        limiters.collect()
+    }
+}
+
+/// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
+pub(super) fn part<'a>(
+    policy: &Policy,
+    asks: &[KeyAsk],
+    args: StepArgs<'a>,
+) -> (ScriptStep, Cow<'a, [u64]>) {
+    match args.verb {
+        Verb::Ask if is_report(asks) => {
+            let is_bounded = asks.iter().any(|ask| ask.report && bounds_debt(ask.rule_in(policy)));
+            let step = if is_bounded { ScriptStep::ReportWithin } else { ScriptStep::Report };
+            (step, Cow::Borrowed(args.costs))
+        }
+        Verb::Ask => (ScriptStep::Ask, Cow::Borrowed(args.costs)),
+        Verb::Peek if args.costs.is_empty() => {
+            (ScriptStep::Peek, asks.iter().map(|ask| ask.asks).collect())
+        }
+        Verb::Peek => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
+        Verb::Settle => (ScriptStep::Settle, Cow::Borrowed(args.costs)),
+        Verb::Renew => (ScriptStep::Renew, Cow::Borrowed(args.costs)),
+        // A reset has a script of its own, and comes here to look only.
+        Verb::Reset => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
+    }
+}
+
+/// Returns whether a rule bounds the debt of reported usage.
+fn bounds_debt(rule: Option<&Rule>) -> bool {
+    rule.is_some_and(|rule| rule.spec().max_debt.is_some_and(|units| units < u64::MAX))
+}
+
+/// The count of a rule's keys in the store.
+#[derive(Debug)]
+pub(super) struct KeyCount {
+    most: usize,
+    name: String,
+    /// By variant, the key of the overflow limiter; empty if the rule refuses new keys instead.
+    shared: Vec<Vec<u8>>,
+}
+
+impl KeyCount {
+    /// Returns `None` if the rule does not limit its number of keys.
+    pub(super) fn of(prefix: &str, rule: &PolicyRule) -> Option<Self> {
+        let spec = rule.spec();
+        let most = spec.max_keys?;
+        let shares = spec.on_full == OnFull::Share && !spec.limit_from_request;
+        let variants = if shares { rule.variants() } else { 0 };
+        let shared = (0..variants).map(|number| format!("overflow:{number}"));
+        let shared =
+            shared.map(|what| (prefix.to_owned() + &key_of_rule(rule, &what)).into_bytes());
+        Some(Self { most, name: key_of_rule(rule, "keys"), shared: shared.collect() })
+    }
+
+    /// Returns the count for a limiter of this variant of the rule; `None` for values that are looked up.
+    pub(super) fn among<'a>(&'a self, prefix: &'a str, variant: Option<usize>) -> Among<'a> {
+        let shared = variant.and_then(|variant| self.shared.get(variant));
+        Among { name: (prefix, &self.name), most: self.most, shared: shared.map(Vec::as_slice) }
+    }
+}
+
+/// The time when a gate loaded its first policy; the times of later policies are counted from it.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// By the clock of this process.
+    pub(super) here: Timestamp,
+    /// By the store's clock, after the store was first asked.
+    pub(super) there: OnceLock<Timestamp>,
+}
+
+impl Loaded {
+    pub(super) fn now(clock: &impl Clock) -> Self {
+        Self { here: clock.now(), there: OnceLock::new() }
+    }
+}
+
+/// Reads the store's clock.
+static TIME: LazyLock<JoinedScript> = LazyLock::new(|| {
+    let text = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
+    JoinedScript::new(text.to_owned())
+});
+
+/// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
+const fn has_revision(ask: &KeyAsk) -> bool {
+    matches!(ask.source, ValuesSource::Rule | ValuesSource::NoPlan)
+}
+
+/// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked
+/// once.
+///
+/// # Errors
+/// The store did not reply.
+pub(super) async fn know_revision(
+    store: &RedisStore,
+    asks: &[KeyAsk],
+    deadline: Instant,
+) -> Result<(), StoreError> {
+    match asks.iter().find(|ask| has_revision(ask)) {
+        Some(first) => know_loaded(store, &first.fingerprint, deadline).await,
+        None => Ok(()),
+    }
+}
+
+/// Dates the first policy by the clock of the shard of `key`. A policy that another node loads after this
+/// has ended is newer.
+///
+/// # Errors
+/// The store did not reply.
+pub(super) async fn know_loaded(
+    store: &RedisStore,
+    key: &[u8],
+    deadline: Instant,
+) -> Result<(), StoreError> {
+    if store.loaded.there.get().is_some() {
+        return Ok(());
+    }
+    // Measured before the question: the date may then be a little too late, but never too early.
+    let passed = store.host.now().since(store.loaded.here);
+    let reply = store.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
+    let now = match reply {
+        RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
+        _ => None,
+    };
+    let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
+    // If several calls ask together, the first reply counts for all.
+    store.loaded.there.get_or_init(|| now.minus(passed));
+    Ok(())
+}
+
+/// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
+/// values of its rule came in force. A replay has none, because no other node asks about its limiters.
+pub(super) fn revision(store: &RedisStore, ask: &KeyAsk) -> Revision {
+    let Some(loaded) = store.loaded.there.get().filter(|_| has_revision(ask)) else {
+        return Revision::NONE;
+    };
+    let passed = store.generation.since(ask.rule).since(store.loaded.here);
+    Revision::new(store.policy().revision().map_or(0, u32::from), loaded.plus(passed))
+}
