@@ -17,11 +17,11 @@ use tidegate_core::{Micros, Timestamp};
 
 use crate::answer::Answer;
 use crate::clock::SystemClock;
-use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
+use crate::frontend::{Frontend, GateQueue, GateQueues, Setup, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::layers::{Local, Share, UntilDropped};
-use crate::request::{Descriptor, Origin, Request};
+use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::settings::StoreSettings;
 use crate::step::keep_limited;
@@ -34,6 +34,7 @@ pub use error::SharedGateError;
 use in_force::InForce;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
+use waiting::InTurn;
 
 /// A policy, and its limiters in a store that other nodes use as well.
 ///
@@ -331,17 +332,33 @@ impl<S: Store> SharedGate<S> {
         answer
     }
 
-    /// Decides and takes. A request that `is_queued` is decided by the store alone, or without it.
-    async fn ask(
-        &self,
-        in_force: &InForce<S>,
-        asks: &[KeyAsk],
-        origin: Origin<'_>,
-        is_queued: bool,
-    ) -> Answer<'_> {
-        let args = in_force.args(Verb::Ask, origin);
-        let replied = in_force.tower.step(asks, StepArgs { is_queued, ..args }).await;
-        self.answer(in_force, asks, replied)
+    /// Decides a request, which may wait as long as its rules allow, at most for `longest`. A request that may not wait
+    /// is refused if others wait, because they came first.
+    async fn in_turn(&self, request: &Request<'_>, longest: Micros) -> Answer<'_> {
+        let in_force = self.newest();
+        let asks = self.asks(&in_force, request);
+        let origin = request.origin();
+        if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
+            return answer;
+        }
+        if may_wait(&in_force.generation.policy, &asks, longest) {
+            let waiting = InTurn::new(self, in_force, asks, longest, *request);
+            // This future is large and seldom needed; in a box it does not enlarge the futures around it.
+            return Box::pin(waiting.until_decided()).await;
+        }
+        let is_behind = self.is_behind(&asks);
+        if is_behind && let Some(answer) = Box::pin(self.behind(&in_force, &asks, origin)).await {
+            return answer;
+        }
+        // After others, the store alone decides, or this process without it.
+        let args = StepArgs { is_queued: is_behind, ..in_force.args(Verb::Ask, origin) };
+        self.answer(&in_force, &asks, in_force.tower.step(&asks, args).await)
+    }
+
+    /// Returns whether another request already waits for a limiter that can refuse these asks.
+    fn is_behind(&self, asks: &[KeyAsk]) -> bool {
+        !self.queues.are_idle()
+            && asks.iter().any(|ask| ask.can_refuse() && !self.queues.is_idle(&self.queue_of(ask)))
     }
 
     /// Wakes the first waiter of each of these limiters in this process, because units may be available.

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, Rules};
 use crate::frontend;
-use crate::inline_list::InlineList;
 use crate::layers::{AcrossSlots, Leases, Tower};
 use crate::request::Origin;
 use crate::step::{Decided, Done, Standing};
 use crate::store::memory::{Generation, Kept};
-use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
+use crate::store::{KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb};
 
 /// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
 /// is put in force before it ends.
@@ -38,10 +37,8 @@ impl<S: Store> InForce<S> {
     /// Makes the answer from the reply to a step.
     pub(super) fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
         let StepReply { allowed, now, repeated, first, standing, replies, .. } = reply;
-        let decided = replies.into_iter().map(|one| one.map(|one| one.decided));
-        let decisions: InlineList<Option<Decided>> = decided.collect();
-        let mut answer =
-            self.answer_with(asks, Done { allowed, at: now, repeated, decisions }, standing);
+        let done = Done { allowed, at: now, repeated, decisions: replies };
+        let mut answer = self.answer_with(asks, done, standing);
         answer.first = first.map(Box::new);
         for reply in answer.replies.iter_mut().filter(|reply| reply.reserves) {
             let own =
@@ -65,5 +62,11 @@ impl<S: Store> InForce<S> {
     ) -> Answer<'g> {
         let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
         frontend::answer(rules, asks, done, standing)
+    }
+}
+
+impl frontend::MayDecide for Option<LimiterReply> {
+    fn decided(&mut self) -> Option<&mut Decided> {
+        self.as_mut().map(|reply| &mut reply.decided)
     }
 }

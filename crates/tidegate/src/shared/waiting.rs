@@ -16,9 +16,10 @@ use tidegate_core::Micros;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::{InForce, SharedGate, bans};
+use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, may_wait};
+use crate::inline_list::InlineList;
 use crate::request::{Origin, Request};
 use crate::step::Standing;
 use crate::store::{KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
@@ -141,30 +142,9 @@ impl<S: Store> SharedGate<S> {
         Some(self.conclude(request, in_force.answer(&asks, reply)))
     }
 
-    /// Decides a request, which may wait as long as its rules allow, at most for `longest`. A request that may not wait
-    /// is refused if others wait, because they came first.
-    pub(super) async fn in_turn(&self, request: &Request<'_>, longest: Micros) -> Answer<'_> {
-        let in_force = self.newest();
-        let asks = self.asks(&in_force, request);
-        let origin = request.origin();
-        if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
-            return answer;
-        }
-        if may_wait(&in_force.generation.policy, &asks, longest) {
-            let waitable = ToStore::new(self, in_force, asks, longest);
-            // This future is large and seldom needed; in a box it does not enlarge the futures around it.
-            return Box::pin(InTurn::new(waitable, *request).until_decided()).await;
-        }
-        let is_behind = self.is_behind(&asks);
-        if is_behind && let Some(answer) = Box::pin(self.behind(&in_force, &asks, origin)).await {
-            return answer;
-        }
-        self.ask(&in_force, &asks, origin, is_behind).await
-    }
-
     /// Returns the answer to a request that does not wait while others do; `None` if there is enough for all of
     /// them.
-    async fn behind(
+    pub(super) async fn behind(
         &self,
         in_force: &Arc<InForce<S>>,
         asks: &[KeyAsk],
@@ -185,14 +165,6 @@ impl<S: Store> SharedGate<S> {
     fn sums_of(&self, queue: &GateQueue) -> Sums {
         let held = self.queues.lock();
         held.queue(queue).map_or(Sums::NONE, |queue| queue.sums_before(Ticket::MAX))
-    }
-}
-
-impl<S: Store> SharedGate<S> {
-    /// Returns whether another request already waits for a limiter that can refuse these asks.
-    fn is_behind(&self, asks: &[KeyAsk]) -> bool {
-        !self.queues.are_idle()
-            && asks.iter().any(|ask| ask.can_refuse() && !self.queues.is_idle(&self.queue_of(ask)))
     }
 }
 
@@ -223,7 +195,7 @@ fn is_without_store(reply: &StepReply) -> bool {
 }
 
 /// A request on its way through the queues.
-struct InTurn<'a, 'g, S: Store> {
+pub(super) struct InTurn<'a, 'g, S: Store> {
     turn: Waiter<ToStore<'g, S>>,
     request: Request<'a>,
     bell: Arc<Bell>,
@@ -241,14 +213,21 @@ enum Next<'g> {
 }
 
 impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
-    fn new(waitable: ToStore<'g, S>, request: Request<'a>) -> Self {
+    pub(super) fn new(
+        gate: &'g SharedGate<S>,
+        in_force: Arc<InForce<S>>,
+        asks: InlineList<KeyAsk>,
+        longest: Micros,
+        request: Request<'a>,
+    ) -> Self {
+        let waitable = ToStore::new(gate, in_force, asks, longest);
         let bell = Arc::new(Bell(Notify::new()));
         let waker = Waker::from(Arc::clone(&bell));
         let retries = waitable.stops.len();
         Self { turn: Waiter::new(waitable), request, bell, waker, retries }
     }
 
-    async fn until_decided(mut self) -> Answer<'g> {
+    pub(super) async fn until_decided(mut self) -> Answer<'g> {
         let gate = self.turn.waitable().gate;
         loop {
             // This also starts an attempt: `hear` asks again if units came back after it.
@@ -256,19 +235,20 @@ impl<'a, 'g, S: Store> InTurn<'a, 'g, S> {
             let origin = self.request.origin();
             self.turn.waitable_mut().follow_changes(&self.request);
             let ToStore { in_force, asks, .. } = self.turn.waitable();
-            if in_force.is_across_slots(asks) {
-                // Under the current policy its limiters live in several slots, and rules over several slots let
-                // no request wait.
-                return gate.ask(in_force, asks, origin, true).await;
-            }
-            let seen = if is_behind {
+            // Under the current policy its limiters may live in several slots, and rules over several slots let no
+            // request wait.
+            let is_across_slots = in_force.is_across_slots(asks);
+            let seen = if is_behind && !is_across_slots {
                 self.look().await
             } else {
                 let ask = in_force.args(Verb::Ask, origin);
                 in_force.step_in_turn(asks, ask).await
             };
             let ToStore { in_force, asks, .. } = self.turn.waitable();
-            let is_decided = seen.repeated || seen.allowed && !is_behind || is_without_store(&seen);
+            let is_decided = is_across_slots
+                || seen.repeated
+                || seen.allowed && !is_behind
+                || is_without_store(&seen);
             let next = if is_decided {
                 Next::Done(Box::new(gate.counted(in_force.answer(asks, seen))))
             } else {
