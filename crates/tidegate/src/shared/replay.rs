@@ -91,7 +91,8 @@ impl SharedReplay {
         for keys in keys.chunks(keys_per_call) {
             let (script, keys) = Call::remove(keys.to_vec());
             let client = self.gate.store.client();
-            client.run(&script, &keys, &[], client.deadline()).await?;
+            let call = Call::of_script(&script.into(), keys, Vec::new());
+            client.run(&call, client.deadline()).await?;
         }
         Ok(())
     }

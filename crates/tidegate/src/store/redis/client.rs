@@ -14,8 +14,8 @@ use super::counts::RequestCounts;
 use super::dispatch::run;
 use super::error::Symptom;
 use super::link::Credentials;
-use super::question::{NoReply, Question, Replied, StoreCall};
-use super::script::{Call, JoinedScript, RedisReply};
+use super::question::{NoReply, Question, Replied};
+use super::script::{Call, RedisReply};
 use super::state::{CheckResult, StoreState};
 use crate::settings::StoreSettings;
 use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
@@ -143,32 +143,21 @@ impl Client {
         source: u64,
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
-        self.push(StoreCall::Step(Arc::clone(call)), source, deadline)
-    }
-
-    fn push(&self, asked: StoreCall, source: u64, deadline: Instant) -> oneshot::Receiver<Replied> {
         let (answer, replied) = oneshot::channel();
-        self.0.shared.inbox.push(Question { asked, source, deadline, answer });
+        self.0.shared.inbox.push(Question { asked: Arc::clone(call), source, deadline, answer });
         replied
     }
 
-    /// Runs a script over keys.
+    /// Runs a call that is no step of a request.
     ///
     /// # Errors
     /// The store did not reply by `deadline`, or was not asked.
     pub(crate) async fn run(
         &self,
-        script: &JoinedScript,
-        keys: &[Vec<u8>],
-        args: &[Vec<u8>],
+        call: &Arc<Call>,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let asked = StoreCall::Script {
-            script: Arc::new(script.clone()),
-            keys: keys.to_vec(),
-            args: args.to_vec(),
-        };
-        let replied = self.push(asked, 0, deadline).await;
+        let replied = self.ask(call, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 

@@ -180,8 +180,8 @@ impl Dispatcher {
 
     /// Hands a question to its shard; before the nodes of a cluster are known, as soon as they are.
     fn ask(self: &Rc<Self>, question: Question, stalled: Duration, now: Instant) {
-        if let Some(shard) = self.shard_of(question.asked.keys()) {
-            let keys = shard.hashes(question.asked.keys());
+        if let Some(shard) = self.shard_of(&question.asked.keys) {
+            let keys = shard.hashes(&question.asked.keys);
             return shard.push(Rc::new(Pending::new(question, keys, stalled, now)));
         }
         // The map of slots has a hole, or there is none yet.
@@ -328,7 +328,7 @@ impl Dispatcher {
 
     async fn ask_soon(self: Rc<Self>, request: Rc<Pending>) {
         sleep(TICK).await;
-        match self.shard_of(request.asked.keys()) {
+        match self.shard_of(&request.asked.keys) {
             Some(shard) => {
                 shard.push(request);
                 self.send(&shard);

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Ends};
-use super::script::{JoinedScript, RedisReply};
+use super::script::{Call, JoinedScript, RedisReply};
 use crate::store::StoreError;
 
 /// The pauses between two beats of a node, and after one that failed.
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 /// Lists a node, or removes it if its time to live is 0. Returns the number of nodes, the number of nodes before this
 /// node in a stable order, and whether it was newly added.
-static BEAT: LazyLock<JoinedScript> = LazyLock::new(|| {
+static BEAT: LazyLock<Arc<JoinedScript>> = LazyLock::new(|| {
     // A node leaves with the lowest score, by its rank, so that scripts need no right to another command.
     let text = "\
 local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -45,7 +45,7 @@ call('PEXPIREAT', key, expires)
 local before, nodes = 0, call('ZRANGE', key, '0', '-1')
 for _, other in ipairs(nodes) do if other < node then before = before + 1 end end
 return {#nodes, before, added}";
-    JoinedScript::new(text.to_owned())
+    Arc::new(JoinedScript::new(text.to_owned()))
 });
 
 /// A node in the list.
@@ -114,8 +114,8 @@ impl Listed {
         life_ms: u64,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let args = [self.node.clone(), life_ms.to_string().into_bytes()];
-        client.run(&BEAT, &self.key, &args, deadline).await
+        let args = vec![self.node.clone(), life_ms.to_string().into_bytes()];
+        client.run(&Call::of_script(&BEAT, self.key.to_vec(), args), deadline).await
     }
 }
 

@@ -111,11 +111,7 @@ impl Store for RedisStore {
             known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
         let (step, costs) = part(self.policy(), asks, args);
-        let mut limiters = self.limiters(asks, args.actual, &costs, args.leased);
-        if args.under.len() == limiters.len() {
-            let both = limiters.iter_mut().zip(args.under);
-            both.for_each(|(one, under)| one.note_values(*under));
-        }
+        let limiters = self.limiters(asks, &costs, args.leased, (args.actual, args.under));
         if limiters.is_empty() {
             return Ok(self.nothing(asks, args.at));
         }

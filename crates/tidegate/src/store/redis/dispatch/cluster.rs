@@ -211,7 +211,7 @@ impl Dispatcher {
             if had && held.is_none() {
                 for request in shard.take_all().into_iter().filter(|request| !request.is_done()) {
                     request.home.set(usize::MAX);
-                    match self.shard_of(request.asked.keys()) {
+                    match self.shard_of(&request.asked.keys) {
                         Some(other) => other.push(request),
                         None => request.give_up(StoreError::Away),
                     }

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 use std::slice::from_ref;
-use std::sync::Arc;
 
 use redis::{Pipeline, Value};
 
@@ -13,9 +12,8 @@ use crate::store::StoreError;
 use crate::store::redis::error::Symptom;
 use crate::store::redis::keys::slot_of;
 use crate::store::redis::link::with_part;
-use crate::store::redis::question::StoreCall;
 use crate::store::redis::route::{Delivered, Route, reply_of};
-use crate::store::redis::script::{Call, CallBatch, Each, Replies};
+use crate::store::redis::script::{CallBatch, Each, Replies};
 
 /// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;
@@ -67,16 +65,12 @@ fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     let mut calls = Vec::new();
     let mut row = Vec::new();
     for request in requests {
-        match &request.asked {
-            StoreCall::Step(call) if call.can_merge() && !request.alone.get() => {
-                let call = Arc::clone(call);
-                row.push((request, call));
-            }
+        if request.asked.can_merge() && !request.alone.get() {
+            row.push(request);
+        } else {
             // It ends the row, because requests for one key are decided in the order of arrival.
-            _ => {
-                calls.extend(merged(std::mem::take(&mut row)));
-                calls.push(Sent::One(request));
-            }
+            calls.extend(merged(std::mem::take(&mut row)));
+            calls.push(Sent::One(request));
         }
     }
     calls.extend(merged(row));
@@ -84,26 +78,22 @@ fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
 }
 
 /// One call of all these requests; `None` if there is none.
-fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
+fn merged(mut row: Vec<Rc<Pending>>) -> Option<Sent> {
     if row.len() < 2 {
-        return row.pop().map(|(request, _)| Sent::One(request));
+        return row.pop().map(Sent::One);
     }
     let groups = groups_of(row);
-    let asked: Vec<_> = groups.iter().map(|(call, all)| (&**call, all.len())).collect();
-    let batch = CallBatch::of(&asked);
-    Some(Sent::Merged(batch, groups.into_iter().map(|(_, all)| all).collect()))
+    let asked: Vec<_> =
+        groups.iter().filter_map(|all| Some((&*all.first()?.asked, all.len()))).collect();
+    Some(Sent::Merged(CallBatch::of(&asked), groups))
 }
 
 fn can_be_joined(request: &Pending) -> bool {
-    let is_simple = match &request.asked {
-        StoreCall::Step(call) => call.can_go_with_others(),
-        StoreCall::Script { .. } => false,
-    };
-    is_simple && !request.alone.get() && !request.asking.get()
+    request.asked.can_go_with_others() && !request.alone.get() && !request.asking.get()
 }
 
 fn is_same_slot(one: &Pending, other: &Pending) -> bool {
-    let [one, other] = [one, other].map(|request| request.asked.keys().first());
+    let [one, other] = [one, other].map(|request| request.asked.keys.first());
     one.map(|key| slot_of(key)) == other.map(|key| slot_of(key))
 }
 
@@ -112,35 +102,31 @@ fn joined(row: Vec<Rc<Pending>>) -> Vec<Sent> {
     if row.len() < LEAST_OF_EACH {
         return row.into_iter().map(Sent::One).collect();
     }
-    let calls = row.iter().filter_map(|request| match &request.asked {
-        StoreCall::Step(call) => Some(&**call),
-        StoreCall::Script { .. } => None,
-    });
-    let each = Each::of(&calls.collect::<Vec<_>>());
+    let calls: Vec<_> = row.iter().map(|request| &*request.asked).collect();
+    let each = Each::of(&calls);
     vec![Sent::Each(each, row)]
 }
 
 /// Requests in the order in which they are decided, each with its repeats. No request is put before
 /// an earlier request that names one of its keys.
-fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
-    let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
+fn groups_of(requests: Vec<Rc<Pending>>) -> Vec<Vec<Rc<Pending>>> {
+    let mut groups: Vec<Vec<Rc<Pending>>> = Vec::new();
     // The last group that names each key.
     let mut last: KeyMap<usize> = KeyMap::default();
-    for (request, call) in requests {
+    for request in requests {
         // A repeat may join an earlier group only if that group is the last for every key of it. Otherwise it would be
         // decided before a request that came between and names one of its keys.
         let mut latest = request.keys.iter().map(|key| last.get(key).copied());
         let first = latest.next().flatten();
         let group = first.filter(|first| latest.all(|other| other == Some(*first)));
-        let group = group.and_then(|number| groups.get_mut(number).zip(Some(number)));
-        match group {
-            Some(((known, all), _)) if call.is_repeat_of(known) => all.push(request),
-            _ => {
-                request.keys.iter().for_each(|key| {
-                    last.insert(*key, groups.len());
-                });
-                groups.push((call, vec![request]));
-            }
+        let group = group.and_then(|number| groups.get_mut(number)).filter(|group| {
+            group.first().is_some_and(|known| request.asked.is_repeat_of(&known.asked))
+        });
+        if let Some(group) = group {
+            group.push(request);
+        } else {
+            last.extend(request.keys.iter().map(|key| (*key, groups.len())));
+            groups.push(vec![request]);
         }
     }
     groups
@@ -159,7 +145,7 @@ impl Sent {
     /// The number of limiters it decides, which is its cost to the store.
     fn limiters(&self) -> usize {
         let keys = match self {
-            Self::One(request) => request.asked.keys(),
+            Self::One(request) => &request.asked.keys,
             Self::Merged(batch, _) => &batch.keys,
             Self::Each(each, _) => &each.keys,
         };
@@ -168,37 +154,35 @@ impl Sent {
 
     /// Hands the reply, which came over `route`, to the requests that wait for it.
     pub(super) fn reply(&self, value: Value, route: &Route) -> Handed {
-        let replied = reply_of(value);
-        match self {
-            Self::One(request) => {
+        let mut handed = Handed::default();
+        let failed = match (self, reply_of(value)) {
+            (Self::One(request), replied) => {
                 let replied = replied.map(|reply| Delivered { reply, route: route.clone() });
-                Handed { late: usize::from(request.reply(replied)), gone: None }
+                handed.late = usize::from(request.reply(replied));
+                return handed;
             }
-            Self::Merged(batch, groups) => {
-                match replied.and_then(|reply| batch.replies(reply).map_err(StoreError::from)) {
-                    Ok(replies) => {
-                        let mut handed = Handed::default();
-                        let each = groups.iter().zip(replies);
-                        each.for_each(|(all, replies)| handed.hand(all, replies, route));
-                        handed
-                    }
-                    Err(error) => Handed { late: self.fail(&error), gone: None },
+            (_, Err(error)) => error,
+            (Self::Merged(batch, groups), Ok(reply)) => match batch.replies(reply) {
+                Ok(replies) => {
+                    let each = groups.iter().zip(replies);
+                    each.for_each(|(all, replies)| handed.hand(all, replies, route));
+                    return handed;
                 }
-            }
-            Self::Each(each, requests) => {
-                match replied.and_then(|reply| each.replies(reply).map_err(StoreError::from)) {
-                    Ok(replies) => {
-                        let mut handed = Handed::default();
-                        for (request, reply) in requests.iter().zip(replies) {
-                            let replies = vec![Replies { reply, times: 1 }];
-                            handed.hand(from_ref(request), replies, route);
-                        }
-                        handed
+                Err(error) => error.into(),
+            },
+            (Self::Each(each, requests), Ok(reply)) => match each.replies(reply) {
+                Ok(replies) => {
+                    for (request, reply) in requests.iter().zip(replies) {
+                        let replies = vec![Replies { reply, times: 1 }];
+                        handed.hand(from_ref(request), replies, route);
                     }
-                    Err(error) => Handed { late: self.fail(&error), gone: None },
+                    return handed;
                 }
-            }
-        }
+                Err(error) => error.into(),
+            },
+        };
+        handed.late = self.fail(&failed);
+        handed
     }
 
     /// Hands the same error to all requests; returns how many were late.
@@ -282,8 +266,8 @@ impl Flush {
                         pipeline.add_command(redis::cmd("ASKING"));
                     }
                     let asked = &request.asked;
-                    let args = with_part(asked.args(), asked.counts(), part);
-                    pipeline.add_command(link.command(asked.script(), asked.keys(), &args));
+                    let args = with_part(&asked.args, asked.counts(), part);
+                    pipeline.add_command(link.command(&asked.script, &asked.keys, &args));
                 }
                 Sent::Each(each, _) => {
                     pipeline.add_command(link.command(&each.script, &each.keys, &each.args));

@@ -1,6 +1,7 @@
 //! One call on the store's thread, from its arrival to its reply.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -8,8 +9,9 @@ use tokio::time::Instant;
 
 use super::fair_queue::KeyHashes;
 use crate::store::StoreError;
-use crate::store::redis::question::{NoReply, Question, Replied, StoreCall};
+use crate::store::redis::question::{NoReply, Question, Replied};
 use crate::store::redis::route::Delivered;
+use crate::store::redis::script::Call;
 
 /// The maximum that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
@@ -17,7 +19,7 @@ const MOST_LATENESS: Duration = Duration::from_millis(10);
 /// A call on the store's thread, until it is answered.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) asked: StoreCall,
+    pub(super) asked: Arc<Call>,
     pub(super) source: u64,
     pub(super) keys: KeyHashes,
     /// It is sent by then or not at all, because the rest of its time is for the store. By the

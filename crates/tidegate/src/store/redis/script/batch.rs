@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::call::{Call, decimal};
+use super::call::{Call, CallForm, decimal};
 use super::counted_key::CountedKey;
-use super::id::{CallForm, Runner, ScriptId};
-use super::known::{JoinedScript, script};
+use super::joined::{JoinedScript, Runner, ScriptId, script};
 use super::reply::{NotAnAnswer, RedisReply};
 use super::step::ScriptStep;
 
@@ -86,13 +85,7 @@ impl CallBatch {
         }
         let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
         let has_bounds = !counts.is_empty();
-        let id = ScriptId {
-            kinds: u32::MAX,
-            amends: false,
-            settles: false,
-            has_bounds,
-            runner: Runner::Batch,
-        };
+        let id = ScriptId { has_bounds, ..ScriptId::new(u32::MAX, Runner::Batch) };
         // Time, time of an undo, memory, counted keys and part of the node.
         let mut last = vec![at, Vec::new(), Vec::new()];
         last.extend(CountedKey::arguments(&counts));

@@ -6,13 +6,11 @@ use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
 use super::counted_key::CountedKey;
-use super::id::{CallForm, Runner, ScriptId};
-use super::known::{JoinedScript, script};
+use super::joined::{JoinedScript, REMOVE, Runner, ScriptId, script};
 use super::limiter::{LOOKS, ScriptLimiter};
 use super::record::LeaseRecord;
 use super::settled::Surplus;
 use super::step::ScriptStep;
-use super::text;
 
 pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
@@ -24,6 +22,21 @@ fn digits(length: Micros) -> Vec<u8> {
 
 /// A flag for each limiter.
 type Flags = SmallVec<[u8; 8]>;
+
+/// The form of a call, and so of its reply: its verb, and one limiter or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum CallForm {
+    One,
+    Several,
+    /// One limiter or several, and some may have been written under another rule.
+    Amending,
+    /// Any number of limiters, each under whatever rule it was written.
+    GivingBack,
+    /// Forgets any number of limiters.
+    Resetting,
+    /// No step over limiters.
+    Other,
+}
 
 /// A script and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,15 +158,8 @@ impl Call {
         keys: Vec<Vec<u8>>,
         at: Option<Timestamp>,
     ) -> Self {
-        let id = ScriptId {
-            kinds,
-            amends: false,
-            settles: false,
-            has_bounds: false,
-            runner: Runner::Dispatch,
-        };
         Self {
-            script: script(id),
+            script: script(ScriptId::new(kinds, Runner::Dispatch)),
             keys,
             args: Vec::new(),
             form,
@@ -197,9 +203,10 @@ impl Call {
             let flags = match self.form {
                 CallForm::One => Vec::new(),
                 CallForm::Amending => self.flags.to_vec(),
-                CallForm::Several | CallForm::GivingBack | CallForm::Resetting => {
-                    self.enforced.to_vec()
-                }
+                CallForm::Several
+                | CallForm::GivingBack
+                | CallForm::Resetting
+                | CallForm::Other => self.enforced.to_vec(),
             };
             let other = self.dedupe.clone().or_else(|| self.lease.clone());
             let arguments = arguments.into_iter().chain(other);
@@ -284,6 +291,16 @@ impl Call {
         Self { enforced, ..plain }.composed(arguments)
     }
 
+    /// A script that is no step over limiters.
+    pub(crate) fn of_script(
+        script: &Arc<JoinedScript>,
+        keys: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
+    ) -> Arc<Self> {
+        let plain = Self::plain(CallForm::Other, ScriptStep::Settle, 0, keys, None);
+        Arc::new(Self { script: Arc::clone(script), args, ..plain })
+    }
+
     /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
     /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::DecidedStep::repeated). A look returns the
     /// remembered answer; a refusal is not remembered.
@@ -352,6 +369,6 @@ impl Call {
     /// Removes limiters and all data about them. The reply is the number of limiters that existed.
     #[must_use]
     pub fn remove(keys: Vec<Vec<u8>>) -> (JoinedScript, Vec<Vec<u8>>) {
-        (JoinedScript::new(text::REMOVE.to_owned()), keys)
+        (JoinedScript::new(REMOVE.to_owned()), keys)
     }
 }

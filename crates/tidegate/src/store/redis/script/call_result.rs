@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, ScriptReply, Timestamp, Verdict};
 
 use super::limiter::ScriptLimiter;
-use super::newer_values::NewerValues;
+use super::revision::NewerValues;
 use super::settled::SettledUnits;
 use crate::lease::GivenBack;
 use crate::step::{Decided, FirstReservation};

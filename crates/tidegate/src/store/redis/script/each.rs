@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::batch::without_error;
-use super::call::{Call, decimal};
-use super::id::{CallForm, Runner, ScriptId};
-use super::known::{JoinedScript, script};
+use super::call::{Call, CallForm, decimal};
+use super::joined::{JoinedScript, Runner, ScriptId, script};
 use super::reply::{NotAnAnswer, RedisReply};
 use super::step::ScriptStep;
 
@@ -60,15 +59,8 @@ impl Each {
             args.resize(2 + calls.len(), Vec::new());
             args.push(decimal(at));
         }
-        let id = ScriptId {
-            kinds,
-            amends: false,
-            settles: false,
-            has_bounds: false,
-            runner: Runner::Each,
-        };
         let keys = calls.iter().flat_map(|call| &call.keys).cloned().collect();
-        Self { script: script(id), keys, args }
+        Self { script: script(ScriptId::new(kinds, Runner::Each)), keys, args }
     }
 
     /// The reply to each request, for [`Call::answer`], or the server's error for it; in the order of the requests.

@@ -5,7 +5,7 @@ use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 use super::revision::{Revision, Written};
 use super::step::ScriptStep;
 use super::{HEAD, VERSION};
-use crate::step::{BUCKET, Values};
+use crate::step::{BUCKET, Values, ValuesSource};
 
 /// The set of keys that a limiter belongs to, with a bound on their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,38 +23,28 @@ pub struct Among<'a> {
 pub struct ScriptLimiter<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) rule: &'a Rule,
-    pub(super) cost: u64,
-    actual: u64,
+    pub(crate) cost: u64,
+    pub(crate) actual: u64,
     /// The token of the permit to return or to renew.
-    token: Option<Token>,
+    pub(crate) token: Option<Token>,
     /// When the units to give back were taken.
-    since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     /// The purpose for which units are taken, or were.
-    purpose: Purpose,
+    pub(crate) purpose: Purpose,
     /// The values under which the units were taken, if they are known.
-    taken_under: Option<Values>,
-    pub(super) enforced: bool,
+    pub(crate) taken_under: Option<Values>,
+    pub(crate) enforced: bool,
     /// True if it is asked for one unit in place of its cost, and takes nothing.
-    pub(super) looks: bool,
-    pub(super) revision: Revision,
-    source: ValuesOrigin,
-    pub(super) among: Option<Among<'a>>,
-}
-
-/// The origin of a limiter's values, which may differ from the values that it was written under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValuesOrigin {
-    /// The rule itself.
-    Own,
-    /// A plan.
-    LookedUp,
-    /// The request.
-    FromRequest,
+    pub(crate) looks: bool,
+    pub(crate) revision: Revision,
+    /// The source of its values, which may differ from the values that it was written under.
+    pub(crate) source: ValuesSource,
+    pub(crate) among: Option<Among<'a>>,
 }
 
 /// The purpose of taken units, by its number in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Use = 0,
     Reservation = 1,
     Lease = 2,
@@ -79,7 +69,7 @@ impl<'a> ScriptLimiter<'a> {
             enforced: true,
             looks: false,
             revision: Revision::NONE,
-            source: ValuesOrigin::Own,
+            source: ValuesSource::Rule,
             among: None,
         };
         Some(limited).filter(|_| !rule.is_unlimited())
@@ -104,7 +94,7 @@ impl<'a> ScriptLimiter<'a> {
     /// amended with this step, even when it denies; but not with a look, nor at a cost of 0.
     #[must_use]
     pub const fn looked_up(mut self) -> Self {
-        self.source = ValuesOrigin::LookedUp;
+        self.source = ValuesSource::Plan;
         self
     }
 
@@ -114,7 +104,7 @@ impl<'a> ScriptLimiter<'a> {
     /// begins with fewer tokens than the cost, the limiter is amended nevertheless.
     #[must_use]
     pub const fn from_request(mut self) -> Self {
-        self.source = ValuesOrigin::FromRequest;
+        self.source = ValuesSource::Request;
         self
     }
 
@@ -149,7 +139,7 @@ impl<'a> ScriptLimiter<'a> {
         'a: 'b,
     {
         let revision = written.revision;
-        ScriptLimiter { rule: &written.rule, revision, source: ValuesOrigin::Own, ..self.clone() }
+        ScriptLimiter { rule: &written.rule, revision, source: ValuesSource::Rule, ..self.clone() }
     }
 
     /// Sets the actual cost of the request, for [`ScriptStep::Settle`]; 0 by default.
@@ -182,11 +172,6 @@ impl<'a> ScriptLimiter<'a> {
         self
     }
 
-    /// Notes the values under which the units were taken, if they are known.
-    pub(crate) const fn note_values(&mut self, values: Option<Values>) {
-        self.taken_under = values;
-    }
-
     /// The values under which the units were taken, and the values that decide now, which may be newer than its own.
     fn both_values(&self) -> Option<(Values, Values)> {
         self.taken_under.zip(Values::of(self.rule))
@@ -213,11 +198,6 @@ impl<'a> ScriptLimiter<'a> {
     /// Its part in the identity of a remembered request: key, cost, and the values of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
         (self.key, self.cost, self.rule.script_input(0).map(|input| head(&input)))
-    }
-
-    /// Returns whether it may refuse.
-    pub(crate) const fn is_enforced(&self) -> bool {
-        self.enforced
     }
 
     /// The units that were taken at a known time and are to come back; none of a permit, which is free when it has
@@ -263,9 +243,9 @@ impl<'a> ScriptLimiter<'a> {
         };
         let looks = self.cost == 0 && !self.looks || step == ScriptStep::Peek;
         let stays = match self.source {
-            ValuesOrigin::Own if decides && self.revision.is_some() => 6,
-            ValuesOrigin::FromRequest if decides => 4,
-            ValuesOrigin::LookedUp if decides && looks => 2,
+            ValuesSource::Rule if decides && self.revision.is_some() => 6,
+            ValuesSource::Request if decides => 4,
+            ValuesSource::NoPlan | ValuesSource::Plan if decides && looks => 2,
             _ => 0,
         };
         let asks = self.looks

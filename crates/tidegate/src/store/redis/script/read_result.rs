@@ -2,13 +2,12 @@
 
 use tidegate_core::{Decision, Micros, Outcome, Script, ScriptReply, Timestamp, Verdict};
 
-use super::call::Call;
+use super::call::{Call, CallForm};
 use super::call_result::{CallResult, DecidedStep, Lacks};
-use super::id::CallForm;
 use super::limiter::ScriptLimiter;
-use super::newer_values::NewerValues;
 use super::reply::{NotAnAnswer, RedisReply};
-use super::settled::{SettledUnits, state_of};
+use super::revision::NewerValues;
+use super::settled::SettledUnits;
 use super::step::ScriptStep;
 use crate::step::{Decided, FirstReservation};
 use crate::store::LimiterReply;
@@ -45,7 +44,9 @@ impl Call {
         let read = match (self.form, self.step, limiters) {
             (CallForm::One, ScriptStep::Decide, [one]) => verdict_alone(one, reply),
             (CallForm::One, _, [one]) => self.alone(one, reply),
-            (CallForm::One, _, _) | (CallForm::GivingBack | CallForm::Resetting, ..) => None,
+            (CallForm::One | CallForm::GivingBack | CallForm::Resetting | CallForm::Other, ..) => {
+                None
+            }
             (CallForm::Several | CallForm::Amending, _, all) => self.among_others(all, reply),
         };
         read.map(CallResult::Decided).ok_or_else(|| self.not_an_answer(reply))
@@ -126,12 +127,13 @@ impl Call {
         for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
             let [RedisReply::Int(verdict), RedisReply::Int(at), state] = reply else { return None };
             let (state, numbers) = state_of(state)?;
-            let times = [now, time(*at)?];
-            let reply = state_of_limiter(one, verdict_of(*verdict)?, times, (state, took))?;
-            decided.at = decided.at.max(reply.at);
+            let verdict = verdict_of(*verdict)?;
+            let at = time(*at)?;
+            decided.at = decided.at.max(at);
             if self.step == ScriptStep::Decide {
                 continue;
             }
+            let reply = state_of_limiter(one, verdict, [now, at], (state, took))?;
             // The two numbers that may follow a state are units if the step has bounds, and waits if it has none.
             let settles = self.step.needs_bounds();
             let waits = numbers.filter(|_| !settles).map(|waits| waits.map(Micros::from_micros));
@@ -220,6 +222,22 @@ fn written_under_others<'r>(
     });
     let begins = begins.collect::<Option<Vec<_>>>()?;
     (begins.len() == limiters.len() + 1).then_some(begins)
+}
+
+/// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or the
+/// settled units.
+fn state_of(reply: &RedisReply) -> Option<(&[u8], Option<[u64; 2]>)> {
+    match reply {
+        RedisReply::Bytes(state) => Some((state, None)),
+        RedisReply::Array(parts) => match parts.as_slice() {
+            [RedisReply::Bytes(state), RedisReply::Int(first), RedisReply::Int(second)] => {
+                let [first, second] = [first, second].map(|number| u64::try_from(*number).ok());
+                Some((state, Some([first?, second?])))
+            }
+            _ => None,
+        },
+        RedisReply::Nil | RedisReply::Int(_) => None,
+    }
 }
 
 /// The instant that counts and the verdict: a refusal has the instant as a number below zero.

@@ -1,9 +1,8 @@
-//! Units that are given back by themselves, the result of a settlement in a store, and where a reply has its numbers.
+//! Units that are given back by themselves, and the result of a settlement in a store.
 
 use tidegate_core::{Timestamp, Token};
 
 use super::limiter::Purpose;
-use super::reply::RedisReply;
 
 /// Units for a limiter under whatever rule it was written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,21 +49,5 @@ impl SettledUnits {
             Self { late: units @ 1.., .. } => tidegate_core::Settled::Late(units),
             Self { .. } => tidegate_core::Settled::Whole,
         }
-    }
-}
-
-/// Reads a state and two numbers that may come with it: waits, if it is under values that are not in force; or the
-/// settled units.
-pub(super) fn state_of(reply: &RedisReply) -> Option<(&[u8], Option<[u64; 2]>)> {
-    match reply {
-        RedisReply::Bytes(state) => Some((state, None)),
-        RedisReply::Array(parts) => match parts.as_slice() {
-            [RedisReply::Bytes(state), RedisReply::Int(first), RedisReply::Int(second)] => {
-                let [first, second] = [first, second].map(|number| u64::try_from(*number).ok());
-                Some((state, Some([first?, second?])))
-            }
-            _ => None,
-        },
-        RedisReply::Nil | RedisReply::Int(_) => None,
     }
 }

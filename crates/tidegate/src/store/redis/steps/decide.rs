@@ -166,7 +166,7 @@ impl RedisStore {
         asks: &[KeyAsk],
         id: Option<RequestIdentity<'_>>,
     ) -> Option<Vec<u8>> {
-        let limiters = self.limiters(asks, &[], &[], &[]);
+        let limiters = self.limiters(asks, &[], &[], (&[], &[]));
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 

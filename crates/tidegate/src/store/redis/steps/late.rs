@@ -121,7 +121,7 @@ impl<'a> SentCall<'a> {
                 Ok(delivered) => delivered,
                 Err(error) => return store.count_unanswered(&asks, &error),
             };
-            let limiters = newer.limiters(&store.limiters(&asks, &[], &[], &leased));
+            let limiters = newer.limiters(&store.limiters(&asks, &[], &leased, (&[], &[])));
             let Ok(CallResult::Decided(done)) = call.answer(&limiters, &reply) else { return };
             let reply = step_reply((done.decided_by(newer.clone()), Some(route)));
             let Some(took) = took(&asks, &reply, &leased, None) else { return };
@@ -231,10 +231,10 @@ impl RedisStore {
     /// meaning since, that limiter keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, limiters: usize, took: &Took) -> StepReply {
         let mut reply = StepReply::nothing(limiters, Timestamp::EPOCH);
-        let own = self.limiters(&took.asks, &[], &[], &took.leased);
+        let own = self.limiters(&took.asks, &[], &took.leased, (&[], &[]));
         let mut limiters = took.newer.limiters(&own);
         // Noted before newer values replace the rules: what comes back depends on both.
-        limiters.iter_mut().for_each(|one| one.note_values(Values::of(one.rule)));
+        limiters.iter_mut().for_each(|one| one.taken_under = Values::of(one.rule));
         let mut back = 0;
         let mut parts = vec![0..limiters.len()];
         while let Some(part) = parts.pop() {

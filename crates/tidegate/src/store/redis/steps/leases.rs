@@ -23,7 +23,7 @@ pub(super) async fn take_lease(
 ) -> LeaseReply {
     let LeaseAsk { wanted, node, on_late } = lease;
     let asked = ask.costing(wanted.units);
-    let limiters = store.limiters(from_ref(&asked), &[], &[], &[Some(wanted.earlier)]);
+    let limiters = store.limiters(from_ref(&asked), &[], &[Some(wanted.earlier)], (&[], &[]));
     let Some(limiter) = limiters.first() else {
         return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
     };
@@ -64,7 +64,7 @@ pub(super) async fn return_lease(
     node: u64,
 ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
     let ask = rest.key.costing(rest.units);
-    let limiters = store.limiters(from_ref(&ask), &[], &[], &[Some(Micros::ZERO)]);
+    let limiters = store.limiters(from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]));
     let record = lease_record(store, &ask, node, rest.ticket);
     let deadline = store.client.deadline();
     let mut newer = NewerValues::default();

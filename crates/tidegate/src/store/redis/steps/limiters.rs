@@ -2,7 +2,7 @@
 //! of their rule's keys.
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use tidegate_core::{Micros, Rule, Timestamp};
 use tokio::time::Instant;
@@ -13,18 +13,19 @@ use crate::rules::{OnFull, Policy, PolicyRule};
 use crate::step::ValuesSource;
 use crate::store::redis::key_of_rule;
 use crate::store::redis::script::{
-    Among, JoinedScript, RedisReply, Revision, ScriptLimiter, ScriptStep,
+    Among, Call, JoinedScript, Purpose, RedisReply, Revision, ScriptLimiter, ScriptStep, Values,
 };
 use crate::store::{KeyAsk, StepArgs, StoreError, Verb, is_report};
 
 impl RedisStore {
-    /// Returns the limiters in the form that the store is asked with.
+    /// Returns the limiters in the form that the store is asked with. Of limiters that are settled, `actual` and `under`
+    /// hold the actual costs and the values under which units were taken.
     pub(super) fn limiters<'m>(
         &'m self,
         asks: &'m [KeyAsk],
-        actual: &[u64],
         costs: &[u64],
         leased: &[Option<Micros>],
+        (actual, under): (&[u64], &[Option<Values>]),
     ) -> Vec<ScriptLimiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
         let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
@@ -37,35 +38,29 @@ impl RedisStore {
             // Nor if it is not known when they were taken.
             let is_kept = earlier.is_some() && since.is_none();
             let actual = if is_kept { actual.max(cost) } else { actual };
-            let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?
-                .turned_out(actual)
-                .of_permit(ask.token)
-                .taken_at(since)
-                .of_revision(revision(self, ask));
-            // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
-            let limiter = if earlier.is_some() {
-                limiter.leased()
-            } else if ask.reserves {
-                limiter.reserving()
-            } else {
-                limiter
+            let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?;
+            let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
+            let counted = self.counted.get(ask.rule).and_then(Option::as_ref);
+            let limiter = ScriptLimiter {
+                actual,
+                token: ask.token,
+                since,
+                // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
+                purpose: match earlier {
+                    Some(_) => Purpose::Lease,
+                    None if ask.reserves => Purpose::Reservation,
+                    None => Purpose::Use,
+                },
+                taken_under: under.get(place).copied().flatten(),
+                enforced: ask.enforced,
+                revision: revision(self, ask),
+                source: ask.source,
+                among: counted.map(|counted| counted.among(prefix, variant)),
+                ..limiter
             };
             // Asked for a unit that it does not take: its usage is reported later.
             let looks = costs.is_empty() && ask.asks > ask.cost;
-            let limiter = if looks { limiter.looking() } else { limiter };
-            let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
-            let limiter = match self.counted.get(ask.rule) {
-                Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
-                _ => limiter,
-            };
-            let limiter = if ask.source == ValuesSource::Request {
-                limiter.from_request()
-            } else if ask.source.is_looked_up() {
-                limiter.looked_up()
-            } else {
-                limiter
-            };
-            Some(if ask.enforced { limiter } else { limiter.shadow() })
+            Some(if looks { limiter.looking() } else { limiter })
         });
         limiters.collect()
     }
@@ -145,9 +140,9 @@ impl Loaded {
 }
 
 /// Reads the store's clock.
-static TIME: LazyLock<JoinedScript> = LazyLock::new(|| {
+static TIME: LazyLock<Arc<JoinedScript>> = LazyLock::new(|| {
     let text = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
-    JoinedScript::new(text.to_owned())
+    Arc::new(JoinedScript::new(text.to_owned()))
 });
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
@@ -186,7 +181,8 @@ pub(super) async fn know_loaded(
     }
     // Measured before the question: the date may then be a little too late, but never too early.
     let passed = store.host.now().since(store.loaded.here);
-    let reply = store.client.run(&TIME, &[key.to_vec()], &[], deadline).await?;
+    let call = Call::of_script(&TIME, vec![key.to_vec()], Vec::new());
+    let reply = store.client.run(&call, deadline).await?;
     let now = match reply {
         RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
         _ => None,

@@ -43,7 +43,7 @@ pub(super) async fn decide_without_space(
     {
         store.client.note_undecided(&StoreError::OutOfMemory, first.key);
     }
-    let denies = refused.iter().any(|one| one.asks(pending.step) > 0 && one.is_enforced());
+    let denies = refused.iter().any(|one| one.asks(pending.step) > 0 && one.enforced);
     let denies = denies && !pending.step.is_report();
     // The other limiters are still asked, so that the answer has all of them, but a refused request takes nothing.
     let step = match pending.step {

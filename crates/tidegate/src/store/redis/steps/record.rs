@@ -1,13 +1,13 @@
 //! Records of reservations inside Redis: one key for each, in a slot of its own.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::store::redis::script::{JoinedScript, RedisReply};
+use crate::store::redis::script::{Call, JoinedScript, RedisReply};
 use crate::store::redis::{Client, record_key};
 use crate::store::{RecordReply, RecordVerb, StoreError};
 
-static RESERVED: LazyLock<JoinedScript> = LazyLock::new(JoinedScript::reserved);
+static RESERVED: LazyLock<Arc<JoinedScript>> = LazyLock::new(|| Arc::new(JoinedScript::reserved()));
 
 /// Runs the operation on the record of that name.
 pub(super) async fn run_on_record(
@@ -15,7 +15,7 @@ pub(super) async fn run_on_record(
     name: &[u8],
     verb: RecordVerb<'_>,
 ) -> Result<RecordReply, StoreError> {
-    let args: Vec<Vec<u8>> = match verb {
+    let args = match verb {
         RecordVerb::Write { content, life } => {
             vec![b"write".to_vec(), content.to_vec(), milliseconds(life)]
         }
@@ -25,7 +25,8 @@ pub(super) async fn run_on_record(
         RecordVerb::Extend { life } => vec![b"extend".to_vec(), Vec::new(), milliseconds(life)],
     };
     let key = record_key(&client.settings().key_prefix, name);
-    match client.run(&RESERVED, &[key], &args, client.deadline()).await? {
+    let call = Call::of_script(&RESERVED, vec![key], args);
+    match client.run(&call, client.deadline()).await? {
         RedisReply::Int(0) => Ok(RecordReply::Unknown),
         RedisReply::Int(1) => Ok(RecordReply::Done),
         RedisReply::Int(2) => Ok(RecordReply::Claimed),

@@ -1,6 +1,7 @@
 //! Units that come back, and limiters that are reset.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tidegate_core::Settled;
 use tokio::time::Instant;
@@ -67,8 +68,8 @@ impl RedisStore {
         if surplus.is_empty() {
             return Ok(());
         }
-        let call = Call::giving_back(&surplus, None);
-        let reply = self.client.run(&call.script, &call.keys, &call.args, args.deadline).await?;
+        let call = Arc::new(Call::giving_back(&surplus, None));
+        let reply = self.client.run(&call, args.deadline).await?;
         Ok(call.given_back(&reply)?)
     }
 
@@ -95,7 +96,7 @@ impl RedisStore {
             let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
             let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
             let call = Call::reset(keys, records, None);
-            self.client.run(&call.script, &call.keys, &call.args, deadline).await.map(drop)
+            self.client.run(&Arc::new(call), deadline).await.map(drop)
         })
     }
 }
