@@ -2,7 +2,6 @@
 
 mod decide;
 mod denied;
-mod learn;
 mod left;
 mod local;
 mod parts;
@@ -14,7 +13,7 @@ use crate::clock::Clock;
 use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places,
+    GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
 };
 pub(crate) use local::Local;
 pub(crate) use share::Share;
@@ -64,6 +63,29 @@ impl<S: Layer> Fallback<S> {
         reply.put_decided(rest, done.decisions);
         reply.put_decided(0.., covered);
         reply
+    }
+
+    /// Keeps a reply for when the store does not decide: admissions, denials, and the units left.
+    fn learn(&self, asks: &[KeyAsk], reply: &StepReply) {
+        if reply.repeated {
+            return;
+        }
+        let Self { local, generation, .. } = self;
+        if reply.allowed || is_report(asks) {
+            local.learn(&generation.policy, asks, |place| {
+                let one = reply.replies.get(place).and_then(Option::as_ref);
+                one.is_some_and(|one| {
+                    // Of a request that is refused, units taken ahead were released.
+                    (reply.allowed || one.by_store)
+                        && !one.decided.overflow
+                        && one.decided.decision.is_allowed()
+                })
+            });
+        }
+        if !reply.allowed {
+            local.learn_denials(generation, asks, |place| reply.own(place));
+        }
+        local.learn_left(generation, asks, |place| reply.own(place));
     }
 
     /// Settles in this process the requests that it decided in place of the store.

@@ -12,7 +12,6 @@ mod link;
 mod look;
 mod pending;
 mod redirect;
-mod reopen;
 mod shard;
 mod slots;
 mod window;

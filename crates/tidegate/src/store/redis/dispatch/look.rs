@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::Dispatcher;
 use super::redirect::Redirect;
-use super::shard::StoreShard;
+use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
 use crate::settings::StoreForm;
 use crate::store::redis::audit;
@@ -115,6 +115,44 @@ pub(super) async fn look_after(
     spawn_local(report_findings(dispatcher));
 }
 
+impl Dispatcher {
+    /// Opens the connection of a shard again, which was closed with this error, before the shard counts as unavailable.
+    /// Calls that failed by it are answered afterwards, when an outage has been reported.
+    ///
+    /// Servers, proxies and operators close connections that work. So the first check of the shard begins at once, has
+    /// one deadline, and requests wait for it; nothing is reported if it succeeds.
+    pub(super) fn reopen(
+        self: &Rc<Self>,
+        shard: &Rc<StoreShard>,
+        closed: StoreError,
+        answered: Answered,
+    ) {
+        shard.closed();
+        spawn_local(Rc::clone(self).until_reopened(Rc::clone(shard), closed, answered));
+    }
+
+    async fn until_reopened(
+        self: Rc<Self>,
+        shard: Rc<StoreShard>,
+        closed: StoreError,
+        answered: Answered,
+    ) {
+        let patience = self.shared.deadline.min(LOOK);
+        match timeout(patience, look(&shard)).await {
+            Ok(Ok(connection)) => {
+                shard.found_fit(Some(connection));
+                self.looked();
+                spawn_local(report_findings(Rc::clone(&self)));
+            }
+            Ok(Err(error @ StoreError::Unreachable(_))) => self.give_up(&shard, error),
+            // Another reason is reported when the next check finds it too.
+            Ok(Err(_)) | Err(_) => self.give_up(&shard, closed),
+        }
+        answered.fail();
+        self.send(&shard);
+    }
+}
+
 /// The error that was reported about a shard that is not fit, and the findings of checks since.
 struct Outage {
     reported: Option<StoreError>,
@@ -142,7 +180,7 @@ impl Outage {
 }
 
 /// Connects, and checks whether a decision could be taken.
-pub(super) async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, StoreError> {
+async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, StoreError> {
     let look = async {
         let settings = &shard.shared.settings;
         let mut connection = match &shard.node {
@@ -254,7 +292,7 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 }
 
 /// Reports properties of the servers' setup that can make limits fail.
-pub(super) async fn report_findings(dispatcher: Rc<Dispatcher>) {
+async fn report_findings(dispatcher: Rc<Dispatcher>) {
     let shards = dispatcher.shards.borrow().clone();
     let fit = shards.iter().filter(|shard| shard.is_fit());
     let links: Vec<_> = fit.filter_map(|shard| shard.connection()).collect();
