@@ -28,9 +28,9 @@ use redis::Value;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::inbox::Question;
 use super::keys::slot_of;
 use super::link::NodeAddress;
-use super::question::Question;
 use super::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
 use clock::ThreadClock;

@@ -1,9 +1,37 @@
-//! The inbox of the store's thread, where other threads put questions.
+//! The inbox of the store's thread, where other threads put questions, and the replies to them.
 
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::route::Delivered;
+use super::script::Call;
+use crate::store::StoreError;
+
+/// The reason why there is no reply in time, and a channel for one that comes late.
+#[derive(Debug)]
+pub(crate) struct NoReply {
+    pub(crate) error: StoreError,
+    /// The late reply, if the store was asked.
+    pub(crate) late: Option<LateReply>,
+}
+
+/// A reply that comes after its caller stopped waiting.
+pub(crate) type LateReply = oneshot::Receiver<Result<Delivered, StoreError>>;
+
+/// A reply in time, or the reason for none.
+pub(crate) type Replied = Result<Delivered, NoReply>;
+
+/// A call as it is handed to the store's thread.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) asked: Arc<Call>,
+    pub(super) source: u64,
+    pub(super) deadline: Instant,
+    pub(super) answer: oneshot::Sender<Replied>,
+}
 
 /// A list that many threads add to and the store's thread takes as a whole: however many questions
 /// arrive while that thread is busy, it wakes once.

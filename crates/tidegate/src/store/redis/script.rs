@@ -25,7 +25,6 @@
 mod batch;
 mod call;
 mod call_result;
-mod counted_key;
 mod each;
 mod joined;
 mod limiter;

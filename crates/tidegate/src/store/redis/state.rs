@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::audit::ReportedFindings;
 use super::counts::RequestCounts;
-use super::inbox::Inbox;
-use super::question::Question;
+use super::inbox::{Inbox, Question};
 use crate::settings::StoreSettings;
 use crate::store::{StoreError, StoreEvent, StoreObserver};
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::fair_queue::KeyHashes;
 use crate::store::StoreError;
-use crate::store::redis::question::{NoReply, Question, Replied};
+use crate::store::redis::inbox::{NoReply, Question, Replied};
 use crate::store::redis::route::Delivered;
 use crate::store::redis::script::Call;
 

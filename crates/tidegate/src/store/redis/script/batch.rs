@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call::{Call, CallForm, decimal};
-use super::counted_key::CountedKey;
 use super::joined::{JoinedScript, Runner, ScriptId, script};
+use super::limiter::CountedKey;
 use super::reply::{NotAnAnswer, RedisReply};
 use super::step::ScriptStep;
 
@@ -79,7 +79,7 @@ impl CallBatch {
             for count in &call.counts {
                 let key = call.keys.get(count.key).map_or(0, |key| keys.of(key) - 1);
                 if counts.iter().all(|known| known.key != key) {
-                    counts.push(CountedKey { key, ..count.clone() });
+                    counts.push(CountedKey { key, bound: count.bound.clone() });
                 }
             }
         }

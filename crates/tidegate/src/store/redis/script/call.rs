@@ -1,13 +1,12 @@
 //! The call that is sent for one step: a script, its keys and its arguments.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
-use super::counted_key::CountedKey;
 use super::joined::{JoinedScript, REMOVE, Runner, ScriptId, script};
-use super::limiter::{LOOKS, ScriptLimiter};
+use super::limiter::{CountedKey, LOOKS, ScriptLimiter};
 use super::record::LeaseRecord;
 use super::settled::Surplus;
 use super::step::ScriptStep;
@@ -37,6 +36,10 @@ pub(super) enum CallForm {
     /// No step over limiters.
     Other,
 }
+
+/// The script of a call that has yet to be composed.
+static NOT_COMPOSED: LazyLock<Arc<JoinedScript>> =
+    LazyLock::new(|| Arc::new(JoinedScript::new(String::new())));
 
 /// A script and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +162,7 @@ impl Call {
         at: Option<Timestamp>,
     ) -> Self {
         Self {
-            script: script(ScriptId::new(kinds, Runner::Dispatch)),
+            script: Arc::clone(&NOT_COMPOSED),
             keys,
             args: Vec::new(),
             form,

@@ -18,6 +18,49 @@ pub struct Among<'a> {
     pub shared: Option<&'a [u8]>,
 }
 
+/// A key that is counted, for a rule that keeps a bounded number of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CountedKey {
+    /// Its index among the call's keys.
+    pub(super) key: usize,
+    /// The bound, and the two parts of the name, each after its length.
+    pub(super) bound: Vec<u8>,
+}
+
+impl CountedKey {
+    /// The counted keys of a step; a step that gives back or settles always has space.
+    pub(super) fn of(limiters: &[ScriptLimiter<'_>], step: ScriptStep) -> Vec<Self> {
+        let settles = step.settles() || step == ScriptStep::Renew;
+        let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
+        let each = each.map(|(key, Among { name: (prefix, name), most, .. })| {
+            let most = if settles { usize::MAX } else { most };
+            let mut bound = (most as f64).to_le_bytes().to_vec();
+            for text in [prefix, name] {
+                // The script reads the length from two bytes.
+                let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
+                bound.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+                bound.extend(text);
+            }
+            Self { key, bound }
+        });
+        each.collect()
+    }
+
+    /// The last arguments of a script that counts: which keys, and the part of a cluster's node,
+    /// filled in when the call is sent there. None if nothing is counted.
+    pub(super) fn arguments(counts: &[Self]) -> Vec<Vec<u8>> {
+        if counts.is_empty() {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        for Self { key, bound } in counts {
+            keys.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
+            keys.extend(bound);
+        }
+        vec![keys, Vec::new()]
+    }
+}
+
 /// One limiter of a step: its key, its rule, and the cost of the request.
 #[derive(Clone, Debug)]
 pub struct ScriptLimiter<'a> {
