@@ -1,6 +1,7 @@
 //! Late replies, for which no caller waits any more: the units they took are given back as of the time of the
 //! reply, over the connection that it came over, or not at all.
 
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -236,9 +237,9 @@ impl RedisStore {
         // Noted before newer values replace the rules: what comes back depends on both.
         limiters.iter_mut().for_each(|one| one.taken_under = Values::of(one.rule));
         let mut back = 0;
-        let mut parts = vec![0..limiters.len()];
+        let mut parts: Vec<_> = iter::once(0..limiters.len()).collect();
         while let Some(part) = parts.pop() {
-            let several = part.len() > 1;
+            let is_several = part.len() > 1;
             match self.undone(limiters.get(part.clone()).unwrap_or_default(), took).await {
                 Some(CallResult::Decided(done)) => {
                     let asks = took.asks.get(part.clone()).unwrap_or_default();
@@ -247,7 +248,7 @@ impl RedisStore {
                     let places = took.places.get(part).unwrap_or_default();
                     reply.put_all(places.iter().copied(), done.replies.into_iter().map(Some));
                 }
-                Some(_) if several => parts.extend(part.rev().map(|one| one..one + 1)),
+                Some(_) if is_several => parts.extend(part.rev().map(|one| one..one + 1)),
                 _ => {}
             }
         }
