@@ -39,14 +39,14 @@ pub use crate::lease::GivenBack;
 pub use crate::step::Values;
 pub use batch::{CallBatch, Replies};
 pub use call::Call;
-pub use call_result::{CallResult, DecidedStep, Lacks};
+pub use call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 pub use each::Each;
 pub use joined::JoinedScript;
 pub(crate) use limiter::Purpose;
 pub use limiter::{Among, ScriptLimiter};
 pub use record::LeaseRecord;
 pub use reply::{NotAnAnswer, RedisReply};
-pub use revision::{NewerValues, Revision};
+pub use revision::Revision;
 pub use settled::{SettledUnits, Surplus};
 pub use step::ScriptStep;
 

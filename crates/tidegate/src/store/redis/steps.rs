@@ -13,19 +13,20 @@ use std::sync::{Arc, OnceLock};
 use tidegate_core::{Decision, Rule, Timestamp};
 
 use super::nodes::Listed;
-use super::script::{ScriptLimiter, ScriptStep};
-use super::{Client, key_in, slot_of};
+use super::script::{DecidedStep, NewerValues, ScriptLimiter, ScriptStep};
+use super::{Client, Route, key_in, slot_of};
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
+use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
+    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb, StepArgs,
     StepReply, Store, StoreCounts, StoreError, Verb, is_report,
 };
-use decide::{Remembered, by_key, step_reply};
+use decide::{Remembered, by_key};
 use late::took;
 use limiters::{KeyCount, Loaded, know_loaded, know_revision, part};
 use record::run_on_record;
@@ -57,6 +58,18 @@ struct PendingStep<'a> {
     remembered: Option<Remembered<'a>>,
     /// True if the units of a late reply are given back, to the limiters in `asks` only.
     undoes: bool,
+}
+
+/// The result of a step, and the connection that the reply came over if the store was asked.
+type RoutedReply = (DecidedStep, Option<Route>);
+
+/// The data for undoing a step.
+#[derive(Clone, Debug, Default)]
+struct OfStep {
+    /// The connection that the reply came over, where its units can be given back.
+    route: Option<Route>,
+    /// The values that decided in place of the node's own, for each limiter.
+    newer: NewerValues,
 }
 
 impl RedisStore {
@@ -295,6 +308,22 @@ impl RedisStore {
         let decision = done.decisions.into_iter().next();
         decision.ok_or_else(|| StoreError::Answer("no values".to_owned()))
     }
+}
+
+/// Returns the result of a step as the reply of the store.
+fn step_reply((done, route): RoutedReply) -> StepReply {
+    let DecidedStep { allowed, now, repeated, first, replies, newer, .. } = done;
+    let mut reply = StepReply {
+        allowed,
+        now,
+        repeated,
+        first,
+        standing: Standing::Exact,
+        replies: replies.into_iter().map(Some).collect(),
+        receipt: Some(Receipt::new(OfStep { route, newer })),
+    };
+    reply.standing = reply.standing_by_replies();
+    reply
 }
 
 impl std::fmt::Debug for RedisStore {

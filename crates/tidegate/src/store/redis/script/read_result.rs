@@ -3,10 +3,9 @@
 use tidegate_core::{Decision, Micros, Outcome, Script, ScriptReply, Timestamp, Verdict};
 
 use super::call::{Call, CallForm};
-use super::call_result::{CallResult, DecidedStep, Lacks};
+use super::call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 use super::limiter::ScriptLimiter;
 use super::reply::{NotAnAnswer, RedisReply};
-use super::revision::NewerValues;
 use super::settled::SettledUnits;
 use super::step::ScriptStep;
 use crate::step::{Decided, FirstReservation};

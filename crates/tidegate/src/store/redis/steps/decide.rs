@@ -10,33 +10,18 @@ use tidegate_core::Micros;
 use tokio::time::{Instant, timeout_at};
 
 use super::late::SentCall;
-use super::{PendingStep, RedisStore, no_space};
+use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::dedupe;
 use crate::request::RequestIdentity;
-use crate::step::Standing;
-use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
-};
-use crate::store::redis::{Delivered, Route, answer_key};
-use crate::store::{GaveUp, KeyAsk, Receipt, StepReply, StoreError, Verb};
-
-/// The result of a step, and the connection that the reply came over if the store was asked.
-pub(super) type RoutedReply = (DecidedStep, Option<Route>);
+use crate::store::redis::script::{Call, CallResult, NewerValues, RedisReply, ScriptLimiter};
+use crate::store::redis::{Delivered, answer_key};
+use crate::store::{GaveUp, KeyAsk, StoreError, Verb};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remembered<'a> {
     id: RequestIdentity<'a>,
     time: Micros,
-}
-
-/// The data for undoing a step.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OfStep {
-    /// The connection that the reply came over, where its units can be given back.
-    pub(super) route: Option<Route>,
-    /// The values that decided in place of the node's own, for each limiter.
-    pub(super) newer: NewerValues,
 }
 
 impl RedisStore {
@@ -212,22 +197,6 @@ async fn either<T, E>(
         }
     })
     .await
-}
-
-/// Returns the result of a step as the reply of the store.
-pub(super) fn step_reply((done, route): RoutedReply) -> StepReply {
-    let DecidedStep { allowed, now, repeated, first, replies, newer, .. } = done;
-    let mut reply = StepReply {
-        allowed,
-        now,
-        repeated,
-        first,
-        standing: Standing::Exact,
-        replies: replies.into_iter().map(Some).collect(),
-        receipt: Some(Receipt::new(OfStep { route, newer })),
-    };
-    reply.standing = reply.standing_by_replies();
-    reply
 }
 
 /// Sorts limiters by key, so that the remembered answer is the same in whatever order a request names them.

@@ -12,8 +12,7 @@ use tidegate_core::{Micros, Timestamp};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
-use super::decide::{OfStep, step_reply};
-use super::{MOST_CHANGES, PendingStep, RedisStore};
+use super::{MOST_CHANGES, OfStep, PendingStep, RedisStore, step_reply};
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep, Values,
 };

@@ -3,8 +3,7 @@
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Visitor};
 
-use super::decide::RoutedReply;
-use super::{PendingStep, RedisStore};
+use super::{PendingStep, RedisStore, RoutedReply};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
 use crate::store::redis::script::{DecidedStep, Lacks, ScriptLimiter, ScriptStep};
