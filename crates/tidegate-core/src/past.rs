@@ -332,6 +332,7 @@ impl Past {
         if self.0.is_some() {
             self.change(|mark| {
                 mark.least = mark.least.min(level);
+                // An empty level has none of the reserved units any more, so its mark is done.
                 level > 0
             });
         }

@@ -73,6 +73,7 @@ impl LimitRate {
 
 impl Ord for LimitRate {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Compared as products, because a quotient would be rounded.
         self.times(*other).cmp(&other.times(*self))
     }
 }
@@ -122,6 +123,7 @@ impl<S: Store> StepsTaken<S> {
         if steps.is_empty() {
             return error;
         }
+        // The outer layer sends if the units are kept. If it drops the sender, the receiver gets an error.
         let (keep, kept) = oneshot::channel();
         let store = self.store.clone();
         let unless_kept = async move {
@@ -191,6 +193,7 @@ impl<S: Store> AcrossSlots<S> {
         for one in places.iter().filter_map(|place| asks.get(*place)) {
             let rule = one.rule_in(self.policy()).filter(|_| !one.is_unlimited);
             let Some(rule) = rule else { continue };
+            // In shadow mode too: a request that is admitted there takes a place, which cannot be given back.
             has_queue |= rule.spec().algorithm.is_queue();
             if one.enforced {
                 let rate = LimitRate::of(rule);
@@ -294,6 +297,7 @@ impl<S: Store> AcrossSlots<S> {
         parts: &[SlotPart],
         args: StepArgs<'_>,
     ) -> Result<StepReply, GaveUp> {
+        // A reset of one slot is complete without the others, so no rule has to allow it.
         if args.verb != Verb::Reset {
             self.may_be_apart(asks, parts)?;
         }

@@ -105,6 +105,7 @@ impl<S: Layer> Fallback<S> {
 
 impl<S: Layer> Store for Fallback<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        // The request was decided without the store, which does not have its units.
         if let Some(lack) = args.lack {
             let standing = Standing::Degraded(lack);
             if args.verb == Verb::Settle {

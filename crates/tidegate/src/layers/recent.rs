@@ -64,6 +64,7 @@ impl<T: Copy + Default> RecentReports<T> {
             None => group.iter_mut().min_by_key(|place| place.until),
         };
         let Some(place) = place else { return };
+        // A report of another limiter has no say: it ends first in its group, and is replaced.
         let last = (place.fingerprint == words).then_some((place.reported, place.until));
         if gives_way(last) {
             *place = ReportPlace { fingerprint: words, reported, until };

@@ -176,6 +176,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
             all &= self.is_demanded(now, ask);
         }
         let mut leased = Vec::with_capacity(asks.len());
+        // The only limiter has too few units, so no other limiter has units to hold.
         if !all && asks.len() < 2 {
             return Choice::Store(leased);
         }
@@ -265,6 +266,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
             None if self.limiters.len() >= self.most_limiters => self.sweep(now, terms.life()),
             None => {}
         }
+        // The sweep may have found no idle limiter.
         if self.limiters.len() >= self.most_limiters {
             return None;
         }

@@ -58,6 +58,7 @@ impl Demand {
             _ => self.before = Sum::default(),
         }
         self.current = Sum::default();
+        // Lives follow one another without a gap, so the current life may have begun before this request.
         self.since = Micros::from_micros(now.as_micros() - passed % life);
     }
 }

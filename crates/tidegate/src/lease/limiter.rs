@@ -133,6 +133,7 @@ impl LeasedLimiter {
     /// that ask alike get equal shares until the need of each is known.
     fn of_need(&mut self, now: Micros, needed: u64) -> Option<u64> {
         let is_new = self.demand.is_new(now, self.terms.life());
+        // Twice the most, because a share of a limit that drains is half of the need.
         let needed = if is_new { self.terms.most().saturating_mul(2) } else { needed };
         let life = self.terms.life().as_micros();
         let lasts = self.terms.left_of_width(self.standing(now).at).as_micros().min(life);
@@ -323,6 +324,7 @@ impl LeasedLimiter {
     pub(super) fn close(&mut self, ticket: u64) -> Option<Rest> {
         let Some(place) = self.leases.iter().position(|lease| lease.ticket == ticket) else {
             let is_spent = self.open.iter().any(|open| open.ticket == ticket && open.is_spent);
+            // No units go back, but the caller still has to end the ticket of a spent lease.
             let nothing = Rest { ticket, units: 0, kept: 0, earlier: Micros::ZERO };
             return is_spent.then_some(nothing);
         };

@@ -70,8 +70,11 @@ impl TakenPermits {
     /// When the permit of the `nth` unit ends, in the order in which units end; 1 is the first. It reads at most
     /// `nth` permits.
     pub(super) fn end_of_unit(&self, nth: u64) -> Option<Timestamp> {
+        if nth == 0 {
+            return None;
+        }
         let mut left = nth;
-        for permit in self.by_end.iter().filter(|_| nth > 0) {
+        for permit in &self.by_end {
             if left <= permit.units {
                 return Some(permit.ends);
             }

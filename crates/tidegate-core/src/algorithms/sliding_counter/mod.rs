@@ -114,6 +114,7 @@ impl SlidingCounter {
         if counted <= free {
             return self.window.as_micros();
         }
+        // Rounded down, so that the wait for it is rounded up.
         let overlap = u128::from(free) * u128::from(self.window.as_micros()) / u128::from(counted);
         u64::try_from(overlap).unwrap_or(u64::MAX)
     }
@@ -217,6 +218,7 @@ impl Decide for SlidingCounter {
         state.index = state.index.saturating_sub(windows);
         state.last = to;
         if let Some(excess) = state.past.excess() {
+            // The end of a window names it, so it moves by the same number of whole windows as the state.
             let until = excess.until.minus(self.start(windows).since(Timestamp::EPOCH));
             state.past.exceed(Some(Excess { cut: excess.cut.min(to), until, ..*excess }));
         }

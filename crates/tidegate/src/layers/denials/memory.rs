@@ -104,6 +104,7 @@ impl DenialMemory {
     ) {
         for (place, ask) in asks.iter().enumerate() {
             let Some(decision) = reply_of(place) else { continue };
+            // Shorter than the wait, because the store's clock may be faster than the clock of this process.
             let holds = match decision.outcome {
                 Outcome::Deny { retry_after } => {
                     less(retry_after, Micros::from_micros(retry_after.as_micros() / DRIFT + 1))

@@ -173,6 +173,7 @@ impl Local {
         lasts: impl Fn(&KeyAsk) -> Option<Micros>,
     ) -> Option<Barred> {
         let whole = ask.rule_in(&generation.policy)?;
+        // No units are always admitted, and a cost above the whole limit must stay *never*: a bar would deny it for now.
         if ask.asks == 0 || !holds(whole, ask.asks) {
             return None;
         }
@@ -236,6 +237,7 @@ impl Local {
         }
         // Multiples of the golden ratio spread evenly, however many there are.
         let turn = self.shed.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        // `turn` is a part of 2^32, so the product stays far below 2^64.
         SHED.0.plus(Micros::from_micros((SHED.1.as_micros() * turn) >> 32))
     }
 }

@@ -85,6 +85,7 @@ impl<S: Store> Leases<S> {
         args: StepArgs<'_>,
         mut spending: Spending<'_, S>,
     ) -> Result<StepReply, GaveUp> {
+        // No limiter has enough leased units, so one step in the store decides about all of them.
         if spending.held.is_empty() {
             let reply = self.inner.step(asks, args).await?;
             self.note(asks, &reply);
@@ -254,8 +255,10 @@ fn with_rest(
 /// known.
 fn decided(rule: &Rule, report: LimiterReport, since: Option<Timestamp>) -> Option<Decided> {
     let limit = limit_of(rule)?;
+    // Units of a lease count as used in the store, so the limiter is not idle.
     let reset_after = report.idle_at.since(report.at).max(Micros::from_micros(1));
     let outcome = Outcome::Allow { delay: Micros::ZERO };
+    // The leased units were added to an earlier report of the store, and the sum may pass the limit.
     let remaining = report.remaining.min(limit);
     let decision = Decision { outcome, limit, remaining, reset_after };
     Some(Decided { since, ..Decided::of(decision, false, false) })

@@ -51,6 +51,7 @@ impl<S: Store> Leases<S> {
         let state = &self.state;
         // Until a lease that nothing waits for is given back: the end of a gate waits for that too.
         let _under_way = state.under_way();
+        // The gate may have closed since the lease was wanted.
         let result = if state.are_spent() {
             let reply = self.ask_for_lease(ask, wanted).await;
             let granted =
@@ -96,6 +97,7 @@ impl<S: Store> Leases<S> {
         let counter = match (reply.result, granted) {
             (_, Granted::Held { .. }) => &calls.granted,
             (LeaseResult::Unknown | LeaseResult::NotSent, _) => &calls.unanswered,
+            // The store granted it, but it had ended, or nothing waited for it any more.
             (LeaseResult::Decided(_, Some(_)), _) => &calls.late,
             (LeaseResult::Decided(_, None) | LeaseResult::Undecided, _) => &calls.refused,
         };
