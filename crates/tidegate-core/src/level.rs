@@ -351,6 +351,7 @@ impl Level {
     pub(crate) fn rewind(&mut self, rate: Rate, to: Timestamp) {
         let step = u128::from(self.last.since(to).as_micros()) * u128::from(rate.n);
         if let Some(eased) = self.past.eased() {
+            // All usage is kept by the grains that were left at the last unit, so it moves with that.
             let left = eased.whole.saturating_sub(rate.instant(self.last));
             let caused = eased.caused.saturating_sub(step);
             self.past.ease(Some(Self::eased(rate, to, left, eased.cut.min(to), caused)));

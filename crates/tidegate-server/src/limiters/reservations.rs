@@ -189,6 +189,7 @@ impl<C: Clock> Reservations<C> {
     /// The settle of a reservation that held nothing; `None` if there is no such reservation.
     fn settled_for_nothing(&self, id: ReservationId, actual: &[u64]) -> Option<Settling> {
         let is_unlimited = Nothing::of(id)? == Nothing::Unlimited;
+        // Without a limiter no units are missing. A free request has limiters, but its id does not say which.
         let is_cut = !is_unlimited && actual.iter().any(|units| *units > 0);
         let cut: Box<[u64]> = if is_cut { actual.into() } else { Box::default() };
         let cut_of_nothing = cut.iter().fold(0, |all: u64, units| all.saturating_add(*units));
@@ -340,6 +341,7 @@ impl<C: Clock> ReservationSpace<'_, C> {
             ..OpenReservation::new(asked, taken, self.print, self.life)
         };
         let ends = self.of.clock.now().plus(self.life);
+        // The table takes the claim over, so the drop of this must not give it up.
         let claimed = std::mem::take(&mut self.bytes);
         self.of.table().insert(self.id, Arc::new(open), claimed, ends);
         Some(self.id)

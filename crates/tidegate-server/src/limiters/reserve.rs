@@ -74,8 +74,9 @@ impl Limiters {
     ) -> Result<Option<ReservationId>, Unreserved> {
         let id = ReservationId::from_bytes(name).to_string();
         let mut known = self.know(&id).await;
+        // Without an error, and unknown still: the store has no record. After the end of a reservation the record of a
+        // settled reservation is gone as well, so nothing is written then.
         if known.is_ok() && self.reservations.to_read(&id) != Ok(None) && !left.is_zero() {
-            // After its end the record of a settled reservation is gone too, so it is not written again.
             let record = ReservationRecord::of(gate, &name);
             let written = Box::pin(record.write(request, &Taken::by_first(answer), left)).await;
             known = match written {

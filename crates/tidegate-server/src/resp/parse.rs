@@ -258,6 +258,7 @@ fn length(
         return if rest.len() > LONGEST { Err(too_long) } else { Ok(None) };
     };
     match rest.get(end + 1) {
+        // The CR may be the last byte that has arrived.
         None => return Ok(None),
         Some(b'\n') => {}
         Some(_) => return Err(wrong),

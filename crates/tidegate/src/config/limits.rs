@@ -64,5 +64,6 @@ pub(super) fn untrusted_by_rate(
             ),
         );
     }
+    // Of two values for the same thing neither is known to be the right value.
     if others.is_empty() && !failed.contains(&"rate") { &[] } else { &["limit", "window", "rate"] }
 }

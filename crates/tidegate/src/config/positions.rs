@@ -161,6 +161,7 @@ pub(super) fn of(
         Problem::MatchesNothing | Problem::Unreachable(_) => table.position_of(&["match"]),
         Problem::Values(rule_error) => position_of_limit(rule_error, table),
     };
+    // Its text repeats the value, which may be a secret at this place.
     if matches!(error.problem, Problem::StarInside(_)) && report.is_secret(&span) {
         return (span, Problem::StarInside(HIDDEN.to_owned()).to_string());
     }

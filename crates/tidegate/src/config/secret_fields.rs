@@ -54,6 +54,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut in_store = false;
     for line in text.split_inclusive('\n') {
+        // A line inside a value of several lines is neither a header nor a field.
         let hidden = found.last().is_some_and(|last| start < last.end);
         if line.trim_start().starts_with('[') && !hidden {
             in_store = line.trim().starts_with(STORE);

@@ -93,6 +93,7 @@ fn texts<'t>(
 fn with_unit(section: &Section<'_>, entry: &TomlEntry<'_>) -> Option<String> {
     let DeValue::Integer(number) = entry.value() else { return None };
     let meant = format!("{number}s");
+    // Only if the unit alone is missing: the check takes the number with a unit, and not without it.
     let fits = (section.check)(entry.name, &meant).is_ok()
         && (section.check)(entry.name, &number.to_string()).is_err();
     fits.then_some(meant)

@@ -54,6 +54,7 @@ fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
     let headers = lines.take_while(|(start, _)| *start <= at).filter(|(_, line)| is_header(line));
     let end = headers.last().map_or(0, |(start, _)| start);
     let (root, errors) = DeTable::parse_recoverable(text.get(..end).unwrap_or_default());
+    // A line inside a text of several lines may look like a header, and a text that is cut there is not closed.
     let sound = errors.iter().all(|error| error.message() == DUPLICATE);
     if sound { root } else { Spanned::new(0..0, DeTable::new()) }
 }
@@ -121,6 +122,7 @@ const OTHER_QUOTES: [char; 6] = ['“', '”', '„', '‘', '’', '‚'];
 /// The number or flag that a text would be in ASCII; Chinese and Japanese keyboards write wide digits and commas.
 fn in_ascii(given: &str) -> Option<String> {
     let ascii = given.chars().map(|c| match c {
+        // The wide characters are in the order of ASCII.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         '\u{3001}' => ',',
         '\u{3002}' => '.',

@@ -198,6 +198,7 @@ fn check_excess(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
 fn check_entries(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     let when: Vec<_> = spec.when.iter().map(|(name, _)| name).collect();
     let key: Vec<_> = spec.key.iter().collect();
+    // Each list by itself: a name may be in both, and the key then has the value that `when` requires.
     for names in [when, key] {
         let mut seen = HashSet::new();
         for name in names {
@@ -273,6 +274,7 @@ impl<'a> Earlier<'a> {
     /// Returns the first override whose entries are all among these.
     fn covers(&self, entries: &[EntryPair<'a>]) -> Option<usize> {
         let found = self.by_names.iter().filter_map(|(names, overrides)| {
+            // Both lists are sorted, so these entries are equal to an earlier override's in the same order.
             let named = entries.iter().filter(|(name, _)| names.contains(name));
             overrides.get(&named.copied().collect::<Vec<_>>()).copied()
         });

@@ -62,6 +62,7 @@ fn parts(text: &str) -> Option<u32> {
     if !is_number(whole) || decimals.len() > 6 {
         return None;
     }
+    // Filled up to six digits, the decimals are the parts of a million.
     let (whole, decimals): (u32, u32) =
         (whole.parse().ok()?, format!("{decimals:0<6}").parse().ok()?);
     let parts = whole.checked_mul(WHOLE)?.checked_add(decimals)?;

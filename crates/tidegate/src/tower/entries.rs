@@ -215,6 +215,7 @@ impl<'a> LayerQuestion<'a> {
         let mut rest = pairs;
         let mut begun = 0;
         let descriptors = self.descriptors.iter().map(|one| {
+            // The ends count from the first entry of all descriptors.
             let (entries, behind) = rest.split_at(one.end.saturating_sub(begun).min(rest.len()));
             (rest, begun) = (behind, one.end);
             Descriptor::new(entries).cost(one.cost)

@@ -68,6 +68,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     const GRPC: &[u8] = b"application/grpc";
     let value = headers.get(CONTENT_TYPE)?;
     let (name, rest) = value.as_bytes().split_at_checked(GRPC.len())?;
+    // Before any other character it is the beginning of another type's name.
     let ends = matches!(rest.first(), None | Some(b'+' | b'-' | b';' | b' '));
     (name.eq_ignore_ascii_case(GRPC) && ends).then_some(value)
 }

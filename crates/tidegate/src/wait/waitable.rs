@@ -84,6 +84,7 @@ pub(crate) fn forecast_for<D: Waitable>(
     stop: &QueuedLimiter<D::Key>,
     ticket: Ticket,
 ) -> Option<Forecast> {
+    // Nothing is known about the time, so the forecast keeps no caller from waiting.
     let Some(mut preview) = waitable.preview(stop) else { return Some(Forecast::default()) };
     let before = held.queue(&stop.queue).map(|queue| queue.before(ticket)).unwrap_or_default();
     for cost in before.first {

@@ -177,6 +177,7 @@ impl Decide for SlidingWindow {
         self.roll(state, at);
         let slot = &mut state.slots[self.slot(state.newest, 0)];
         let before = *slot;
+        // A counter of 32 bits stops at its largest value, and the total counts only the units that it took.
         *slot = before.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
         state.total += u64::from(*slot - before);
         state.last = at;

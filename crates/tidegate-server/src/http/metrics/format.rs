@@ -61,6 +61,7 @@ fn quality_of(names: &[&str], ranges: &[(&str, u16)]) -> u16 {
 /// A quality, such as `0.75`, in thousandths; 0 if it is none.
 fn thousandths(quality: &str) -> u16 {
     let (whole, part) = quality.split_once('.').unwrap_or((quality, ""));
+    // Filled up to three digits, which are thousandths then.
     let part: String = part.chars().chain("000".chars()).take(3).collect();
     match (whole, part.parse::<u16>()) {
         ("1", _) => 1_000,
