@@ -63,7 +63,7 @@ pub(crate) struct Limiters {
     lets_wait: AtomicBool,
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
-    /// What watches their decisions.
+    /// The observers of their decisions.
     watching: Arc<Watching>,
     /// The counts of the listeners that ask them.
     counts: ServerCounts,

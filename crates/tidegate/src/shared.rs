@@ -224,7 +224,7 @@ impl<S: Store> SharedGate<S> {
     /// ```no_run
     /// use tidegate::SharedGate;
     ///
-    /// /// How many requests of one unit would be admitted now; `None` if no rule limits them.
+    /// /// The requests of one unit that would be admitted now; `None` if no rule limits them.
     /// async fn left(gate: &SharedGate, user: &str) -> Option<u64> {
     ///     gate.peek(&[("user", user)]).await.remaining()
     /// }

@@ -70,7 +70,7 @@ pub(super) async fn read_typed(
 /// connection; over HTTP/2 for a moment. An answer there that comes before
 /// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and some clients,
 /// such as curl 7.88, then drop the answer. A body that is too long, or is sent only when asked
-/// for, is not waited for. Meanwhile the request claims nothing of its connection.
+/// for, is not waited for. During this the request claims nothing of its connection.
 pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
     if request.headers().contains_key(EXPECT) {
         return;

@@ -173,7 +173,7 @@ async fn permit(
     }
     match Arc::clone(permits).acquire_owned().await {
         Ok(permit) => permit,
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         Err(_) => std::future::pending().await,
     }
 }

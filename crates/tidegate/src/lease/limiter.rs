@@ -133,7 +133,7 @@ impl LeasedLimiter {
     /// that ask alike get equal shares until the need of each is known.
     fn of_need(&mut self, now: Micros, needed: u64) -> Option<u64> {
         let is_new = self.demand.is_new(now, self.terms.life());
-        // Twice the most, because a share of a limit that drains is half of the need.
+        // Twice the largest lease, because a share of a limit that drains is half of the need.
         let needed = if is_new { self.terms.most().saturating_mul(2) } else { needed };
         let life = self.terms.life().as_micros();
         let lasts = self.terms.left_of_width(self.standing(now).at).as_micros().min(life);

@@ -43,6 +43,7 @@ impl Terms {
         let Leasable { units, life, drains } = rule.leasable(life)?;
         let most = units.min(most);
         let longest = drains.then(|| longest.max(life));
+        // `leasable` begins at the epoch, where a window, bucket or tick begins: the longest life is the length of one.
         let width = rule.leasable(Micros::MAX).filter(|longest| !longest.drains);
         let width = width.map(|longest| longest.life);
         let terms = Self { size: Size::Needed, most, life, longest, width, version: 0 };

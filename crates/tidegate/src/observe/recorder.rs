@@ -43,8 +43,8 @@ thread_local! {
 /// for all requests of the domain of that rule, and so is the id of every request. Equal values have equal hashes, which
 /// differ from recorder to recorder.
 ///
-/// A line has the [time](Answer::at) of the decision, the descriptors with their costs, and the limits that they
-/// [supply](crate::RequestLimit), of which it has the limit and the window. It has no plan, no ban and no settlement.
+/// A line has the [time](Answer::at) of the decision, the descriptors with their costs, and the limit and the window
+/// that each of them [supplies](crate::RequestLimit). It has no plan, no ban and no settlement.
 /// Requests without a descriptor are not recorded, because they meet no limiter.
 ///
 /// ```
@@ -289,7 +289,7 @@ fn is_entry_of(hidden: &str, name: &str) -> bool {
     hidden == name || hidden.rsplit_once('#').is_some_and(|(entry, _)| entry == name)
 }
 
-/// How the entries of a domain are shown.
+/// The form in which the entries of a domain are shown.
 #[derive(Clone, Copy)]
 struct HowShown<'a> {
     hidden: &'a HiddenEntries,

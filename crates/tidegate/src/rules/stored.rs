@@ -90,6 +90,7 @@ fn alone_across(rule: &PolicyRule) -> impl Iterator<Item = Problem> {
 
 /// Returns the mistake if one descriptor can match both rules, and their keys may be in different slots.
 fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Problem> {
+    // Both keys then have the value of one entry as their tag, so they share a slot.
     let tagged_alike =
         earlier.spec().hash_tag.is_some() && earlier.spec().hash_tag == later.spec().hash_tag;
     if tagged_alike || !can_meet(earlier, later) {
@@ -121,6 +122,7 @@ fn can_limit(rule: &PolicyRule) -> bool {
 fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
     let ours = one.entry_names();
     let theirs = other.entry_names();
+    // An exact rule matches no descriptor with further entries.
     match (one.spec().exact, other.spec().exact) {
         (true, true) => ours == theirs,
         (true, false) => theirs.iter().all(|name| ours.contains(name)),

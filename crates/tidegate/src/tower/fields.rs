@@ -132,6 +132,7 @@ impl LimitFields {
         let mut ends = [0; HeaderField::COUNT];
         headers::write(answer, written, &mut text, |field, text| {
             set = set.with(field);
+            // The later ends too: each field begins where the field before it ends, even if that is not written.
             ends[field as usize..].fill(text.len());
         });
         let text = Bytes::from(text);

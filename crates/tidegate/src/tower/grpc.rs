@@ -1,6 +1,6 @@
 //! A refusal in gRPC: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or
-//! `UNAVAILABLE` if the shared store did not decide, or `INTERNAL` if the caller's address is not known. The outgoing layer reads the same forms in
-//! responses.
+//! `UNAVAILABLE` if the shared store did not decide, or `INTERNAL` if the caller's address is not
+//! known. The outgoing layer reads the same forms in responses.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;

@@ -108,6 +108,7 @@ impl Refusal {
         let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
         let mut rules: Vec<String> =
             denying.map(|matched| matched.rule().name().to_owned()).collect();
+        // Limiters are in the order of their rules, so equal names are next to each other.
         rules.dedup();
         Self {
             // The first that holds: without a rule or the store, the decisions say nothing about limits.

@@ -15,6 +15,7 @@ pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros>
     const ASKING: [StatusCode; 2] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
     let headers = response.headers();
+    // First, because a refusal of gRPC has the HTTP status 200.
     if grpc::asks_to_come_later(headers) {
         return grpc::retry_delay(headers).or_else(|| wait(headers, now));
     }

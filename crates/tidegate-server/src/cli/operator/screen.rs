@@ -48,7 +48,7 @@ impl Screen {
     /// Returns an error of writing.
     pub(super) fn show(&self, text: &str) -> Result<(), Failure> {
         let rows = tcgetwinsize(std::io::stdout()).map_or(24, |size| usize::from(size.ws_row));
-        // Before the sequences are added, because keys are texts of strangers, who may send sequences of their own.
+        // Before the sequences are added, because keys are texts of strangers and may hold sequences of their own.
         let text = printable::text(text);
         let lines: Vec<_> = text.lines().take(rows).map(|line| format!("{line}\x1b[K")).collect();
         // Written over the text before it in one write, because a screen that is cleared first flickers.

@@ -35,7 +35,7 @@ impl<C: Clock> ReservationSpace<'_, C> {
     /// another id, which this process alone knows.
     ///
     /// # Errors
-    /// Returns the error if the store remembers the first id: whoever repeats the request gets that id.
+    /// Returns the error if the store remembers the first id: a caller that repeats the request gets that id.
     pub(crate) fn note_record(
         &mut self,
         written: Result<bool, StoreError>,

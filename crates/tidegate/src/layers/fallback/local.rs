@@ -242,6 +242,7 @@ impl Local {
         let all: Vec<_> = warm(policy, all).map(|(_, ask)| self.part(policy, ask)).collect();
         let renewed = self.memory.ask(|newest| {
             let here: Vec<_> = all.iter().filter_map(|ask| in_force(newest, ask)).collect();
+            // The permit of a rule that is gone is lost, and then the other permits need no renewal.
             Ok(here.len() == all.len() && self.memory.renew(newest, &here, &self.clock)?.allowed)
         });
         renewed.1

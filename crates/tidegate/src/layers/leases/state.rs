@@ -120,6 +120,7 @@ impl CallCounts {
 
     /// Notes that no reply came in time; returns whether that is to be reported.
     pub(super) fn in_vain(&self) -> bool {
+        // Equal and not more, so that it is reported once.
         self.in_vain.fetch_add(1, Relaxed) + 1 == MANY_IN_VAIN
     }
 }
@@ -145,6 +146,7 @@ impl LeaseState {
     /// are worth nothing.
     pub(super) fn under(&self, before: &Policy, policy: &Policy) -> Self {
         let version = self.version + 1;
+        // From here on no share is renewed under an earlier policy.
         self.held.newest.store(version, SeqCst);
         let mut terms = Vec::with_capacity(policy.rules().len());
         for rule in policy.rules() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-/// Lines are kept in blocks that are dropped as a whole. The memory, and the time, are those of at least so many blocks.
+/// Lines are kept in blocks that are dropped as a whole. At least so many blocks fit the memory, and the time.
 const BLOCKS: usize = 64;
 const BLOCKS_IN_TIME: u64 = 32;
 /// The largest block, in bytes, unless one line is longer.
@@ -86,7 +86,7 @@ impl KeptLines {
         all
     }
 
-    /// Drops each block of which the first line is too old, so that no line is.
+    /// Drops each block whose first line is too old, so that no line is too old.
     fn drop_old(&mut self, now: Timestamp) {
         let keep = self.keep.as_micros();
         while let Some(oldest) = self.whole.pop_front_if(|block| age(block.began, now) > keep) {
