@@ -19,6 +19,7 @@ pub fn credentials(text: &str) -> Option<Range<usize>> {
 /// Credentials of a URL whose authority begins at `start`.
 fn of_url(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text.get(start..)?;
+    // The last `@`, because a password may hold others.
     let end = match rest.rfind('@') {
         Some(at) => at,
         // The host may be missing, and so may a quote: then only a port can follow a colon.
@@ -32,6 +33,7 @@ fn of_url(text: &str, start: usize) -> Option<Range<usize>> {
 
 /// Returns whether a text can be a host with a port.
 fn is_host(text: &str) -> bool {
+    // The colons of an IPv6 address, in its brackets, begin no port.
     let behind = text.rsplit(']').next().unwrap_or(text);
     behind.split(':').skip(1).all(is_port) && !text.starts_with(':')
 }

@@ -51,6 +51,7 @@ fn is_whole(text: &str) -> bool {
 /// The length after the `/`; `None` when it does not resemble one.
 fn window_of(text: &str) -> Option<Result<Duration, ValueError>> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
+    // A unit alone means one of it; and if one of it cannot be read, the text names no unit.
     match (digits.is_empty(), parse_duration(&format!("1{unit}"))) {
         (true, Ok(one)) => Some(Ok(one)),
         (false, Ok(_)) => Some(parse_duration(text)),
@@ -98,6 +99,7 @@ fn meant_rate(text: &str) -> Option<String> {
     let counted = window.starts_with(|c: char| c.is_ascii_digit());
     let window = if counted { meant(window)? } else { meant(&format!("1{window}"))? };
     let window = stretched(window, scale)?;
+    // A window of one unit is written without its number: `1s` is `s`.
     let one = window.strip_prefix('1').filter(|unit| unit.starts_with(char::is_alphabetic));
     Some(format!("{units}/{}", one.unwrap_or(&window)))
 }

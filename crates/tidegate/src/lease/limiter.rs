@@ -247,6 +247,7 @@ impl LeasedLimiter {
         };
         self.last_size = lease.units;
         if now >= lease.ends {
+            // The reply took as long as a lease lives, so the next lease would end before its reply as well.
             self.pause(now);
             return Ok(None);
         }

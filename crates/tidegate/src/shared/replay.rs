@@ -36,6 +36,7 @@ impl SharedReplay {
         let run = RandomState::new().hash_one(std::process::id());
         // A replay shares its limits with no node.
         settings.nodes.get_or_insert(1);
+        // Cut to 40 characters, so that the whole stays within the 64 that a prefix may have.
         settings.key_prefix = format!("{:.40}run-{run:016x}:", settings.key_prefix);
         Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: Mutex::default() })
     }
@@ -58,6 +59,7 @@ impl SharedReplay {
         let in_force = self.gate.newest();
         let asks = self.gate.asks(&in_force, request);
         self.remember(&asks, in_force.innermost().answer_key(&asks, request.identity()));
+        // Below the layers that decide in place of the store: a replay asks for the store's own decisions.
         let store = in_force.leases();
         let args = StepArgs::new(Verb::Ask, request.origin(), store.host().deadline());
         // Nothing is taken ahead in a replay.
