@@ -11,11 +11,13 @@
     reason = "a test fails by panicking, and a refusal is an answer"
 )]
 
+mod amended;
 mod bans;
 mod caps;
 mod clock;
 mod giving_back;
 mod held;
+mod history;
 mod ids;
 mod ids_by_time;
 mod kit;
@@ -25,6 +27,7 @@ mod packed;
 mod races;
 mod races_of_several;
 mod replaced;
+mod replaced_history;
 mod replaced_waiting;
 mod reported;
 #[cfg(feature = "redis")]

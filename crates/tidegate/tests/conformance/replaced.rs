@@ -192,8 +192,10 @@ fn changed_fields_apply_immediately(case: &Case<'_, dyn Store>) {
 }
 
 fn an_answer_keeps_the_policy_that_decided(case: &Case<'_, dyn Store>) {
+    fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}
     let gate = case.gate([each(case, "a", 10)]);
     let first = ask(&[(ADA, 1)], |request| gate.check(request));
+    is_sent(&first);
     gate.replace(vec![each(case, "b", 20)]);
     let second = ask(&[(ADA, 1)], |request| gate.check(request));
     for (answer, name, limit) in [(&first, "a", 10), (&second, "b", 20)] {
@@ -201,6 +203,9 @@ fn an_answer_keeps_the_policy_that_decided(case: &Case<'_, dyn Store>) {
         assert_eq!((matched.rule().name(), matched.decision().limit), (name, limit));
         assert_eq!(matched.values().spec().limit, Limit::Units(limit));
     }
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop((first, second)));
+    });
 }
 
 /// A reserved cost is settled where its limiters are now: only with those that took it.
@@ -262,6 +267,7 @@ fn eight_callers_are_admitted_the_last_limit_whatever_it_was_before(case: &Case<
         for step in 0..case.kind.asks() / 2 {
             if thread == 0 {
                 gate.replace(rules(step));
+                gate.amend("r", case.rule("r", [0, most / 3][step as usize % 2]).spec.into());
             } else {
                 admitted.fetch_add(u64::from(admits(&*gate, ADA, 1)), SeqCst);
             }

@@ -12,6 +12,7 @@ use crate::waiting::until;
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,
     waiters_go_on_under_the_new_values_in_the_order_of_their_arrival,
+    who_waits_goes_on_where_its_rule_is_unlimited,
     a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space,
     who_waits_keeps_its_place_wherever_its_rule_stands,
 }
@@ -92,13 +93,26 @@ fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &Case<
         assert!(end(&tasks[0]).is_allowed() && !tasks[1].is_over());
         assert_eq!(waiting(&*gate), 1);
     }
-    gate.replace(vec![patient(case, "r", 20)]);
+    gate.amend("r", patient(case, "r", 20).spec.into());
     until(&mut tasks, |_| waiting(&*gate) == 0);
     if !is_a_queue(case) {
         are_over(&mut tasks);
         assert!(end(&tasks[1]).is_allowed());
         assert_eq!(seen(&*gate, ADA), [1]);
     }
+}
+
+fn who_waits_goes_on_where_its_rule_is_unlimited(case: &Case<'_, dyn Store>) {
+    let gate = full(case, vec![patient(case, "r", 10)], 10);
+    let (four, five) = (of(4), of(5));
+    let mut tasks = [waiter(&*gate, &four), waiter(&*gate, &five)];
+    gate.amend("r", Spec::unlimited(case.algorithm).into());
+    are_over(&mut tasks);
+    for task in &tasks {
+        assert!(end(task).is_allowed() && end(task).matched().is_empty(), "{:?}", end(task));
+    }
+    gate.amend("r", patient(case, "r", 20).spec.into());
+    assert_eq!(seen(&*gate, ADA), [10], "none was taken");
 }
 
 fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space(case: &Case<'_, dyn Store>) {

@@ -6,18 +6,13 @@
     reason = "a test fails by panicking"
 )]
 
-mod amend;
-mod amend_walk;
 mod ban;
-#[path = "../common/changes/mod.rs"]
-mod changes;
+mod changed_values;
 mod counts;
 mod facades;
 mod given_back;
 mod holding;
 mod ids;
-mod lowered;
-mod lowered_values;
 mod observe;
 mod ordered;
 #[path = "../common/packed/mod.rs"]
@@ -26,10 +21,6 @@ mod permits;
 mod pitfalls;
 #[cfg(feature = "json")]
 mod recorder;
-mod replace;
-mod replace_history;
-mod replace_waiting;
-mod replace_walk;
 mod reported;
 mod reports;
 mod requests;
@@ -38,6 +29,3 @@ mod snapshot_walk;
 mod swept;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
-mod values;
-mod values_amended;
-mod values_walk;

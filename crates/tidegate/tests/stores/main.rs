@@ -13,8 +13,6 @@ mod asked_again;
 mod away;
 mod bans;
 mod bounded;
-#[path = "../common/changes/mod.rs"]
-mod changes;
 #[cfg(target_os = "linux")]
 mod clocks;
 mod cluster;
@@ -41,7 +39,6 @@ mod records;
 mod reopened;
 mod replace;
 mod replace_away;
-mod replace_history;
 mod reported;
 mod revisions;
 mod rights;

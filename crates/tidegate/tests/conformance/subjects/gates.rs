@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec, Taken,
+    AlgorithmKind, Amendment, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec,
+    Taken,
 };
 
 use super::{Kind, Settle, Subject, Turn, Waiting};
@@ -40,6 +41,8 @@ pub(crate) trait AnyGate: Sync {
     fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g>;
     /// Replaces the policy, on every node.
     fn replace(&self, rules: Vec<RuleSpec>);
+    /// Changes the values of a rule or of an override, on every node.
+    fn amend(&self, rule: &str, values: Amendment);
     /// Holds the cost of a request during an action, and then ends it; returns the answer to the request.
     fn hold_while<'g>(
         &'g self,

@@ -1,8 +1,8 @@
 //! Gates in this process, packed and sharded.
 
 use tidegate::{
-    Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Setup, Spec, Taken, Timer,
-    Timestamp,
+    Amendment, Answer, Ban, Gate, ManualClock, OnFull, Policy, Request, RuleSpec, Setup, Spec,
+    Taken, Timer, Timestamp,
 };
 
 use super::gates::{
@@ -145,6 +145,10 @@ impl<C: Timer> AnyGate for Gate<C> {
 
     fn replace(&self, rules: Vec<RuleSpec>) {
         self.replace(Policy::new(rules).unwrap()).unwrap();
+    }
+
+    fn amend(&self, rule: &str, values: Amendment) {
+        self.amend(Request::DEFAULT_DOMAIN, rule, values).unwrap();
     }
 
     fn hold_while<'g>(

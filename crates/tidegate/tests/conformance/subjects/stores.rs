@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use tidegate::{
-    AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, Setup, SharedGate, SharedReplay,
-    Spec, StoreError, StoreSettings, Taken, Timestamp,
+    AlgorithmKind, Amendment, Answer, Ban, OnFull, Policy, Request, RuleSpec, Setup, SharedGate,
+    SharedReplay, Spec, StoreError, StoreSettings, Taken, Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -140,6 +140,12 @@ impl AnyGate for Nodes {
         let revision = NonZero::new(self.revision.fetch_add(1, Relaxed)).unwrap();
         let policy = Policy::new((self.fitted)(rules)).unwrap().with_revision(revision);
         self.gates.iter().for_each(|gate| gate.replace(policy.clone()).unwrap());
+    }
+
+    fn amend(&self, rule: &str, values: Amendment) {
+        for gate in &self.gates {
+            gate.amend(Request::DEFAULT_DOMAIN, rule, values.clone()).unwrap();
+        }
     }
 
     fn hold_while<'g>(

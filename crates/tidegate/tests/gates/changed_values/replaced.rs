@@ -4,45 +4,21 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use super::{DAY, Still, admits, ask, log, policy, still};
 use crate::packed::{TODAY_US, TestClock};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, OnFull, Policy, Request, Rule,
-    RuleSpec, RuleStatistics, Setup, Spec,
+    AlgorithmKind, Answer, Ban, Descriptor, Gate, Micros, OnFull, Request, Rule, RuleSpec,
+    RuleStatistics, Setup, Spec,
 };
-
-const DAY: Duration = Duration::from_secs(86_400);
-
-type Still = Gate<TestClock>;
-
-fn per_day(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::SlidingLog, limit, DAY)
-}
 
 /// A rule with a limiter for each user.
 fn each(name: &str, limit: u64) -> RuleSpec {
-    RuleSpec::new(name, per_day(limit)).key(["user"])
-}
-
-fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
-    Policy::new(rules.into_iter().collect()).unwrap()
-}
-
-fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Still {
-    Gate::with_clock(policy(rules), TestClock::at(TODAY_US))
+    RuleSpec::new(name, log(limit)).key(["user"])
 }
 
 fn replace(gate: &Still, rules: impl IntoIterator<Item = RuleSpec>) {
     gate.replace(policy(rules)).unwrap();
-}
-
-fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    let entries = [("user", user)];
-    ask(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
-}
-
-fn admits(gate: &Still, user: &str, cost: u64) -> bool {
-    ask(user, cost, |request| gate.admits(request))
 }
 
 /// The units left by each rule that limits the user, with the rule's name.
@@ -77,9 +53,9 @@ fn a_removed_rule_is_forgotten_when_it_is_idle() {
 
 #[test]
 fn a_rule_with_another_key_begins_as_new() {
-    let gate = gate([each("a", 10)]);
+    let gate = still([each("a", 10)]);
     assert!(admits(&gate, "ada", 6));
-    let by_host = RuleSpec::new("a", per_day(10)).key(["host"]);
+    let by_host = RuleSpec::new("a", log(10)).key(["host"]);
     replace(&gate, [by_host]);
     assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![], 0));
     replace(&gate, [each("a", 10)]);
@@ -88,17 +64,17 @@ fn a_rule_with_another_key_begins_as_new() {
 
 #[test]
 fn a_rule_with_limits_per_key_that_gets_another_key_leaves_no_limiter_counted() {
-    let gate = gate([each("a", 10).limit_from_request()]);
+    let gate = still([each("a", 10).limit_from_request()]);
     assert!(["ada", "bob", "eve"].iter().all(|user| admits(&gate, user, 1)));
     assert_eq!(gate.counts().keys, 3);
-    replace(&gate, [RuleSpec::new("a", per_day(10)).key(["host"]).limit_from_request()]);
+    replace(&gate, [RuleSpec::new("a", log(10)).key(["host"]).limit_from_request()]);
     assert_eq!(gate.counts().keys, 0);
 }
 
 #[test]
 fn what_a_rule_with_another_key_has_taken_is_not_given_back_to_others() {
-    let by = |key: &str| RuleSpec::new("a", per_day(100)).key([key]);
-    let gate = gate([by("user")]);
+    let by = |key: &str| RuleSpec::new("a", log(100)).key([key]);
+    let gate = still([by("user")]);
     let entries = [("user", "ada"), ("host", "ada")];
     let of = |cost| [Descriptor::new(&entries).cost(cost)];
     let first = of(50);
@@ -129,11 +105,11 @@ fn a_request_asked_again_under_its_id_takes_nothing_also_when_its_rule_was_away_
 #[test]
 fn a_smaller_max_memory_holds_although_one_limiter_could_once_be_larger() {
     let with = |limit, max_memory| {
-        let mut spec = per_day(limit);
+        let mut spec = log(limit);
         spec.max_memory = Some(max_memory);
         RuleSpec::new("a", spec).key(["user"]).max_keys(1_000_000, OnFull::Refuse)
     };
-    let gate = gate([with(1_000_000, 1 << 30)]);
+    let gate = still([with(1_000_000, 1 << 30)]);
     replace(&gate, [with(10, 100_000)]);
     let admitted = (0..20_000).filter(|user| admits(&gate, &user.to_string(), 1)).count();
     assert!(admitted < 5_000, "{admitted} limiters in 100 kB");
@@ -142,7 +118,7 @@ fn a_smaller_max_memory_holds_although_one_limiter_could_once_be_larger() {
 #[test]
 fn caps_that_change_count_the_limiters_there_are() {
     let capped = |most, on_full| each("a", 10).max_keys(most, on_full);
-    let gate = gate([capped(3, OnFull::Refuse)]);
+    let gate = still([capped(3, OnFull::Refuse)]);
     let comes = |gate: &Still, from: u64, to: u64| {
         (from..to).filter(|user| admits(gate, &user.to_string(), 1)).count()
     };
@@ -161,7 +137,7 @@ fn caps_that_change_count_the_limiters_there_are() {
 
 #[test]
 fn a_policy_whose_limiters_would_not_fit_in_memory_changes_nothing() {
-    let gate = gate([each("a", 10), each("b", 10)]);
+    let gate = still([each("a", 10), each("b", 10)]);
     (0..500_u64).for_each(|user| assert!(admits(&gate, &user.to_string(), 1 + user % 10)));
     let mut large = Spec::new(AlgorithmKind::SlidingWindow, 10, DAY);
     (large.buckets, large.max_memory) = (Some(1_000), Some(1_000_000));
@@ -184,7 +160,7 @@ fn packed_limiters_stay_under_a_changed_rule_if_they_fit_in_memory_as_they_are_p
             spec.max_memory = Some(max_memory);
             RuleSpec::new("a", spec).key(["user"]).max_keys(1_000_000, OnFull::Refuse)
         };
-        let gate = gate([rule(limit, 1 << 20)]);
+        let gate = still([rule(limit, 1 << 20)]);
         assert!((0..1_000).all(|user| admits(&gate, &user.to_string(), 1)));
         replace(&gate, [rule(limit + 1, 1_000 * bytes_each)]);
         assert_eq!(gate.counts().keys, 1_000);
@@ -202,7 +178,7 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     let rules = || [each("banned", 2), each("planned", 5), each("once", 100).dedupe(DAY)];
     let loaded = policy(rules());
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let plan = Arc::new(Rule::new(per_day(50)).unwrap());
+    let plan = Arc::new(Rule::new(log(50)).unwrap());
     let plans =
         move |one: &Descriptor<'_>| (one.value("user") == Some("ada")).then(|| Arc::clone(&plan));
     let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
@@ -230,23 +206,4 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     let of_all = statistics.of(gate.policy().rules());
     let passed: Vec<_> = of_all.iter().map(|of_rule| of_rule.minute().pass).collect();
     assert_eq!(passed, [5, 4], "of `once` and `banned`");
-}
-
-/// An answer keeps the policy that decided, even after later policies.
-#[test]
-fn an_answer_keeps_the_policy_that_decided() {
-    fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}
-    let gate = gate([each("a", 10)]);
-    let first = ask("ada", 1, |request| gate.check(request).clone());
-    is_sent(&first);
-    replace(&gate, [each("b", 20)]);
-    let second = ask("ada", 1, |request| gate.check(request));
-    for (answer, name, limit) in [(&first, "a", 10), (&second, "b", 20)] {
-        let matched = answer.reported().unwrap();
-        assert_eq!((matched.rule().name(), matched.decision().limit), (name, limit));
-        assert_eq!(matched.values().spec().limit, Limit::Units(limit));
-    }
-    std::thread::scope(|scope| {
-        scope.spawn(move || drop((first, second)));
-    });
 }

@@ -4,29 +4,18 @@
 //! the clock never steps back, else in shards. `TIDEGATE_LONG=1` walks twenty times as many.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use crate::packed::{TestClock, answered, long, spec_of};
+use super::{EIGHT_YEARS_US, Stepping, over_traces};
+use crate::packed::{answered, long, spec_of};
 use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
     AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OverrideSpec, Policy,
-    Request, Rule, RuleSpec, Spec, Timestamp,
+    Request, Rule, RuleSpec, Spec,
 };
 
 const USERS: [&str; 3] = ["ada", "bob", "vip"];
-
-/// A clock that may step back.
-#[derive(Clone)]
-struct Stepping(Arc<AtomicU64>);
-
-impl Clock for Stepping {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(SeqCst))
-    }
-}
 
 /// One rule as the models know it; its values are `None` if it is unlimited.
 struct Known {
@@ -99,8 +88,8 @@ fn vip(values: Option<&model::Policy>) -> OverrideSpec {
     other
 }
 
-fn known(rng: &mut Rng) -> (Known, RuleSpec, usize) {
-    let (has_key, number) = (rng.chance(70), rng.below(1_000) as usize);
+fn known(rng: &mut Rng) -> (Known, RuleSpec) {
+    let has_key = rng.chance(70);
     let mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow]);
     let own = values(rng);
     let mut rule = RuleSpec::new("unnamed", spec(own.as_ref())).mode(mode);
@@ -113,7 +102,7 @@ fn known(rng: &mut Rng) -> (Known, RuleSpec, usize) {
             of_vip = Some(Some(other));
         }
     }
-    (Known { has_key, mode, own, vip: of_vip, limiters: HashMap::new() }, rule, number)
+    (Known { has_key, mode, own, vip: of_vip, limiters: HashMap::new() }, rule)
 }
 
 struct Walk<C> {
@@ -128,7 +117,7 @@ impl<C: Clock> Walk<C> {
         let count = rng.between(1, 3);
         let (mut all, mut rules) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let (known, mut rule, _) = known(&mut rng);
+            let (known, mut rule) = known(&mut rng);
             rule.name = number.to_string();
             all.push(known);
             rules.push(rule);
@@ -239,7 +228,8 @@ impl<C: Clock> Walk<C> {
         self.known[number].follow(self.at_us);
     }
 
-    fn step(&mut self, cost: u64) {
+    fn step(&mut self, at_us: u64, cost: u64) {
+        self.at_us = at_us;
         let user = self.rng.pick(USERS);
         let what = self.rng.below(20);
         match what {
@@ -267,43 +257,13 @@ fn walks() -> u64 {
 
 #[test]
 fn changed_rules_decide_as_models_that_are_changed() {
-    for seed in 0..walks() {
-        let mut rng = Rng::new(seed);
-        let algorithm = rng.pick(model::AlgorithmKind::ALL);
-        let policy = traffic::policy(&mut rng, algorithm);
-        let trace = traffic::trace(&mut rng, &policy, 120);
-        let clock = TestClock::at(trace[0].0);
-        let mut walk = Walk::new(rng, clock.clone());
-        let begin_us = trace[0].0;
-        for (at_us, cost) in trace {
-            // Packed times reach nine years.
-            if at_us > begin_us + 8 * 366 * 86_400_000_000 {
-                break;
-            }
-            clock.set(at_us);
-            walk.at_us = clock.now_us();
-            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.step(cost)));
-            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
-        }
-    }
+    over_traces(walks(), EIGHT_YEARS_US, Walk::new, Walk::step);
 }
 
 #[test]
 fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
-    for seed in 0..walks() {
-        let mut rng = Rng::new(seed);
-        let algorithm = rng.pick(model::AlgorithmKind::ALL);
-        let policy = traffic::policy(&mut rng, algorithm);
-        let trace = traffic::trace(&mut rng, &policy, 120);
-        let clock = Stepping(Arc::new(AtomicU64::new(trace[0].0)));
-        let mut walk = Walk::new(rng, clock.clone());
-        for (at_us, cost) in trace {
-            clock.0.store(at_us, SeqCst);
-            walk.at_us = at_us;
-            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.step(cost)));
-            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
-        }
-    }
+    let begin = |rng, clock| Walk::new(rng, Stepping(clock));
+    over_traces(walks(), u64::MAX, begin, Walk::step);
 }
 
 /// A change settles time under the old values up to its own moment.

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use super::{DAY, Still, admits, amend, ask, left, per_day, still};
 use crate::packed::{TODAY_US, TestClock, long, together};
 use std::time::Duration;
 use testkit::traffic::Rng;
@@ -11,118 +12,9 @@ use tidegate::{
     RuleSpec, Setup, Spec,
 };
 
-const DAY: Duration = Duration::from_secs(86_400);
-
-type Still = Gate<TestClock>;
-
-/// With a still clock nothing flows back.
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
-    spec
-}
-
-fn gate(rules: Vec<RuleSpec>) -> Still {
-    Gate::with_clock(Policy::new(rules).unwrap(), TestClock::at(TODAY_US))
-}
-
 /// One limiter for all, and one for each user.
 fn all_and_each(all: Spec, each: Spec) -> Still {
-    gate(vec![RuleSpec::new("all", all), RuleSpec::new("each", each).key(["user"])])
-}
-
-fn ask<C, T>(
-    gate: &Gate<C>,
-    user: &str,
-    cost: u64,
-    ask: impl FnOnce(&Gate<C>, &Request<'_>) -> T,
-) -> T {
-    ask(gate, &Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
-}
-
-fn admits(gate: &Still, user: &str, cost: u64) -> bool {
-    ask(gate, user, cost, |gate, request| gate.admits(request))
-}
-
-/// The units left by each rule that limits the user.
-fn left(gate: &Still, user: &str) -> Vec<u64> {
-    ask(gate, user, 1, |gate, request| {
-        let answer = gate.peek(request);
-        answer.matched().iter().map(|one| one.decision().remaining).collect()
-    })
-}
-
-fn amend(gate: &Still, rule: &str, spec: Spec) {
-    gate.amend("default", rule, spec).unwrap();
-}
-
-#[test]
-fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm() {
-    for from in AlgorithmKind::ALL.iter().copied() {
-        for to in AlgorithmKind::ALL.iter().copied() {
-            let gate = all_and_each(per_day(from, 1_000), per_day(from, 100));
-            assert!(admits(&gate, "ada", 60) && admits(&gate, "bob", 30));
-            amend(&gate, "each", per_day(to, 120));
-            assert_eq!(left(&gate, "ada"), [910, 60], "{from} to {to}");
-            assert_eq!(left(&gate, "bob"), [910, 90], "{from} to {to}");
-            amend(&gate, "all", per_day(to, 50));
-            assert_eq!(left(&gate, "ada"), [0, 60], "{from} to {to}: debt");
-            assert!(!admits(&gate, "new", 1));
-            amend(&gate, "all", per_day(from, 1_000));
-            amend(&gate, "each", per_day(from, 100));
-            assert_eq!(left(&gate, "ada"), [910, 40], "{from} to {to} and back");
-            assert!(admits(&gate, "ada", 40) && !admits(&gate, "ada", 1));
-            assert_eq!(left(&gate, "bob"), [870, 70], "a refused request takes nothing");
-        }
-    }
-}
-
-#[test]
-fn an_unlimited_rule_counts_nothing_forgets_nothing_and_reports_nothing() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let gate = all_and_each(Spec::unlimited(algorithm), per_day(algorithm, 10));
-        assert!(admits(&gate, "ada", 6));
-        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![4], 1));
-        amend(&gate, "each", Spec::unlimited(algorithm));
-        assert!(admits(&gate, "ada", 1_000));
-        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![], 1));
-        let open = ask(&gate, "ada", 7, |gate, request| {
-            let answer = gate.check(request);
-            (answer.is_unlimited(), gate.peek(request).remaining(), gate.reset(request))
-        });
-        assert_eq!(open, (true, None, 0));
-        // The rule was loaded unlimited and is limited now: a step over both.
-        amend(&gate, "all", per_day(algorithm, 5));
-        assert!(admits(&gate, "ada", 2));
-        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![3], 2));
-        amend(&gate, "each", per_day(algorithm, 10));
-        assert_eq!(left(&gate, "ada"), [3, 4]);
-        assert!(admits(&gate, "ada", 2) && !admits(&gate, "ada", 2));
-        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![1, 2], 2));
-        amend(&gate, "all", Spec::unlimited(algorithm));
-        assert_eq!(left(&gate, "ada"), [2], "{algorithm}");
-    }
-}
-
-#[test]
-fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() {
-    let mut vip = OverrideSpec::new("user", "vip");
-    vip.limit = Some(Limit::Units(50));
-    let rule = RuleSpec::new("each", per_day(AlgorithmKind::SlidingLog, 10)).key(["user"]);
-    let gate = gate(vec![rule.with_override(vip.clone())]);
-    assert!(admits(&gate, "vip", 30) && admits(&gate, "ada", 3));
-    amend(&gate, "each", per_day(AlgorithmKind::TokenBucket, 20));
-    assert_eq!((left(&gate, "vip"), left(&gate, "ada")), (vec![20], vec![17]));
-    vip.limit = Some(Limit::Units(40));
-    gate.amend("default", "each", vip.clone()).unwrap();
-    assert_eq!((left(&gate, "vip"), left(&gate, "ada")), (vec![10], vec![17]));
-    let policy = gate.policy();
-    let in_force = policy.rules()[0].spec();
-    assert_eq!(in_force.spec, per_day(AlgorithmKind::TokenBucket, 20));
-    assert_eq!(in_force.overrides, [vip]);
-
-    let answer = gate.amend("default", "each", OverrideSpec::new("user", "ada"));
-    assert!(matches!(answer, Err(AmendError::NoSuchOverride { .. })), "{answer:?}");
+    still([RuleSpec::new("all", all), RuleSpec::new("each", each).key(["user"])])
 }
 
 #[test]
@@ -131,7 +23,7 @@ fn an_invalid_change_is_reported_with_its_place_and_changes_nothing() {
     vip.window = Some(Duration::from_secs(1));
     let first = RuleSpec::new("first", per_day(AlgorithmKind::SlidingLog, 10));
     let rule = RuleSpec::new("each", per_day(AlgorithmKind::SlidingWindow, 10)).key(["user"]);
-    let gate = gate(vec![first, rule.with_override(vip)]);
+    let gate = still([first, rule.with_override(vip)]);
     assert!(admits(&gate, "ada", 4));
     let mut wrong = per_day(AlgorithmKind::SlidingWindow, 10);
     wrong.buckets = Some(999);
@@ -152,7 +44,7 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut vip = OverrideSpec::new("kind", "vip");
     vip.limit = Some(Limit::Units(20));
     let rule = RuleSpec::new("each", per_day(AlgorithmKind::TokenBucket, 10)).key(["kind", "user"]);
-    let gate = gate(vec![rule.with_override(vip)]);
+    let gate = still([rule.with_override(vip)]);
     let used = |kind: &str, user: u64, cost: u64| {
         let user = user.to_string();
         let answer =
@@ -214,7 +106,7 @@ fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let each = RuleSpec::new("each", per_day(algorithm, 10)).key(["user"]);
         let all = RuleSpec::new("all", per_day(algorithm, 1_000));
-        let gate = gate(vec![all, each.max_keys(1, OnFull::Share)]);
+        let gate = still([all, each.max_keys(1, OnFull::Share)]);
         assert!(admits(&gate, "own", 1) && admits(&gate, "beyond", 7));
         amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
         assert_eq!((left(&gate, "another")[1], left(&gate, "own")[1]), (3, 9), "{algorithm}");
@@ -248,27 +140,6 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
         let _ = gate.refund(&request);
         assert_eq!(left(&gate, "ada"), [of_all[2], 20], "{algorithm}");
     }
-}
-
-#[test]
-fn a_remembered_answer_is_repeated_only_under_the_same_values() {
-    let spec = |limit| per_day(AlgorithmKind::SlidingLog, limit);
-    let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Duration::from_secs(60));
-    let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);
-    let entries = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&entries)).with_id("an id").unwrap();
-    let repeated = || gate.check(&request).is_repeated();
-    assert_eq!([repeated(), repeated()], [false, true]);
-    amend(&gate, "all", spec(900));
-    assert_eq!([repeated(), repeated()], [false, true]);
-    assert_eq!(left(&gate, "ada"), [898, 98]);
-    amend(&gate, "all", spec(800));
-    amend(&gate, "all", spec(900));
-    assert!(repeated(), "the same values again");
-    // If only the other rule can refuse, nothing is remembered.
-    amend(&gate, "each", Spec::unlimited(AlgorithmKind::SlidingLog));
-    assert_eq!([repeated(), repeated()], [false, false]);
-    assert_eq!(left(&gate, "ada"), [896]);
 }
 
 #[test]
@@ -378,7 +249,7 @@ fn two_who_change_two_rules_wait_for_nobody_for_ever() {
                 _ => {
                     let user = ["ada", "bob"][rng.below(2) as usize];
                     admits(&gate, user, rng.below(2));
-                    ask(&gate, user, 1, |gate, request| gate.refund(request).is_allowed());
+                    ask(user, 1, |request| gate.refund(request).is_allowed());
                 }
             }
         }
@@ -386,6 +257,6 @@ fn two_who_change_two_rules_wait_for_nobody_for_ever() {
     amend(&gate, "all", per_day(AlgorithmKind::FixedWindow, 10));
     amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
     assert!(left(&gate, "ada").iter().all(|left| *left <= 10));
-    ask(&gate, "ada", 1, |gate, request| assert_eq!(gate.reset(request), 2));
+    ask("ada", 1, |request| assert_eq!(gate.reset(request), 2));
     assert_eq!(left(&gate, "ada"), [10, 10]);
 }

@@ -1,5 +1,4 @@
 //! Histories of requests for one limiter while its limit changes, and what they must be.
-#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -28,19 +27,19 @@ struct Changed {
 
 /// Requests and changes, each with the moments between which it came in force.
 #[derive(Debug, Default)]
-pub struct History {
+pub(crate) struct History {
     moments: AtomicU64,
     asked: Mutex<Vec<Asked>>,
     changed: Mutex<Vec<Changed>>,
 }
 
 impl History {
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.moments.fetch_add(1, SeqCst)
     }
 
     /// Notes the answer of a request that began at `begun`; the limiter of the rule `r` decided it.
-    pub fn note(&self, begun: u64, answer: &Answer<'_>) -> bool {
+    pub(crate) fn note(&self, begun: u64, answer: &Answer<'_>) -> bool {
         let ended = self.now();
         let matched = answer.matched();
         let one = matched.iter().find(|one| one.rule().name() == "r").unwrap();
@@ -51,7 +50,7 @@ impl History {
     }
 
     /// Notes a limit that was put in force by `change`.
-    pub fn change(&self, limit: u64, change: impl FnOnce()) {
+    pub(crate) fn change(&self, limit: u64, change: impl FnOnce()) {
         let begun = self.now();
         change();
         let ended = self.now();
@@ -61,7 +60,7 @@ impl History {
     /// Checks the rules of the naive model, which hold in every order that it allows: the nth unit is admitted as the
     /// nth, under a limit that holds it and was in force, and a request that is refused under a limit finds that limit
     /// used up.
-    pub fn check(self, has_one_node: bool) -> u64 {
+    pub(crate) fn check(self, has_one_node: bool) -> u64 {
         let (asked, changed) =
             (self.asked.into_inner().unwrap(), self.changed.into_inner().unwrap());
         let admitted = || asked.iter().filter(|one| one.is_admitted);

@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use super::Stepping;
 use crate::packed::{TODAY_US, TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Setup,
-    Spec, Timestamp, Usage,
+    Answer, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Setup, Spec,
+    Usage,
 };
 
 const WALKS: u64 = 250;
@@ -70,17 +71,8 @@ struct Asked {
     own: Option<(model::Policy, RequestLimit)>,
 }
 
-/// A clock that may step back, so that states are kept in shards: packed times do not reach decades.
-struct Decades(TestClock);
-
-impl Clock for Decades {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
-
 struct Walk {
-    gate: Gate<Decades>,
+    gate: Gate<Stepping>,
     clock: TestClock,
     plans: Arc<Mutex<HashMap<String, Arc<Rule>>>>,
     known: HashMap<&'static str, Plan>,
@@ -115,7 +107,7 @@ impl Walk {
         let setup = setup.plans("default", "planned", move |descriptor: &Descriptor<'_>| {
             looked_up.lock().unwrap().get(descriptor.value("user")?).cloned()
         });
-        let gate = Gate::with_clock(setup.unwrap(), Decades(clock.clone()));
+        let gate = Gate::with_clock(setup.unwrap(), Stepping(clock.clone()));
         let known = USERS.map(|user| (user, Plan::Own)).into();
         Self { gate, clock, plans, known, own, modes, usages, models: HashMap::new() }
     }

@@ -4,25 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use super::{DAY, left, log, per_day, policy};
 use crate::packed::{TODAY_US, TestClock, long, together};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
+    AlgorithmKind, Ban, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
     RequestLimit, Rule, RuleSpec, Setup, Spec,
 };
 
-const DAY: Duration = Duration::from_secs(86_400);
 const USER: &str = "per-user";
-
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-    spec
-}
-
-fn log(limit: u64) -> Spec {
-    per_day(AlgorithmKind::SlidingLog, limit)
-}
 
 fn own(spec: Spec) -> RequestLimit {
     RequestLimit::new(Rule::new(spec).unwrap())
@@ -57,7 +47,7 @@ fn gate_by(clock: TestClock, per_user: RuleSpec, all: u64) -> (Gate<TestClock>, 
 fn setup(per_user: RuleSpec, all: u64) -> (Setup<TestClock>, Plans) {
     let plans = Plans::default();
     let rules = vec![per_user.key(["user"]), RuleSpec::new("all", log(all))];
-    let setup = Setup::new(Policy::new(rules).unwrap());
+    let setup = Setup::new(policy(rules));
     (setup.plans("default", USER, plans.looked_up()).unwrap(), plans)
 }
 
@@ -72,7 +62,7 @@ fn least_limit(gate: &Gate<TestClock>, request: &Request<'_>) -> u64 {
 }
 
 /// Asks about users, each with a cost, with values supplied by the request or without.
-fn ask<T>(
+fn ask_all<T>(
     users: &[(&str, u64)],
     own: Option<&RequestLimit>,
     ask: impl FnOnce(&Request<'_>) -> T,
@@ -86,32 +76,24 @@ fn ask<T>(
     ask(&Request::new("default", &descriptors))
 }
 
-/// The units left for a user, and for all.
-fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
-    let left = |answer: tidegate::Answer<'_>| {
-        answer.matched().iter().map(|matched| matched.decision().remaining).collect()
-    };
-    ask(&[(user, 0)], None, |request| left(gate.peek(request)))
-}
-
 #[test]
 fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
     let (gate, plans) = gate(2, 50);
     plans.set("ada", log(40));
-    assert!(ask(&[("ada", 30)], None, |request| gate.admits(request)));
+    assert!(ask_all(&[("ada", 30)], None, |request| gate.admits(request)));
     assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (vec![10, 20], vec![2, 20]));
-    assert!(!ask(&[("ada", 1), ("bob", 3)], None, |request| gate.admits(request)), "bob has 2");
-    assert!(!ask(&[("ada", 11)], None, |request| gate.admits(request)), "ada has 10");
+    assert!(!ask_all(&[("ada", 1), ("bob", 3)], None, |request| gate.admits(request)), "bob has 2");
+    assert!(!ask_all(&[("ada", 11)], None, |request| gate.admits(request)), "ada has 10");
     assert_eq!(left(&gate, "ada"), [10, 20], "no limiter was charged");
     plans.set("ada", log(100));
-    assert!(!ask(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
+    assert!(!ask_all(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
     assert_eq!(left(&gate, "ada"), [70, 20]);
     plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!(left(&gate, "ada"), [20], "the rule does not match");
     plans.set("ada", log(30));
     assert_eq!(left(&gate, "ada"), [0, 20], "usage carries over");
-    assert_eq!(ask(&[("ada", 1)], None, |request| least_limit(&gate, request)), 30);
-    assert_eq!(ask(&[("ada", 1)], None, |request| gate.peek(request).remaining()), Some(0));
+    assert_eq!(ask_all(&[("ada", 1)], None, |request| least_limit(&gate, request)), 30);
+    assert_eq!(ask_all(&[("ada", 1)], None, |request| gate.peek(request).remaining()), Some(0));
 }
 
 #[test]
@@ -119,10 +101,10 @@ fn supplied_values_go_before_the_plan_and_only_if_the_rule_lets_them() {
     let (gate, plans) = gate(2, 1_000);
     plans.set("ada", log(10));
     let (seven, answer) = (own(log(7)), |request: &Request<'_>| least_limit(&gate, request));
-    let limits = [None, Some(&seven)].map(|own| ask(&[("ada", 1)], own, answer));
+    let limits = [None, Some(&seven)].map(|own| ask_all(&[("ada", 1)], own, answer));
     assert_eq!(limits, [10, 7], "and the rule for all has its own");
     let closed = gate_of(RuleSpec::new(USER, log(2)), 1_000).0;
-    assert_eq!(ask(&[("ada", 1)], Some(&seven), |request| least_limit(&closed, request)), 2);
+    assert_eq!(ask_all(&[("ada", 1)], Some(&seven), |request| least_limit(&closed, request)), 2);
 }
 
 /// Two descriptors of one request have the same limiter: their costs are summed under the first values.
@@ -147,9 +129,9 @@ fn a_refused_request_does_not_put_its_supplied_values_in_force() {
     let clock = TestClock::at(TODAY_US);
     let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
     let (gate, _) = gate_by(clock.clone(), per_user, 15);
-    assert!(ask(&[("ada", 8)], None, |request| gate.admits(request)));
+    assert!(ask_all(&[("ada", 8)], None, |request| gate.admits(request)));
     let supplied = own(short);
-    let refused = ask(&[("ada", 2), ("bob", 10)], Some(&supplied), |request| {
+    let refused = ask_all(&[("ada", 2), ("bob", 10)], Some(&supplied), |request| {
         let answer = gate.check(request);
         answer.matched().iter().map(|m| m.decision().is_allowed()).collect::<Vec<_>>()
     });
@@ -157,7 +139,8 @@ fn a_refused_request_does_not_put_its_supplied_values_in_force() {
     // Under the short window, nothing would be used any more a second later.
     clock.pass(2_000_000);
     assert_eq!(left(&gate, "ada"), [2, 7]);
-    let denied = ask(&[("ada", 5)], Some(&supplied), |request| gate.check(request).retry_after());
+    let denied =
+        ask_all(&[("ada", 5)], Some(&supplied), |request| gate.check(request).retry_after());
     assert_eq!(denied, Some(Duration::from_micros(Micros::from(DAY).as_micros() - 2_000_000)));
     assert_eq!(left(&gate, "ada"), [2, 7]);
 }
@@ -171,7 +154,7 @@ fn values_that_are_new_with_each_request_cost_no_memory() {
         let supplied = own(spec);
         plans.set("bob", spec);
         let users = [("ada", 1), ("bob", 1)];
-        assert!(ask(&users, Some(&supplied).filter(|_| number % 2 == 0), |r| gate.admits(r)));
+        assert!(ask_all(&users, Some(&supplied).filter(|_| number % 2 == 0), |r| gate.admits(r)));
     }
     assert_eq!(gate.counts().keys, 3);
     assert_eq!(left(&gate, "ada"), [980_000, 960_000], "usage carries over");
@@ -196,16 +179,16 @@ fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_mor
                         users.reverse();
                     }
                     let supplied = Some(&supplied).filter(|_| rng.chance(30));
-                    let goes_on = ask(&users, supplied, |request| gate.admits(request));
+                    let goes_on = ask_all(&users, supplied, |request| gate.admits(request));
                     admitted.fetch_add(u64::from(goes_on), SeqCst);
                     refused += u64::from(!goes_on);
-                    ask(&[("bob", 1)], None, |request| drop(gate.peek(request)));
+                    ask_all(&[("bob", 1)], None, |request| drop(gate.peek(request)));
                 }
             });
             let admitted = admitted.into_inner();
             assert_eq!(admitted, 150, "{algorithm}, round {round}: two units each");
             let largest = own(per_day(algorithm, 1_000));
-            let left = ask(&[("ada", 0), ("bob", 0)], Some(&largest), |request| {
+            let left = ask_all(&[("ada", 0), ("bob", 0)], Some(&largest), |request| {
                 let answer = gate.peek(request);
                 answer.matched().iter().map(|m| m.decision().remaining).collect::<Vec<_>>()
             });
@@ -229,7 +212,7 @@ fn a_charge_is_given_back_where_it_was_taken_though_the_plan_has_changed() {
     assert_eq!(left(&gate, "ada"), [15, 45], "under no limit it was given back as well");
     settled.settle(7);
     assert_eq!(left(&gate, "ada"), [13, 43]);
-    assert_eq!(ask(&[("ada", 1)], None, |request| gate.reset(request)), 2);
+    assert_eq!(ask_all(&[("ada", 1)], None, |request| gate.reset(request)), 2);
     assert_eq!(left(&gate, "ada"), [20, 50]);
 }
 
@@ -239,7 +222,7 @@ fn under_another_plan_the_same_id_is_another_request() {
     let (gate, plans) = gate_of(per_user, 50);
     plans.set("ada", log(10));
     let once = || {
-        ask(&[("ada", 1)], None, |request| {
+        ask_all(&[("ada", 1)], None, |request| {
             let request = request.with_id("order-1").unwrap();
             let answer = gate.check(&request);
             (answer.is_repeated(), answer.matched()[0].decision().remaining)
@@ -258,10 +241,10 @@ fn a_ban_counts_what_a_plan_refuses() {
     let ban = Ban::with_clock(2, hour, hour, clock.clone()).unwrap();
     let gate = Gate::with_clock(setup.ban("default", USER, ban).unwrap(), clock);
     plans.set("ada", log(1));
-    let asked = [(); 4].map(|()| ask(&[("ada", 1)], None, |request| gate.admits(request)));
+    let asked = [(); 4].map(|()| ask_all(&[("ada", 1)], None, |request| gate.admits(request)));
     assert_eq!(asked, [true, false, false, false]);
     plans.set("ada", log(100));
-    let refused = ask(&[("ada", 1)], None, |request| gate.check(request).retry_after());
+    let refused = ask_all(&[("ada", 1)], None, |request| gate.check(request).retry_after());
     assert_eq!(refused, Some(hour), "a larger plan lifts no ban");
 }
 
@@ -270,7 +253,7 @@ fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
     let (gate, plans) = gate_of(RuleSpec::new(USER, log(2)).mode(Mode::Shadow), 50);
     plans.set("ada", log(1));
     let answers = [(); 3].map(|()| {
-        ask(&[("ada", 1)], None, |request| {
+        ask_all(&[("ada", 1)], None, |request| {
             let answer = gate.check(request);
             (answer.is_allowed(), answer.matched()[0].decision().is_allowed())
         })
@@ -284,12 +267,12 @@ fn a_key_without_space_shares_under_the_rules_own_values_or_is_refused() {
     for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
         let per_user = RuleSpec::new(USER, log(3)).max_keys(1, on_full).limit_from_request();
         let (gate, plans) = gate_of(per_user, 1_000);
-        assert!(ask(&[("ada", 1)], None, |request| gate.admits(request)));
+        assert!(ask_all(&[("ada", 1)], None, |request| gate.admits(request)));
         plans.set("bob", log(100));
         let (mut went_on, mut marked) = (0, 0);
         for number in 0..8 {
             let user = ["bob", "eve"][number % 2];
-            ask(&[(user, 1)], None, |request| {
+            ask_all(&[(user, 1)], None, |request| {
                 let answer = gate.check(request);
                 went_on += u64::from(answer.is_allowed());
                 marked += u64::from(answer.is_overflow());
@@ -306,10 +289,10 @@ fn all_rules_together_keep_no_more_than_the_common_cap() {
         RuleSpec::new(USER, log(5)).key(["user"]).limit_from_request(),
         RuleSpec::new("again", log(5)).key(["user"]),
     ];
-    let policy = Policy::new(rules).unwrap().with_max_keys(3.try_into().unwrap());
+    let policy = policy(rules).with_max_keys(3.try_into().unwrap());
     let gate = Gate::with_clock(policy, TestClock::at(TODAY_US));
     for user in ["a", "b", "c", "d"] {
-        assert!(ask(&[(user, 1)], None, |request| gate.check(request).matched().len() == 2));
+        assert!(ask_all(&[(user, 1)], None, |request| gate.check(request).matched().len() == 2));
         assert!(gate.counts().keys <= 3, "{user}");
     }
     assert_eq!(gate.counts().keys, 3);
@@ -342,7 +325,8 @@ fn header_fields_report_the_values_that_decided() {
     let (gate, plans) = gate(2, 50);
     plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Duration::from_secs(60)));
     let field = |own: Option<&RequestLimit>| {
-        let fields = ask(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
+        let fields =
+            ask_all(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };
     assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);

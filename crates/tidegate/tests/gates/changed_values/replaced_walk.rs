@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::{EIGHT_YEARS_US, over_traces};
 use crate::packed::{TestClock, answered, long, spec_of};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
@@ -187,7 +188,8 @@ impl Walk {
         assert_eq!((goes_on, each), (allowed, said));
     }
 
-    fn step(&mut self, cost: u64) {
+    fn step(&mut self, at_us: u64, cost: u64) {
+        self.at_us = at_us;
         let user = self.rng.pick(USERS);
         match self.rng.below(20) {
             0..5 => self.replace(),
@@ -204,26 +206,8 @@ impl Walk {
 
 #[test]
 fn replaced_policies_decide_as_models_that_are_changed() {
-    for seed in 0..if long() { 6_000 } else { 300 } {
-        let mut rng = Rng::new(seed);
-        let algorithm = rng.pick(model::AlgorithmKind::ALL);
-        let policy = traffic::policy(&mut rng, algorithm);
-        let trace = traffic::trace(&mut rng, &policy, 120);
-        let clock = TestClock::at(trace[0].0);
-        let mut walk = Walk::new(rng, clock.clone());
-        let begin_us = trace[0].0;
-        for (at_us, cost) in trace {
-            // Packed times reach nine years.
-            if at_us > begin_us + 8 * 366 * 86_400_000_000 {
-                break;
-            }
-            clock.set(at_us);
-            walk.at_us = clock.now_us();
-            // A cost of 0 does not put a limiter under its new values.
-            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                walk.step(cost.max(1));
-            }));
-            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
-        }
-    }
+    let seeds = if long() { 6_000 } else { 300 };
+    // A cost of 0 does not put a limiter under its new values.
+    let step = |walk: &mut Walk, at_us, cost: u64| walk.step(at_us, cost.max(1));
+    over_traces(seeds, EIGHT_YEARS_US, Walk::new, step);
 }

@@ -3,28 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use super::{Still, admits, amend, ask, left, log, policy};
 use crate::packed::{TODAY_US, TestClock, together};
-use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Descriptor, Gate, Limit, OnFull, Policy, Request, RequestLimit, Rule, RuleSpec,
-    Setup, Spec,
+    AlgorithmKind, Descriptor, Gate, Limit, OnFull, RequestLimit, Rule, RuleSpec, Setup, Spec,
 };
 
 const EACH: &str = "each";
 
-fn log(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(86_400))
-}
-
 /// A gate with a rule for each user, "each", with a plan for ada; before and after it a rule for all.
-fn gate(each: RuleSpec, plan: u64, all: u64) -> Gate<TestClock> {
+fn gate(each: RuleSpec, plan: u64, all: u64) -> Still {
     let rules = vec![
         RuleSpec::new("before", log(all)),
         each.key(["user"]).limit_from_request(),
         RuleSpec::new("behind", log(all)),
     ];
     let plan = Arc::new(Rule::new(log(plan)).unwrap());
-    let setup = Setup::new(Policy::new(rules).unwrap());
+    let setup = Setup::new(policy(rules));
     let setup = setup.plans("default", EACH, move |descriptor| {
         (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
     });
@@ -35,32 +30,13 @@ fn usual(limit: u64) -> RuleSpec {
     RuleSpec::new(EACH, log(limit))
 }
 
-fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    let entries = [("user", user)];
-    ask(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
-}
-
-fn admits(gate: &Gate<TestClock>, user: &str, cost: u64) -> bool {
-    ask(user, cost, |request| gate.admits(request))
-}
-
-fn left(gate: &Gate<TestClock>, user: &str) -> Vec<u64> {
-    ask(user, 0, |request| {
-        gate.peek(request).matched().iter().map(|one| one.decision().remaining).collect()
-    })
-}
-
-fn amend(gate: &Gate<TestClock>, rule: &str, limit: u64) {
-    gate.amend("default", rule, log(limit)).unwrap();
-}
-
 #[test]
 fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_changed() {
     let gate = gate(usual(10), 40, 100);
     assert!(admits(&gate, "ada", 30));
     assert!(admits(&gate, "bob", 5));
     // From now on each step over all three rules finds the last limiter closed, with the others locked.
-    amend(&gate, "behind", 90);
+    amend(&gate, "behind", log(90));
     for _ in 0..3 {
         assert_eq!(left(&gate, "ada"), [65, 10, 55]);
         assert_eq!(left(&gate, "bob"), [65, 5, 55]);
@@ -77,7 +53,7 @@ fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_cha
 fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
     let gate = gate(usual(10), 40, 1_000);
     assert!(admits(&gate, "bob", 8));
-    amend(&gate, EACH, 12);
+    amend(&gate, EACH, log(12));
     assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
     let own = RequestLimit::new(Rule::new(log(20)).unwrap());
     let answer = gate.peek(Descriptor::new(&[("user", "bob")]).limit(&own));
@@ -87,12 +63,12 @@ fn a_changed_rule_decides_without_a_plan_and_without_supplied_values() {
         let answered = answer.matched()[1].values().spec().limit;
         assert_eq!((answer.is_allowed(), answered), (true, Limit::Units(12)));
     });
-    amend(&gate, EACH, 5);
+    amend(&gate, EACH, log(5));
     assert!(!admits(&gate, "bob", 1), "9 of 5 are used");
-    gate.amend("default", EACH, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    amend(&gate, EACH, Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!(left(&gate, "bob").len(), 2, "it does not match");
     assert!(admits(&gate, "bob", 100));
-    amend(&gate, EACH, 10);
+    amend(&gate, EACH, log(10));
     assert_eq!(left(&gate, "bob")[1], 1, "earlier usage carries over");
 }
 
@@ -101,10 +77,10 @@ fn keys_without_space_share_a_limiter_under_what_the_rule_was_changed_to() {
     let gate = gate(usual(10).max_keys(1, OnFull::Share), 40, 1_000);
     assert!(admits(&gate, "first", 1));
     assert!(admits(&gate, "one", 6));
-    amend(&gate, EACH, 7);
+    amend(&gate, EACH, log(7));
     assert!(!admits(&gate, "other", 2), "6 of 7 are used");
     assert!(admits(&gate, "other", 1));
-    amend(&gate, EACH, 9);
+    amend(&gate, EACH, log(9));
     let alone = ask("third", 3, |request| gate.check(request).is_allowed());
     assert!(!alone && admits(&gate, "third", 2));
 }
@@ -117,7 +93,7 @@ fn while_eight_threads_take_and_rules_move_all_are_charged_or_none() {
         let user = if thread % 2 == 0 { "ada" } else { "bob" };
         for round in 0..600 {
             if thread == 0 && round % 20 == 0 {
-                amend(&gate, ["before", EACH, "behind"][round / 20 % 3], 4_000);
+                amend(&gate, ["before", EACH, "behind"][round / 20 % 3], log(4_000));
             }
             taken.fetch_add(u64::from(admits(&gate, user, 1)), SeqCst);
         }

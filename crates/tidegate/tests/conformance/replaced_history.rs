@@ -1,0 +1,130 @@
+//! Histories of threads that ask while policies are replaced one after another, over any store: no unit is lost or given
+//! twice, and each request is decided by one policy, the policy of its time.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use testkit::threads::{long, together};
+use tidegate::{AlgorithmKind, RuleSpec};
+
+use crate::history::History;
+use crate::kit::every_gate;
+use crate::subjects::gates::{AnyGate, Entries, ask, seen};
+use crate::subjects::{Case, Store, per_day};
+
+every_gate! {
+    a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force,
+    a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less,
+}
+
+const ADA: Entries<'_> = &[("user", "ada")];
+
+/// A rule without a key next to the others has them in one slot.
+fn each(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    RuleSpec::new(name, per_day(algorithm, limit)).key(["user"])
+}
+
+/// A request admitted while the rule was certainly in force was charged to it, and a request while it was certainly gone
+/// was not. The counts match a serial order.
+fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force(case: &Case<'_, dyn Store>) {
+    const MOST: u64 = 1_000_000;
+    if case.algorithm != AlgorithmKind::SlidingLog {
+        return; // its count has no part that leaves during the test
+    }
+    let stays = || each("stays", AlgorithmKind::FixedWindow, MOST);
+    let rules = |has: bool| {
+        let counts = each("counts", AlgorithmKind::SlidingLog, MOST);
+        if has { vec![counts, stays()] } else { vec![stays()] }
+    };
+    let gate = case.of_one_process(rules(false));
+    // Twice the number of changes so far, plus one during a change.
+    let (phase, asked, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let bounds = Mutex::new([0_u64, 0, 0]);
+    let changes = if long() { 401 } else { 41_u64 };
+    together(17, |thread, _| {
+        if thread == 0 {
+            for change in 1..=changes {
+                phase.fetch_add(1, SeqCst);
+                gate.replace(rules(change % 2 == 1));
+                phase.fetch_add(1, SeqCst);
+                // Each thread had one request under way at the change. Others are of this phase alone.
+                let so_many = asked.load(SeqCst) + 50;
+                while asked.load(SeqCst) < so_many {
+                    std::thread::yield_now();
+                }
+            }
+            done.store(true, SeqCst);
+            return;
+        }
+        let [mut surely, mut perhaps, mut all] = [0, 0, 0];
+        while !done.load(SeqCst) {
+            let before = phase.load(SeqCst);
+            let (goes_on, is_charged) = ask(&[(ADA, 1)], |request| {
+                let answer = gate.check(request);
+                (answer.is_allowed(), answer.matched().len() == 2)
+            });
+            assert!(goes_on);
+            asked.fetch_add(1, SeqCst);
+            let is_still = before == phase.load(SeqCst) && before.is_multiple_of(2);
+            let is_there = before / 2 % 2 == 1;
+            assert!(!is_still || is_charged == is_there, "one policy decides, the one of then");
+            surely += u64::from(is_still && is_there);
+            perhaps += u64::from(!is_still || is_there);
+            all += 1;
+        }
+        let mut bounds = bounds.lock().unwrap();
+        *bounds = [bounds[0] + surely, bounds[1] + perhaps, bounds[2] + all];
+    });
+    let [surely, perhaps, all] = bounds.into_inner().unwrap();
+    let used: Vec<_> = seen(&*gate, ADA).into_iter().map(|left| MOST - left).collect();
+    assert!((surely..=perhaps).contains(&used[0]) && surely > 0, "{used:?} {surely} {perhaps}");
+    assert_eq!(used[1], all, "the rule that stays counted every request");
+}
+
+/// A limit that goes up and down every few moments during the requests.
+fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less(
+    case: &Case<'_, dyn Store>,
+) {
+    use AlgorithmKind::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
+    if [SlidingLog, TokenBucket, FixedWindow, SlidingWindow].contains(&case.algorithm) {
+        for has_one_node in [true, false] {
+            history(case, has_one_node);
+        }
+    }
+}
+
+fn history(case: &Case<'_, dyn Store>, has_one_node: bool) {
+    let rules = |limit: u64, step: u64| {
+        let open = each("open", AlgorithmKind::FixedWindow, 10_000_000);
+        let rule = each("r", case.algorithm, limit);
+        if step.is_multiple_of(3) { vec![open, rule] } else { vec![rule] }
+    };
+    // Mostly up, but every second limit is far below what is used.
+    let limit = |step: u64| if step.is_multiple_of(2) { 10 + 5 * step } else { 1 + 2 * step };
+    let steps = case.kind.asks() / 2 * if long() { 10 } else { 1 };
+    let (history, done) = (History::default(), AtomicBool::new(false));
+    let gate: Box<dyn AnyGate + '_> = match has_one_node {
+        true => case.of_one_process(rules(limit(0), 0)),
+        false => case.gate(rules(limit(0), 0)),
+    };
+    history.change(limit(0), || ());
+    together(17, |thread, rng| {
+        if thread == 0 {
+            for step in 1..=steps {
+                history.change(limit(step), || gate.replace(rules(limit(step), step)));
+                std::thread::park_timeout(Duration::from_micros(rng.below(2_000)));
+            }
+            done.store(true, SeqCst);
+            return;
+        }
+        loop {
+            let (was_last, begun) = (done.load(SeqCst), history.now());
+            let admitted = ask(&[(ADA, 1)], |request| history.note(begun, &gate.check(request)));
+            if !admitted && was_last {
+                return;
+            }
+        }
+    });
+    assert_eq!(history.check(has_one_node), limit(steps), "all units of the last limit were had");
+}

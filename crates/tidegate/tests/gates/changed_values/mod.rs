@@ -1,0 +1,107 @@
+//! Changes of a rule's values at a gate in memory: rules and overrides that are amended, policies that are replaced, plans,
+//! and values that requests supply. What a gate does over any store is in `amended.rs` and `replaced.rs` of
+//! `tests/conformance`.
+
+mod amended;
+mod amended_walk;
+mod lowered;
+mod plans;
+mod plans_amended;
+mod plans_walk;
+mod replaced;
+mod replaced_walk;
+mod rising;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::{
+    AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp,
+};
+
+use crate::packed::{TODAY_US, TestClock};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Packed times reach nine years.
+const EIGHT_YEARS_US: u64 = 8 * 366 * 86_400_000_000;
+
+/// A gate by a still clock, under which nothing flows back.
+type Still = Gate<TestClock>;
+
+/// A clock that may step back, so that states are kept in shards.
+#[derive(Clone)]
+struct Stepping(TestClock);
+
+impl Clock for Stepping {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// Values that admit `limit` units immediately.
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
+    let mut spec = Spec::new(algorithm, limit, DAY);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
+    spec
+}
+
+fn log(limit: u64) -> Spec {
+    per_day(AlgorithmKind::SlidingLog, limit)
+}
+
+fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
+    Policy::new(rules.into_iter().collect()).unwrap()
+}
+
+fn still(rules: impl IntoIterator<Item = RuleSpec>) -> Still {
+    Gate::with_clock(policy(rules), TestClock::at(TODAY_US))
+}
+
+/// Asks for `cost` units as `user`.
+fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    ask(&Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
+}
+
+fn admits<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {
+    ask(user, cost, |request| gate.admits(request))
+}
+
+/// The units left by each rule that limits the user.
+fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
+    ask(user, 1, |request| {
+        gate.peek(request).matched().iter().map(|one| one.decision().remaining).collect()
+    })
+}
+
+fn amend<C: Clock>(gate: &Gate<C>, rule: &str, spec: Spec) {
+    gate.amend("default", rule, spec).unwrap();
+}
+
+/// Takes one walk for each of so many seeds: `begin` makes it, and it takes a step at each time of a random trace.
+fn over_traces<W>(
+    seeds: u64,
+    horizon_us: u64,
+    begin: impl Fn(Rng, TestClock) -> W,
+    step: impl Fn(&mut W, u64, u64),
+) {
+    for seed in 0..seeds {
+        let mut rng = Rng::new(seed);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
+        let policy = traffic::policy(&mut rng, algorithm);
+        let trace = traffic::trace(&mut rng, &policy, 120);
+        let begin_us = trace[0].0;
+        let clock = TestClock::at(begin_us);
+        let mut walk = begin(rng, clock.clone());
+        for (at_us, cost) in trace {
+            if at_us > begin_us.saturating_add(horizon_us) {
+                break;
+            }
+            clock.set(at_us);
+            let took = AssertUnwindSafe(|| step(&mut walk, clock.now_us(), cost));
+            assert!(catch_unwind(took).is_ok(), "seed {seed}, at {at_us}");
+        }
+    }
+}
