@@ -7,15 +7,16 @@
     reason = "each test uses its part, and fails by panicking"
 )]
 
+mod words;
+
 use std::any::Any;
-use std::time::Duration;
 
 use testkit::cases::Verb;
-use testkit::model::{self, Expected, Policy};
+use testkit::model::{Expected, Policy};
 use tidegate_core::{
-    Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Settled,
-    Settlement, Since, Spec, Timestamp, Token, Verbs, Visitor,
+    Algorithm, Held, Rule, RuleErrors, Settled, Settlement, Since, Timestamp, Token, Verbs, Visitor,
 };
+pub use words::{expected, spec_of};
 
 /// The verbs that a test uses, for any algorithm.
 pub trait Limiter {
@@ -47,37 +48,10 @@ pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
     rule.visit(New).expect("no policy of the models is unlimited")
 }
 
-/// The rule of a policy.
+/// The rule of a policy, or what is wrong with it.
 pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
-    let algorithm =
-        AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
-    let mut spec = Spec::new(algorithm, policy.limit, Duration::from_micros(policy.window_us));
+    let mut spec = spec_of(policy);
     spec.window = spec.window.filter(|window| !window.is_zero());
-    match policy.algorithm {
-        model::AlgorithmKind::FixedWindow if policy.anchor_first_request => {
-            spec.anchor = Some(Anchor::FirstRequest);
-        }
-        model::AlgorithmKind::SlidingWindow => {
-            spec.buckets = Some(policy.buckets);
-            spec.strict = Some(policy.strict);
-        }
-        model::AlgorithmKind::SlidingLog => {
-            spec.resolution = Some(Duration::from_micros(policy.resolution_us));
-            // The models' logs of a thousand million units stay small, like most requests.
-            spec.max_memory = Some(1 << 40);
-        }
-        model::AlgorithmKind::TokenBucket => {
-            spec.capacity = policy.capacity;
-            spec.initial = policy.initial;
-        }
-        model::AlgorithmKind::Concurrency => spec.max_memory = Some(1 << 40),
-        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
-        _ => {}
-    }
-    if policy.algorithm != model::AlgorithmKind::Concurrency {
-        spec.max_debt = policy.max_debt;
-    }
-    assert!(matches!(spec.limit, Limit::Units(_)));
     Rule::new(spec)
 }
 
@@ -174,11 +148,11 @@ impl<R: Algorithm> Limiter for Of<R> {
     fn step(&mut self, at_us: u64, cost: u64) -> Expected {
         let mut held = self.held(cost);
         let _ = held.ask(Timestamp::from_micros(at_us));
-        expected(held.report())
+        expected(&held.report())
     }
 
     fn peek(&mut self, at_us: u64, cost: u64) -> Expected {
-        expected(self.held(cost).peek(Timestamp::from_micros(at_us)))
+        expected(&self.held(cost).peek(Timestamp::from_micros(at_us)))
     }
 
     fn refund(&mut self, at_us: u64, units: u64) {
@@ -194,7 +168,7 @@ impl<R: Algorithm> Limiter for Of<R> {
         let mut held = self.held(cost);
         let _ = held.ask(Timestamp::from_micros(at_us));
         held.open();
-        (expected(held.report()), held.at().as_micros())
+        (expected(&held.report()), held.at().as_micros())
     }
 
     fn settle_since(&mut self, at_us: u64, since_us: u64, reserved: u64, actual: u64) -> Settled {
@@ -249,16 +223,5 @@ impl<R: Algorithm> Limiter for Of<R> {
 
     fn bound(&self, largest_cost: u64) -> u64 {
         self.algorithm.bound(largest_cost)
-    }
-}
-
-fn expected(decision: Decision) -> Expected {
-    Expected {
-        allowed: decision.is_allowed(),
-        limit: decision.limit,
-        remaining: decision.remaining,
-        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
-        reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay_micros().as_micros(),
     }
 }

@@ -11,13 +11,12 @@
     reason = "a test fails by panicking, and a refusal is an answer"
 )]
 
-mod amended;
 mod bans;
 mod caps;
+mod changed_values;
 mod clock;
 mod giving_back;
 mod held;
-mod history;
 mod ids;
 mod ids_by_time;
 mod kit;
@@ -26,9 +25,6 @@ mod one_key;
 mod packed;
 mod races;
 mod races_of_several;
-mod replaced;
-mod replaced_history;
-mod replaced_waiting;
 mod reported;
 #[cfg(feature = "redis")]
 #[path = "../stores/server/mod.rs"]
@@ -39,6 +35,4 @@ mod subjects;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod waiting;
-mod waiting_in_time;
-mod waiting_walk;
 mod walk;

@@ -9,7 +9,7 @@ use std::task::Poll;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{
-    Events, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
+    Events, Server, check, gate_over, gate_with, path, remaining, rule, settings, until_lost,
 };
 use std::time::Duration;
 use tidegate::store::Store;
@@ -29,12 +29,6 @@ fn one_outage(events: &Events, reason: &str) {
     assert_eq!(answer.len(), 2, "{answer:?}");
     assert!(answer[0].contains(reason), "{answer:?}");
     assert_eq!(answer[1], "back");
-}
-
-async fn remaining(gate: &SharedGate) -> u64 {
-    let answer = check(gate, "ada", 1).await;
-    assert!(!answer.is_degraded());
-    answer.reported().unwrap().decision().remaining
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@
 //! `TIDEGATE_LONG=1` runs three times as long.
 
 mod late;
+#[path = "../../../tidegate-core/tests/common/words.rs"]
+mod words;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,13 +19,14 @@ use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::store::Store;
 use tidegate::{
-    AlgorithmKind, Answer, Decision, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate,
-    Spec, StoreCounts, StoreSettings,
+    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreCounts,
+    StoreSettings,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::server::{Server, long, settings};
+use words::expected;
 
 /// Nodes over one store.
 const GATES: u64 = 4;
@@ -66,7 +69,7 @@ impl Answered {
         let each = answer.matched().into_iter().map(|matched| {
             let spec = matched.rule().spec();
             let user = (!spec.key.is_empty()).then(|| asked.user.to_string());
-            ((spec.name.clone(), user), values(matched.decision()))
+            ((spec.name.clone(), user), expected(matched.decision()))
         });
         Self {
             node,
@@ -83,18 +86,6 @@ impl Answered {
     fn turn(&self) -> (u64, Reverse<u64>, bool) {
         let remaining = self.each.first().map_or(0, |(_, decision)| decision.remaining);
         (self.at_us, Reverse(remaining), !self.allowed || self.asked.cost == 0)
-    }
-}
-
-/// Returns a decision in the form of the models.
-fn values(decision: &Decision) -> Expected {
-    Expected {
-        allowed: decision.is_allowed(),
-        limit: decision.limit,
-        remaining: decision.remaining,
-        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
-        reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay_micros().as_micros(),
     }
 }
 

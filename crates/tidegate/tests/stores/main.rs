@@ -8,11 +8,11 @@
 )]
 
 mod across;
-mod amend;
 mod asked_again;
 mod away;
 mod bans;
 mod bounded;
+mod changed_values;
 #[cfg(target_os = "linux")]
 mod clocks;
 mod cluster;
@@ -37,15 +37,11 @@ mod permits;
 mod reached;
 mod records;
 mod reopened;
-mod replace;
-mod replace_away;
 mod reported;
-mod revisions;
 mod rights;
 mod secured;
 mod server;
 mod shared;
 mod silent;
 mod sums;
-mod values;
 mod versions;

@@ -1,14 +1,8 @@
 //! The ways to reach a store: Sentinel, a socket; and finding a new primary.
 
-use crate::server::{Folder, Server, check, gate_over, path, rule, until_lost};
+use crate::server::{Folder, Server, gate_over, path, remaining, rule, until_lost};
+use tidegate::AlgorithmKind;
 use tidegate::store::Store;
-use tidegate::{AlgorithmKind, SharedGate};
-
-async fn remaining(gate: &SharedGate) -> u64 {
-    let answer = check(gate, "ada", 1).await;
-    assert!(!answer.is_degraded());
-    answer.reported().unwrap().decision().remaining
-}
 
 #[tokio::test]
 async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {

@@ -7,18 +7,12 @@ use std::task::Poll;
 use tokio::task::yield_now;
 
 use crate::server::nodes::{Watched, until};
-use crate::server::{Server, check, gate_over, rule};
+use crate::server::{Server, check, gate_over, remaining, rule};
 use tidegate::store::Store;
-use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, OnStoreError, RuleSpec};
 
 fn closed(limit: u64) -> Vec<RuleSpec> {
     vec![rule(AlgorithmKind::TokenBucket, limit).on_store_error(OnStoreError::Closed)]
-}
-
-async fn remaining(gate: &SharedGate) -> u64 {
-    let answer = check(gate, "ada", 1).await;
-    assert!(!answer.is_degraded());
-    answer.reported().unwrap().decision().remaining
 }
 
 /// Closes every connection of clients, as an operator or a restart of a proxy does.

@@ -3,14 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Folder, Server, check, gate_with, path, rule, settings};
+use crate::server::{Folder, Server, gate_with, path, remaining, rule, settings};
 use tidegate::{AlgorithmKind, Policy, Secret, SharedGate, StoreError, StoreSettings};
-
-async fn remaining(gate: &SharedGate) -> u64 {
-    let answer = check(gate, "ada", 1).await;
-    assert!(!answer.is_degraded());
-    answer.reported().unwrap().decision().remaining
-}
 
 /// Asserts that a node with these settings decides over the store.
 async fn decides(settings: StoreSettings) {

@@ -1,16 +1,17 @@
 //! A clock that a test moves, and never back, so that states are packed; and the models next to it.
 #![allow(unreachable_pub, dead_code, unused_imports, reason = "each test uses its part")]
 
-mod policies;
+#[path = "../../../../tidegate-core/tests/common/words.rs"]
+mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-pub(crate) use policies::spec_of;
 use std::time::Duration;
 use testkit::model::Expected;
 pub use testkit::threads::{long, together};
 use tidegate::{Clock, Decision, Micros, Timestamp};
+pub use words::{expected as answered, spec_of};
 
 /// A time of our days, on a whole hour.
 pub const TODAY_US: u64 = 1_699_999_200_000_000;
@@ -45,17 +46,5 @@ impl Clock for TestClock {
 
     fn never_steps_back(&self) -> bool {
         true
-    }
-}
-
-/// A decision in the form of the models.
-pub fn answered(decision: &Decision) -> Expected {
-    Expected {
-        allowed: decision.is_allowed(),
-        limit: decision.limit,
-        remaining: decision.remaining,
-        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
-        reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay_micros().as_micros(),
     }
 }

@@ -3,7 +3,7 @@
 
 pub mod held;
 pub mod policies;
-#[path = "../../common/packed/policies.rs"]
+#[path = "../../../../tidegate-core/tests/common/words.rs"]
 mod words;
 
 use std::cell::{Cell, RefCell};

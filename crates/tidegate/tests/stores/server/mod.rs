@@ -174,6 +174,13 @@ pub async fn check<'g>(gate: &'g SharedGate, user: &str, cost: u64) -> Answer<'g
     gate.check(&request).await
 }
 
+/// Takes a unit of the rule that limits `ada`, and returns the units left.
+pub async fn remaining(gate: &SharedGate) -> u64 {
+    let answer = check(gate, "ada", 1).await;
+    assert!(!answer.is_degraded());
+    answer.reported().unwrap().decision().remaining
+}
+
 /// Asks until the breaker has opened, and counts the answers.
 pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
     let mut asked = 0;

@@ -1,15 +1,12 @@
 //! Rules of a gate over a store that are changed while it decides.
 
+use super::per_day;
 use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, AmendError, Descriptor, Gate, Limit, OnStoreError, Policy, Problem, Request,
     RequestLimit, Rule, RuleSpec, SharedGate, Spec, Taken,
 };
-
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    rule(algorithm, limit).spec
-}
 
 /// Returns the units left of each rule that limits the user, with its limit.
 async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Answer, Descriptor, OnExcess, Request, RuleSpec, Spec};
 
+use super::until;
 use crate::kit::every_gate_of_one_step;
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
 use crate::subjects::{Case, Store};
 use crate::tasks::Task;
-use crate::waiting::until;
 
 every_gate_of_one_step! {
     who_waits_for_a_rule_that_is_removed_goes_on,

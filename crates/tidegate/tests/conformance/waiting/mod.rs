@@ -2,6 +2,10 @@
 //!
 //! Nothing here needs time to pass: units come from refunds and resets, so that stores can be waited for as well.
 
+mod in_time;
+mod replaced;
+mod walk;
+
 use std::time::Duration;
 
 use tidegate::{AlgorithmKind, Decision, ManualClock, Outcome};

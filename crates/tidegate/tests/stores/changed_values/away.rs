@@ -1,15 +1,8 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 
-use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
-use tidegate::{AlgorithmKind, OnFull, OnStoreError, Policy, RuleSpec, SharedGate};
-
-fn log(limit: u64) -> RuleSpec {
-    rule(AlgorithmKind::SlidingLog, limit)
-}
-
-fn replace(gate: &SharedGate, rules: Vec<RuleSpec>) {
-    gate.replace(Policy::new(rules).unwrap()).unwrap();
-}
+use super::{log, named, replace};
+use crate::server::{Events, Server, check, gate_over, gate_with, settings, until_lost};
+use tidegate::{AlgorithmKind, OnFull, OnStoreError, RuleSpec, SharedGate};
 
 /// Returns whether a request is admitted without the store, and the units left of its first rule.
 async fn away(gate: &SharedGate, user: &str, cost: u64) -> (bool, Option<u64>) {
@@ -31,17 +24,13 @@ async fn lost(rules: Vec<RuleSpec>, taken: u64) -> (Server, SharedGate, Events) 
 #[tokio::test]
 async fn what_was_used_stays_used_without_the_store_under_any_policy() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let with = |limit| {
-            let mut rule = rule(algorithm, limit);
-            rule.spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-            rule
-        };
+        let with = |limit| named("r", algorithm, limit);
         let (_server, gate, _) = lost(vec![with(10)], 6).await;
         replace(&gate, vec![with(30)]);
         assert_eq!(away(&gate, "ada", 4).await, (true, Some(20)), "{algorithm}");
         replace(&gate, vec![]);
         assert_eq!(away(&gate, "ada", 1_000).await, (true, None), "{algorithm}");
-        replace(&gate, vec![RuleSpec::new("other", log(100).spec).key(["user"]), with(12)]);
+        replace(&gate, vec![RuleSpec::new("other", log("r", 100).spec).key(["user"]), with(12)]);
         assert!(!away(&gate, "ada", 3).await.0, "{algorithm}: added back");
         replace(&gate, vec![with(12)]);
         assert_eq!(away(&gate, "ada", 2).await, (true, Some(0)), "{algorithm}");
@@ -51,13 +40,13 @@ async fn what_was_used_stays_used_without_the_store_under_any_policy() {
 
 #[tokio::test]
 async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
-    let (_server, gate, _) = lost(vec![log(10)], 6).await;
-    replace(&gate, vec![log(10).on_store_error(OnStoreError::Closed)]);
+    let (_server, gate, _) = lost(vec![log("r", 10)], 6).await;
+    replace(&gate, vec![log("r", 10).on_store_error(OnStoreError::Closed)]);
     let answer = check(&gate, "ada", 1).await;
     assert!(!answer.is_allowed() && answer.is_unavailable());
-    replace(&gate, vec![log(10).on_store_error(OnStoreError::Open)]);
+    replace(&gate, vec![log("r", 10).on_store_error(OnStoreError::Open)]);
     assert_eq!(away(&gate, "ada", 10).await, (true, None));
-    replace(&gate, vec![log(10)]);
+    replace(&gate, vec![log("r", 10)]);
     assert_eq!(away(&gate, "ada", 4).await, (true, Some(0)), "earlier usage");
 }
 
@@ -65,17 +54,17 @@ async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
 #[tokio::test]
 async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
     let mut server = Server::start(&[]);
-    let other = || RuleSpec::new("other", log(100).spec).key(["user"]);
-    let (gate, events) = gate_over(&server.url(), vec![log(10)]).await;
-    let (elsewhere, _) = gate_over(&server.url(), vec![log(10)]).await;
+    let other = || RuleSpec::new("other", log("r", 100).spec).key(["user"]);
+    let (gate, events) = gate_over(&server.url(), vec![log("r", 10)]).await;
+    let (elsewhere, _) = gate_over(&server.url(), vec![log("r", 10)]).await;
     assert!(check(&elsewhere, "ada", 10).await.is_allowed());
     assert!(!check(&gate, "ada", 2).await.is_allowed());
     server.kill();
     until_lost(&gate, &events).await;
     assert!(!away(&gate, "ada", 2).await.0);
-    replace(&gate, vec![other(), log(10)]);
+    replace(&gate, vec![other(), log("r", 10)]);
     assert!(!away(&gate, "ada", 2).await.0, "it is unchanged");
-    replace(&gate, vec![other(), log(20)]);
+    replace(&gate, vec![other(), log("r", 20)]);
     assert!(away(&gate, "ada", 2).await.0);
 }
 
@@ -84,7 +73,7 @@ async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rul
     let mut server = Server::start(&[]);
     let mut settings = settings(&server.url());
     settings.nodes = Some(2);
-    let capped = |limit| log(limit).max_keys(1, OnFull::Share);
+    let capped = |limit| log("r", limit).max_keys(1, OnFull::Share);
     let (gate, events) = gate_with(settings, vec![capped(10)]).await;
     server.kill();
     until_lost(&gate, &events).await;
@@ -104,10 +93,10 @@ async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
     let server = Server::start(&[]);
     let mut settings = settings(&server.url());
     settings.nodes = Some(4);
-    let (gate, events) = gate_with(settings, vec![log(8)]).await;
+    let (gate, events) = gate_with(settings, vec![log("r", 8)]).await;
     assert_eq!(events.seen(), Vec::<String>::new());
     for limit in [3, 8, 2] {
-        replace(&gate, vec![log(limit)]);
+        replace(&gate, vec![log("r", limit)]);
     }
-    assert_eq!(events.seen(), ["no share: sliding_log among 4"]);
+    assert_eq!(events.seen(), ["no share: r among 4"]);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use testkit::threads::{long, together};
 use tidegate::{AlgorithmKind, RuleSpec};
 
-use crate::history::History;
+use super::history::History;
 use crate::kit::every_gate;
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
 use crate::subjects::{Case, Store, per_day};

@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::{DAY, asked, log};
 use crate::server::{Server, check, settings};
 use std::time::Duration;
 use tidegate::{
@@ -13,17 +14,12 @@ use tidegate::{
 };
 use tokio::task::yield_now;
 
-const DAY: Duration = Duration::from_secs(86_400);
 const TWO_DAYS: Duration = Duration::from_secs(2 * 86_400);
 
 fn per_user(algorithm: AlgorithmKind, limit: u64, window: Duration) -> RuleSpec {
     let mut spec = Spec::new(algorithm, limit, window);
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     RuleSpec::new("per-user", spec).key(["user"])
-}
-
-fn log(limit: u64) -> RuleSpec {
-    per_user(AlgorithmKind::SlidingLog, limit, DAY)
 }
 
 /// Makes a node that has just loaded a policy of this revision; 0 means none.
@@ -45,42 +41,38 @@ async fn node_of(server: &Server, setup: Setup) -> SharedGate {
     gate
 }
 
-/// Returns whether a request is admitted, and the limits that decided.
-async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<Limit>) {
-    let answer = check(gate, user, cost).await;
-    assert!(!answer.is_degraded(), "{answer:?}");
-    let by = answer.matched().into_iter().map(|one| one.values().spec().limit);
-    (answer.is_allowed(), by.collect())
-}
-
-fn by(allowed: bool, limit: u64) -> (bool, Vec<Limit>) {
-    (allowed, vec![Limit::Units(limit)])
-}
-
 #[tokio::test]
 async fn an_old_node_is_decided_by_the_newer_values_that_have_taken_and_reports_them() {
     let server = Server::start(&[]);
     for revisions in [[1, 2], [0, 0]] {
-        let old = node(&server, revisions[0], vec![log(10)]).await;
+        let old = node(&server, revisions[0], vec![log("per-user", 10)]).await;
         let user = format!("ada of {revisions:?}");
-        assert_eq!(asked(&old, &user, 3).await, by(true, 10));
-        let new = node(&server, revisions[1], vec![log(5)]).await;
-        assert_eq!(asked(&old, &user, 1).await, by(true, 10), "it has not found the newer values");
-        assert_eq!(asked(&new, &user, 2).await, by(false, 5));
-        assert_eq!(asked(&old, &user, 0).await, by(true, 10), "a refusal puts nothing in force");
-        assert_eq!(asked(&new, &user, 0).await, by(true, 5));
-        assert_eq!(asked(&old, &user, 0).await, by(true, 10), "nor does a look");
-        assert_eq!(asked(&new, &user, 1).await, by(true, 5));
+        assert_eq!(asked(&old, &user, 3).await, (true, vec![10]));
+        let new = node(&server, revisions[1], vec![log("per-user", 5)]).await;
+        assert_eq!(
+            asked(&old, &user, 1).await,
+            (true, vec![10]),
+            "it has not found the newer values"
+        );
+        assert_eq!(asked(&new, &user, 2).await, (false, vec![5]));
+        assert_eq!(
+            asked(&old, &user, 0).await,
+            (true, vec![10]),
+            "a refusal puts nothing in force"
+        );
+        assert_eq!(asked(&new, &user, 0).await, (true, vec![5]));
+        assert_eq!(asked(&old, &user, 0).await, (true, vec![10]), "nor does a look");
+        assert_eq!(asked(&new, &user, 1).await, (true, vec![5]));
         let answer = check(&old, &user, 1).await;
         let decision = *answer.matched()[0].decision();
         assert_eq!((answer.is_allowed(), decision.limit, decision.remaining), (false, 5, 0));
-        assert_eq!(asked(&old, "bob", 1).await, by(true, 10), "other keys are as they were");
+        assert_eq!(asked(&old, "bob", 1).await, (true, vec![10]), "other keys are as they were");
         let entries = [("user", &*user)];
         let descriptors = [Descriptor::new(&entries).cost(2)];
         let refunded = old.refund(&Request::new("default", &descriptors)).await.unwrap();
         assert_eq!(refunded.matched()[0].decision().remaining, 2, "under the newer values");
         old.reset(&Request::new("default", &descriptors)).await.unwrap();
-        assert_eq!(asked(&old, &user, 1).await, by(true, 10), "it begins as new");
+        assert_eq!(asked(&old, &user, 1).await, (true, vec![10]), "it begins as new");
         old.reset(&Request::new("default", &[Descriptor::new(&[("user", "bob")])])).await.unwrap();
     }
 }
@@ -100,10 +92,7 @@ async fn by_turns_every_algorithm_admits_what_the_newer_values_do_in_either_orde
                 let gate = if turn < 4 || turn % 2 == 0 { &old } else { &node_of_new };
                 let (allowed, limits) = asked(gate, &user, 1).await;
                 admitted += u64::from(allowed);
-                assert!(
-                    turn < 6 || limits == [Limit::Units(new.0)],
-                    "{user}: {limits:?} at {turn}"
-                );
+                assert!(turn < 6 || limits == [new.0], "{user}: {limits:?} at {turn}");
             }
             assert_eq!(admitted, new.0, "{user}");
         }
@@ -115,23 +104,23 @@ async fn a_restart_makes_values_newer_unless_they_say_which_they_are() {
     let server = Server::start(&[]);
     for (words, then) in [([1, 2], 5), ([0, 0], 10)] {
         let user = format!("{words:?}");
-        let old = node(&server, words[0], vec![log(10)]).await;
-        let new = node(&server, words[1], vec![log(5)]).await;
-        assert_eq!(asked(&new, &user, 1).await, by(true, 5));
-        assert_eq!(asked(&old, &user, 1).await, by(true, 5));
+        let old = node(&server, words[0], vec![log("per-user", 10)]).await;
+        let new = node(&server, words[1], vec![log("per-user", 5)]).await;
+        assert_eq!(asked(&new, &user, 1).await, (true, vec![5]));
+        assert_eq!(asked(&old, &user, 1).await, (true, vec![5]));
         drop(old);
-        let old = node(&server, words[0], vec![log(10)]).await;
-        assert_eq!(asked(&old, &user, 1).await, by(true, then));
-        assert_eq!(asked(&new, &user, 1).await, by(true, then));
+        let old = node(&server, words[0], vec![log("per-user", 10)]).await;
+        assert_eq!(asked(&old, &user, 1).await, (true, vec![then]));
+        assert_eq!(asked(&new, &user, 1).await, (true, vec![then]));
     }
     // With equal numbers the values loaded later are newer, and values with a number are newer than those
     // without.
-    let first = node(&server, 3, vec![log(10)]).await;
-    let second = node(&server, 3, vec![log(7)]).await;
-    let without = node(&server, 0, vec![log(4)]).await;
-    assert_eq!(asked(&second, "same word", 1).await, by(true, 7));
-    assert_eq!(asked(&first, "same word", 1).await, by(true, 7));
-    assert_eq!(asked(&without, "same word", 1).await, by(true, 7));
+    let first = node(&server, 3, vec![log("per-user", 10)]).await;
+    let second = node(&server, 3, vec![log("per-user", 7)]).await;
+    let without = node(&server, 0, vec![log("per-user", 4)]).await;
+    assert_eq!(asked(&second, "same word", 1).await, (true, vec![7]));
+    assert_eq!(asked(&first, "same word", 1).await, (true, vec![7]));
+    assert_eq!(asked(&without, "same word", 1).await, (true, vec![7]));
 }
 
 #[tokio::test]
@@ -139,20 +128,20 @@ async fn values_that_were_changed_on_one_node_hold_for_the_keys_it_has_met() {
     let server = Server::start(&[]);
     for word in [0, 7] {
         let user = format!("word {word}");
-        let one = node(&server, word, vec![log(10)]).await;
-        let other = node(&server, word, vec![log(10)]).await;
-        assert_eq!(asked(&one, &user, 4).await, by(true, 10));
-        one.amend("default", "per-user", log(6).spec).unwrap();
-        assert_eq!(asked(&other, &user, 1).await, by(true, 10));
-        assert_eq!(asked(&one, &user, 1).await, by(true, 6));
-        assert_eq!(asked(&other, &user, 1).await, by(false, 6));
-        one.amend("default", "per-user", log(8).spec).unwrap();
-        assert_eq!(asked(&one, &user, 1).await, by(true, 8));
-        assert_eq!(asked(&other, &user, 1).await, by(true, 8));
+        let one = node(&server, word, vec![log("per-user", 10)]).await;
+        let other = node(&server, word, vec![log("per-user", 10)]).await;
+        assert_eq!(asked(&one, &user, 4).await, (true, vec![10]));
+        one.amend("default", "per-user", log("per-user", 6).spec).unwrap();
+        assert_eq!(asked(&other, &user, 1).await, (true, vec![10]));
+        assert_eq!(asked(&one, &user, 1).await, (true, vec![6]));
+        assert_eq!(asked(&other, &user, 1).await, (false, vec![6]));
+        one.amend("default", "per-user", log("per-user", 8).spec).unwrap();
+        assert_eq!(asked(&one, &user, 1).await, (true, vec![8]));
+        assert_eq!(asked(&other, &user, 1).await, (true, vec![8]));
         // A change back counts as a change.
-        one.amend("default", "per-user", log(10).spec).unwrap();
-        assert_eq!(asked(&one, &user, 1).await, by(true, 10));
-        assert_eq!(asked(&other, &user, 2).await, by(false, 10));
+        one.amend("default", "per-user", log("per-user", 10).spec).unwrap();
+        assert_eq!(asked(&one, &user, 1).await, (true, vec![10]));
+        assert_eq!(asked(&other, &user, 2).await, (false, vec![10]));
     }
 }
 
@@ -161,12 +150,12 @@ async fn of_several_rules_each_is_decided_by_its_own_newest_values() {
     let server = Server::start(&[]);
     let rules = |per_user, all| {
         let all = Spec::new(AlgorithmKind::TokenBucket, all, DAY);
-        vec![log(per_user), RuleSpec::new("all", all)]
+        vec![log("per-user", per_user), RuleSpec::new("all", all)]
     };
     let old = node(&server, 1, rules(10, 100)).await;
     let middle = node(&server, 2, rules(10, 50)).await;
     let new = node(&server, 3, rules(5, 100)).await;
-    let limits = |one, other| (true, vec![Limit::Units(one), Limit::Units(other)]);
+    let limits = |one, other| (true, vec![one, other]);
     assert_eq!(asked(&old, "ada", 1).await, limits(10, 100));
     assert_eq!(asked(&middle, "bob", 1).await, limits(10, 50));
     assert_eq!(asked(&old, "ada", 1).await, limits(10, 50));
@@ -185,8 +174,8 @@ async fn of_several_rules_each_is_decided_by_its_own_newest_values() {
 #[tokio::test]
 async fn an_id_is_answered_the_same_by_an_old_node_and_a_new_one() {
     let server = Server::start(&[]);
-    let old = node(&server, 1, vec![log(10).dedupe(DAY)]).await;
-    let new = node(&server, 2, vec![log(5).dedupe(DAY)]).await;
+    let old = node(&server, 1, vec![log("per-user", 10).dedupe(DAY)]).await;
+    let new = node(&server, 2, vec![log("per-user", 5).dedupe(DAY)]).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("an id").unwrap();
     assert!(!new.check(&request).await.is_repeated());
     assert!(old.check(&request).await.is_repeated(), "the limiter is of the newer values");
@@ -198,35 +187,35 @@ async fn an_id_is_answered_the_same_by_an_old_node_and_a_new_one() {
 async fn plans_come_in_force_as_requests_bring_them_and_a_rules_own_values_by_revision() {
     let server = Server::start(&[]);
     let planned = |policy, limit| {
-        let plan = Arc::new(Rule::new(log(limit).spec).unwrap());
+        let plan = Arc::new(Rule::new(log("per-user", limit).spec).unwrap());
         let of = move |descriptor: &Descriptor<'_>| {
             (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
         };
         Setup::new(policy).plans("default", "per-user", of).unwrap()
     };
-    let old = node_of(&server, planned(of_revision(1, vec![log(10)]), 30)).await;
-    let new = node_of(&server, planned(of_revision(2, vec![log(5)]), 20)).await;
+    let old = node_of(&server, planned(of_revision(1, vec![log("per-user", 10)]), 30)).await;
+    let new = node_of(&server, planned(of_revision(2, vec![log("per-user", 5)]), 20)).await;
     for _ in 0..2 {
-        assert_eq!(asked(&new, "ada", 1).await, by(true, 20));
+        assert_eq!(asked(&new, "ada", 1).await, (true, vec![20]));
         assert_eq!(
             asked(&old, "ada", 1).await,
-            by(true, 30),
+            (true, vec![30]),
             "it is not known which plan is newer"
         );
     }
-    assert_eq!(asked(&old, "bob", 1).await, by(true, 10));
-    assert_eq!(asked(&new, "bob", 5).await, by(false, 5));
-    assert_eq!(asked(&old, "bob", 1).await, by(true, 10), "a refusal puts nothing in force");
-    assert_eq!(asked(&new, "bob", 1).await, by(true, 5));
-    assert_eq!(asked(&old, "bob", 2).await, by(true, 5));
+    assert_eq!(asked(&old, "bob", 1).await, (true, vec![10]));
+    assert_eq!(asked(&new, "bob", 5).await, (false, vec![5]));
+    assert_eq!(asked(&old, "bob", 1).await, (true, vec![10]), "a refusal puts nothing in force");
+    assert_eq!(asked(&new, "bob", 1).await, (true, vec![5]));
+    assert_eq!(asked(&old, "bob", 2).await, (true, vec![5]));
 }
 
 #[tokio::test]
 async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
-    let old = Arc::new(node(&server, 1, vec![log(10).on_excess(wait)]).await);
-    assert_eq!(asked(&old, "ada", 10).await, by(true, 10));
+    let old = Arc::new(node(&server, 1, vec![log("per-user", 10).on_excess(wait)]).await);
+    assert_eq!(asked(&old, "ada", 10).await, (true, vec![10]));
     let waits = |gate: &SharedGate| gate.waiting(Descriptor::new(&[("user", "ada")]));
     let own = Arc::clone(&old);
     let waiter = tokio::spawn(async move {
@@ -237,8 +226,8 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
         assert!(!waiter.is_finished(), "it does not wait");
         yield_now().await;
     }
-    let new = node(&server, 2, vec![log(20)]).await;
-    assert_eq!(asked(&new, "ada", 1).await, by(true, 20));
+    let new = node(&server, 2, vec![log("per-user", 20)]).await;
+    assert_eq!(asked(&new, "ada", 1).await, (true, vec![20]));
     // A refund on its node wakes the waiter, which asks again.
     let _ = old.refund(&Request::from(Descriptor::new(&[("user", "ada")]).cost(1))).await.unwrap();
     assert_eq!(waiter.await.unwrap(), Limit::Units(20));

@@ -1,11 +1,13 @@
-//! The words of the models' policies.
+//! What the models say, in the words of the core: rules of their policies, and decisions as they expect them. Tests of
+//! the engine use it as well.
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 use std::time::Duration;
-use testkit::model;
-use tidegate::{AlgorithmKind, Anchor, Spec};
+use testkit::model::{self, Expected};
+use tidegate_core::{AlgorithmKind, Anchor, Decision, Micros, Spec};
 
 /// The words of a model's policy.
-pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
+pub fn spec_of(policy: &model::Policy) -> Spec {
     let algorithm =
         AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
     let mut spec = Spec::new(algorithm, policy.limit, Duration::from_micros(policy.window_us));
@@ -18,6 +20,7 @@ pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
         }
         model::AlgorithmKind::SlidingLog => {
             spec.resolution = Some(Duration::from_micros(policy.resolution_us));
+            // The models' logs of a thousand million units stay small, like most requests.
             spec.max_memory = Some(1 << 40);
         }
         model::AlgorithmKind::TokenBucket => {
@@ -31,4 +34,16 @@ pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
         spec.max_debt = policy.max_debt;
     }
     spec
+}
+
+/// A decision in the form of the models.
+pub fn expected(decision: &Decision) -> Expected {
+    Expected {
+        allowed: decision.is_allowed(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after_us: decision.retry_after_micros().map(Micros::as_micros),
+        reset_after_us: decision.reset_after.as_micros(),
+        delay_us: decision.delay_micros().as_micros(),
+    }
 }

@@ -4,6 +4,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::{asked, log, named, replace};
 use crate::server::nodes::Nodes as Cluster;
 use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
@@ -12,38 +13,11 @@ use tidegate::{
 };
 use tokio::time::timeout;
 
-fn named(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
-    let mut rule = rule(algorithm, limit);
-    rule.spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-    name.clone_into(&mut rule.name);
-    rule
-}
-
-fn log(name: &str, limit: u64) -> RuleSpec {
-    named(name, AlgorithmKind::SlidingLog, limit)
-}
-
-fn replace(gate: &SharedGate, rules: Vec<RuleSpec>) {
-    gate.replace(Policy::new(rules).unwrap()).unwrap();
-}
-
 async fn nodes(server: &Server, rules: &[RuleSpec]) -> [SharedGate; 2] {
     [
         gate_over(&server.url(), rules.to_vec()).await.0,
         gate_over(&server.url(), rules.to_vec()).await.0,
     ]
-}
-
-/// Returns whether a request is admitted, and the limits that decided.
-async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<u64>) {
-    let answer = check(gate, user, cost).await;
-    assert!(!answer.is_degraded(), "{answer:?}");
-    let limit = |limit| match limit {
-        Limit::Units(limit) => limit,
-        Limit::Unlimited => u64::MAX,
-    };
-    let by = answer.matched().into_iter().map(|one| limit(one.values().spec().limit));
-    (answer.is_allowed(), by.collect())
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use super::{DAY, per_day};
 use crate::server::{Server, gate_of, gate_over, long, rule, settings, setup, until_lost};
 use std::time::Duration;
 use testkit::traffic::Rng;
@@ -12,14 +13,7 @@ use tidegate::{
 };
 use tokio::task::yield_now;
 
-const DAY: Duration = Duration::from_secs(86_400);
 const USERS: [&str; 2] = ["ada", "bob"];
-
-fn values(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-    spec
-}
 
 fn checked(spec: Spec) -> Arc<Rule> {
     Arc::new(Rule::new(spec).unwrap())
@@ -41,10 +35,10 @@ impl Plans {
 }
 
 fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
-    let per_user = RuleSpec::new("per-user", values(algorithm, 5)).key(["user"]);
+    let per_user = RuleSpec::new("per-user", per_day(algorithm, 5)).key(["user"]);
     vec![
         per_user.limit_from_request(),
-        RuleSpec::new("all", values(AlgorithmKind::FixedWindow, 200)),
+        RuleSpec::new("all", per_day(AlgorithmKind::FixedWindow, 200)),
     ]
 }
 
@@ -75,7 +69,7 @@ async fn walk(brings: bool) {
         let rng = &mut Rng::new(seed);
         let any = |rng: &mut Rng| {
             let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
-            let spec = values(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
+            let spec = per_day(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
             if rng.chance(10) { Spec::unlimited(spec.algorithm) } else { spec }
         };
         let own = AlgorithmKind::ALL[rng.below(7) as usize];
@@ -88,7 +82,7 @@ async fn walk(brings: bool) {
                 plans.set(rng.pick(USERS), any(rng));
             }
             let from_request = (brings && rng.chance(50)).then(|| {
-                let spec = if rng.chance(50) { any(rng) } else { values(own, rng.between(1, 30)) };
+                let spec = if rng.chance(50) { any(rng) } else { per_day(own, rng.between(1, 30)) };
                 RequestLimit::new((*checked(spec)).clone())
             });
             let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
@@ -148,7 +142,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
     let (gate, events) = gate_of(halved, setup).await;
     server.kill();
     until_lost(&gate, &events).await;
-    plans.set("ada", values(AlgorithmKind::TokenBucket, 10));
+    plans.set("ada", per_day(AlgorithmKind::TokenBucket, 10));
     let mut admitted = 0;
     for _ in 0..20 {
         let answer = check(&gate, None, None).await;
@@ -156,7 +150,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
-    let single = RequestLimit::new((*checked(values(AlgorithmKind::TokenBucket, 1))).clone());
+    let single = RequestLimit::new((*checked(per_day(AlgorithmKind::TokenBucket, 1))).clone());
     let answer = check(&gate, Some(&single), None).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
@@ -168,7 +162,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
 async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), rules(AlgorithmKind::SlidingLog)).await;
-    let mut huge = values(AlgorithmKind::SlidingLog, 60_000_000);
+    let mut huge = per_day(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.store().settings().can_hold(&checked(huge)));
     let own = RequestLimit::new((*checked(huge)).clone());
@@ -193,7 +187,7 @@ async fn under_another_plan_the_same_id_is_another_request() {
     let (gate, _) = gate_of(settings(&server.url()), setup).await;
     let mut answers = Vec::new();
     for limit in [10, 20] {
-        plans.set("ada", values(AlgorithmKind::SlidingLog, limit));
+        plans.set("ada", per_day(AlgorithmKind::SlidingLog, limit));
         for _ in 0..2 {
             let answer = check(&gate, None, Some("order-1")).await;
             answers.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
