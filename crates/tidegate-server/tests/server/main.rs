@@ -9,6 +9,7 @@ mod batches;
 mod browser;
 mod bytes;
 mod certificates;
+mod changed_rules;
 mod checks;
 mod client;
 mod command_line;
@@ -46,13 +47,9 @@ mod protocols;
 #[allow(dead_code, unreachable_pub, reason = "shared with other tests")]
 #[path = "../../../tidegate/tests/stores/server/proxy.rs"]
 mod proxy;
-mod put_rules;
 mod raw;
 mod recorded;
 mod reflection;
-mod reload;
-mod reload_history;
-mod reload_under_load;
 mod reported;
 mod reservations;
 mod resp;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use crate::changed_rules::{folder, serve};
 use crate::client::Client;
 use crate::process::{config, run};
-use crate::reload::{folder, serve};
 
 const PAGE: &str = include_str!("../../../../docs/tutorials/operate.md");
 const SCRAPER: &str = "203.0.113.66";

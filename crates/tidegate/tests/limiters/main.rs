@@ -1,4 +1,4 @@
-//! Limiters in memory, alone and by key: changed rules, plans, caps, growth, large debts, clocks that run.
+//! Limiters in memory, alone and by key: caps, growth, large debts, clocks that run.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,7 +6,6 @@
     reason = "a test fails by panicking"
 )]
 
-mod amend;
 mod bounded;
 mod caps;
 mod growth;
@@ -15,7 +14,5 @@ mod late_reading;
 mod options;
 #[path = "../common/packed/mod.rs"]
 mod packed;
-mod planned;
-mod planned_space;
 mod races;
 mod reserve;

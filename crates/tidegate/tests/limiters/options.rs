@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::planned::per_day;
-use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, Statistics, Under};
+use std::time::Duration;
+use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, Spec, Statistics, Under};
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn log(limit: u64) -> Rule {
-    per_day(AlgorithmKind::SlidingLog, limit)
+    Rule::new(Spec::new(AlgorithmKind::SlidingLog, limit, DAY)).unwrap()
 }
 
 fn keyed(limit: u64) -> KeyedLimiter {
@@ -29,7 +31,7 @@ fn a_limiter_that_does_not_ask_for_supplied_rules_ignores_them() {
 
 #[test]
 fn a_reset_key_begins_with_nothing_in_use() {
-    let mut spec = *per_day(AlgorithmKind::TokenBucket, 9).spec();
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 9, DAY);
     spec.initial = Some(0);
     let planned = Arc::new(Rule::new(spec).unwrap());
     let plans = move |key: &[u8]| key.starts_with(b"paid").then(|| Arc::clone(&planned));

@@ -8,19 +8,16 @@
 )]
 
 mod batch;
+mod changed_values;
 mod each;
-mod from_request;
 mod given_back;
 mod giving_back;
 mod leases;
-mod lowered;
 mod permits;
-mod revisions;
 mod script;
 mod server;
 mod several;
 mod undo;
-mod values;
 mod versions;
 mod walk;
 mod walk_batch;

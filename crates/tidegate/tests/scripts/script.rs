@@ -4,7 +4,7 @@
 use crate::server::{Client, Server};
 use std::time::Duration;
 use tidegate::script::{Call, CallResult, RedisReply, ScriptLimiter, ScriptStep};
-use tidegate::{AlgorithmKind, Layout, Micros, Outcome, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 fn rule(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
@@ -128,21 +128,6 @@ fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
 }
 
 #[test]
-fn two_requests_in_one_tick_both_count() {
-    let server = Server::start();
-    let client = server.client();
-    let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    for algorithm in AlgorithmKind::ALL {
-        let mut spec = Spec::new(*algorithm, 2, Duration::from_secs(1));
-        spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(1);
-        let rule = Rule::new(spec).unwrap();
-        let admitted =
-            [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), ScriptStep::Ask, at));
-        assert_eq!(admitted.map(|answer| answer.allowed), [true, true, false], "{algorithm}");
-    }
-}
-
-#[test]
 fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
     let server = Server::start();
     let client = server.client();
@@ -177,31 +162,6 @@ fn what_no_limiter_wrote_is_reported_and_left_alone() {
             let left = client.run(&[b"GET", b"foreign"]).unwrap();
             assert_eq!(left, redis::Value::BulkString(stored.to_vec()), "{algorithm}");
         }
-    }
-}
-
-#[test]
-fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
-    let server = Server::start();
-    let client = server.client();
-    for algorithm in AlgorithmKind::ALL {
-        let key = format!("changed:{algorithm}");
-        let remaining = |limit: u64, cost: u64| {
-            let rule = rule(*algorithm, limit, Duration::from_secs(86_400));
-            let answer = client.step(&one(&key, &rule, cost), ScriptStep::Ask, None);
-            // A queue has one place more than its capacity, for the unit that is served.
-            answer.decisions[0].remaining
-                - u64::from(*algorithm == AlgorithmKind::LeakyQueue && limit > 0)
-        };
-        assert_eq!(remaining(100, 80), 20, "{algorithm}");
-        assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
-        let rule = rule(*algorithm, 50, Duration::from_secs(86_400));
-        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
-        assert!(
-            matches!(answer.decisions[0].outcome, Outcome::Deny { .. }),
-            "{algorithm}: in debt"
-        );
-        assert_eq!(remaining(100, 0), 20, "{algorithm}: there and back gives no credit");
     }
 }
 

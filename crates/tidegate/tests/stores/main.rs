@@ -9,7 +9,6 @@
 
 mod across;
 mod asked_again;
-mod away;
 mod bans;
 mod bounded;
 mod changed_values;
@@ -17,31 +16,22 @@ mod changed_values;
 mod clocks;
 mod cluster;
 mod denial_memory;
-mod failover;
 mod faults;
-mod frozen;
-mod full;
 mod held;
 mod histories;
-mod in_turn;
 #[cfg(feature = "kit")]
 mod kit;
-mod late;
 #[cfg(feature = "tower")]
 mod layer;
 mod leases;
-mod lost;
 mod nodes_seen;
-mod overloaded;
 mod permits;
 mod reached;
 mod records;
-mod reopened;
 mod reported;
 mod rights;
 mod secured;
 mod server;
 mod shared;
-mod silent;
-mod sums;
 mod versions;
+mod waiting;

@@ -6,7 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
-mod amend;
+mod changed_values;
 mod gate;
 mod ids;
 mod in_flight;
@@ -15,8 +15,6 @@ mod limiter;
 mod on_tokio;
 #[path = "../common/packed/mod.rs"]
 mod packed;
-mod planned;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod threads;
-mod values;

@@ -1,9 +1,12 @@
-//! Changes of a rule's values at a gate in memory: rules and overrides that are amended, policies that are replaced, plans,
+//! Changes of a rule's values in memory, of limiters and at gates: rules and overrides that are amended, policies that are replaced, plans,
 //! and values that requests supply. What a gate does over any store is in `amended.rs` and `replaced.rs` of
 //! `tests/conformance`.
 
 mod amended;
 mod amended_walk;
+mod limiter_plans;
+mod limiter_plans_in_bounds;
+mod limiters;
 mod lowered;
 mod plans;
 mod plans_amended;

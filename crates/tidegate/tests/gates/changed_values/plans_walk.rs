@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::Stepping;
+use super::limiter_plans::{pass, plans};
 use crate::packed::{TODAY_US, TestClock, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
-use testkit::traffic::{self, Rng};
+use testkit::traffic::Rng;
 use tidegate::{
     Answer, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Setup, Spec,
     Usage,
@@ -26,25 +27,6 @@ enum Plan {
     Own,
     Other(model::Policy),
     Unlimited,
-}
-
-/// Returns a few values of any algorithm. Not of both buckets: a state of one is exactly a state of the other, but
-/// the model starts fresh with whole units.
-fn values(rng: &mut Rng) -> Vec<model::Policy> {
-    let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
-    let other = rng.pick(buckets);
-    let algorithms: Vec<_> =
-        model::AlgorithmKind::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
-    let mut pool = Vec::new();
-    for _ in 0..3 {
-        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
-        let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
-        let limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000));
-        let sibling = model::Policy { limit, ..policy.clone() };
-        let is_sound = Rule::new(spec_of(&sibling)).is_ok();
-        pool.extend([policy.clone(), if is_sound { sibling } else { policy }]);
-    }
-    pool
 }
 
 fn any(rng: &mut Rng, pool: &[model::Policy]) -> model::Policy {
@@ -346,21 +328,11 @@ fn asked(rng: &mut Rng, pool: &[model::Policy], brings: u64) -> Vec<Asked> {
     some.collect()
 }
 
-fn pass(rng: &mut Rng, clock: &TestClock, pool: &[model::Policy]) {
-    let window_us = any(rng, pool).window_us.max(1);
-    clock.pass(match rng.below(10) {
-        0..3 => 0,
-        3..6 => rng.below(window_us / 100 + 2),
-        6..9 => rng.below(window_us),
-        _ => rng.below(4 * window_us),
-    });
-}
-
 #[test]
 fn under_plans_and_supplied_values_a_gate_answers_as_amended_models_do() {
     for seed in 0..WALKS * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
-        let pool = values(rng);
+        let pool = plans(rng);
         let mut walk = Walk::new(rng, &pool);
         let (loyalty, brings) = (rng.pick([50, 90, 98]), rng.pick([0, 20, 60]));
         for step in 0..STEPS {
@@ -372,7 +344,8 @@ fn under_plans_and_supplied_values_a_gate_answers_as_amended_models_do() {
                 };
                 walk.change_plan(rng.pick(USERS), plan);
             }
-            pass(rng, &walk.clock, &pool);
+            let plan = any(rng, &pool);
+            pass(rng, &walk.clock, &plan);
             let mut asked = asked(rng, &pool, brings);
             let most = if walk.usages.contains(&Usage::Reported) { 1_000 } else { u64::MAX };
             asked.iter_mut().for_each(|one| one.cost = one.cost.min(most));

@@ -6,7 +6,7 @@ use tidegate::{AlgorithmKind, Descriptor, OnExcess, Policy, Request, RuleSpec, S
 use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_leased};
-use crate::lost::{MOST_ASKED, Newer, Proxy};
+use crate::faults::lost::{MOST_ASKED, Newer, Proxy};
 use crate::server::{LONG, Server, check, rule};
 
 const LIMIT: u64 = 5_000;

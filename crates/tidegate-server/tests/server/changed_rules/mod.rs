@@ -1,6 +1,10 @@
 //! The configuration is read again while the server decides: all of it or nothing.
 #![cfg(unix)]
 
+mod history;
+mod put;
+mod under_load;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

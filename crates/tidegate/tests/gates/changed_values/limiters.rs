@@ -2,20 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use super::{DAY, Stepping, per_day};
 use crate::packed::{TODAY_US, TestClock, long, together};
-use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp,
 };
-
-const DAY: Duration = Duration::from_secs(86_400);
-
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
-    let mut spec = Spec::new(algorithm, limit, DAY);
-    // Less than a unit flows back in an instant, so nothing does.
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
-    spec
-}
 
 /// A limiter, and the limiter of a key next to others, by a clock that stands still.
 struct Both {
@@ -147,15 +138,6 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
             clock.pass(Micros::from(DAY).as_micros());
             assert_eq!(limiter(used, 1), left);
         }
-    }
-}
-
-/// A clock that may step back.
-struct Stepping(TestClock);
-
-impl Clock for Stepping {
-    fn now(&self) -> Timestamp {
-        self.0.now()
     }
 }
 

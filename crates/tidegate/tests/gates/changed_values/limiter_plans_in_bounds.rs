@@ -1,15 +1,15 @@
 //! Limiters under plans without room, and calls that are denied under values they supply.
 
+use super::DAY;
+use super::limiter_plans::{limiter, rule};
 use crate::packed::{TODAY_US, TestClock, together};
-use crate::planned::{DAY, limiter, per_day};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, Limit, Micros, OnFull, Rule, Spec, Under};
 
 #[test]
 fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
-    let (small, large) =
-        (per_day(AlgorithmKind::SlidingLog, 3), per_day(AlgorithmKind::SlidingLog, 5));
-    let usual = *per_day(AlgorithmKind::FixedWindow, 4).spec();
+    let (small, large) = (rule(AlgorithmKind::SlidingLog, 3), rule(AlgorithmKind::SlidingLog, 5));
+    let usual = *rule(AlgorithmKind::FixedWindow, 4).spec();
     let shared =
         KeyedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap().with_plans(|_| None);
     let shared = shared.with_max_keys(2, OnFull::Share);
@@ -35,7 +35,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
 
 #[test]
 fn a_reservation_of_the_shared_limiter_is_settled_there() {
-    let plan = per_day(AlgorithmKind::SlidingLog, 5);
+    let plan = rule(AlgorithmKind::SlidingLog, 5);
     let limiter = KeyedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US))
         .unwrap()
         .with_plans(|_| None);
@@ -165,7 +165,7 @@ fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
 
 #[test]
 fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back() {
-    let bucket = per_day(AlgorithmKind::TokenBucket, 10);
+    let bucket = rule(AlgorithmKind::TokenBucket, 10);
     let mut small = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     small.max_memory = Some(200_000);
     let limiter =

@@ -11,10 +11,10 @@ use tidegate::{Clock, SystemClock};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::under_load::{PAUSE, Witness, change, clients};
+use super::{folder, serve};
 use crate::client::Client;
 use crate::process::Server;
-use crate::reload::{folder, serve};
-use crate::reload_under_load::{PAUSE, Witness, change, clients};
 use crate::store::Store;
 
 /// The limits, used in turn.

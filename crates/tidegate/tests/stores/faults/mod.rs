@@ -4,6 +4,17 @@
 //! `TIDEGATE_LONG=1` faults last five seconds, as for the table in `bench/results/faults.md`; with `TIDEGATE_MODE=leased` or
 //! `split` nodes take units ahead.
 
+mod away;
+mod failover;
+mod frozen;
+mod full;
+mod late;
+pub(crate) mod lost;
+mod overloaded;
+mod reopened;
+mod silent;
+mod sums;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,9 +10,9 @@ use std::process::Command;
 
 use hyper::Method;
 
+use super::{folder, remaining, rules, serve};
 use crate::client::Client;
 use crate::process::{BINARY, Server};
-use crate::reload::{folder, remaining, rules, serve};
 
 /// The tag of the configuration in force.
 async fn etag(admin: &Client) -> String {

@@ -4,31 +4,28 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use super::per_day;
 use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
-use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Rule, Spec, Under};
 
-pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 const KEYS: [&str; 3] = ["ada", "bob", ""];
 const WALKS: u64 = 300;
 const STEPS: usize = 200;
 
-pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Rule {
-    let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
-    Rule::new(spec).unwrap()
+pub(super) fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
+    Rule::new(per_day(algorithm, limit)).unwrap()
 }
 
-pub(crate) fn limiter<C: Clock>(clock: C) -> KeyedLimiter<C> {
+pub(super) fn limiter<C: Clock>(clock: C) -> KeyedLimiter<C> {
     let limiter = KeyedLimiter::with_clock(Spec::unlimited(AlgorithmKind::TokenBucket), clock);
     limiter.unwrap().with_plans(|_| None)
 }
 
 /// A few plans of any algorithm. Not both buckets: the state of one is exactly a state of the other,
 /// where the model begins again with whole units.
-fn plans(rng: &mut Rng) -> Vec<model::Policy> {
+pub(super) fn plans(rng: &mut Rng) -> Vec<model::Policy> {
     let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);
     let algorithms: Vec<_> =
@@ -188,7 +185,7 @@ impl Walk {
 }
 
 /// Time passes by parts of a window of the plan, or by several.
-fn pass(rng: &mut Rng, clock: &TestClock, plan: &model::Policy) {
+pub(super) fn pass(rng: &mut Rng, clock: &TestClock, plan: &model::Policy) {
     let window_us = plan.window_us.max(1);
     clock.pass(match rng.below(10) {
         0..3 => 0,
@@ -223,7 +220,7 @@ fn under_changing_plans_it_answers_as_a_model_that_is_amended() {
 fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let limiter = limiter(TestClock::at(TODAY_US));
-        let of = |limit| per_day(algorithm, limit);
+        let of = |limit| rule(algorithm, limit);
         assert!(limiter.admits(Under(&of(100), "key"), 30));
         let left = |limit| limiter.peek(Under(&of(limit), "key"), 1).remaining;
         assert_eq!([left(120), left(20), left(100)], [90, 0, 70], "{algorithm}: looks");
@@ -241,7 +238,7 @@ fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
     for from in AlgorithmKind::ALL.iter().copied() {
         for to in AlgorithmKind::ALL.iter().copied() {
             let key = format!("{from} {to}");
-            let (small, large) = (per_day(from, 5), per_day(to, 8));
+            let (small, large) = (rule(from, 5), rule(to, 8));
             let ask = |number: u32| {
                 let rule = if number.is_multiple_of(2) { &small } else { &large };
                 limiter.admits(Under(rule, &key), 1)
@@ -255,7 +252,7 @@ fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
 fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
     let limiter = limiter(TestClock::at(TODAY_US));
     let (few, all) =
-        (per_day(AlgorithmKind::SlidingLog, 3), Spec::unlimited(AlgorithmKind::SlidingLog));
+        (rule(AlgorithmKind::SlidingLog, 3), Spec::unlimited(AlgorithmKind::SlidingLog));
     let all = Rule::new(all).unwrap();
     assert!(limiter.admits(Under(&few, "key"), 2));
     assert!(limiter.admits(Under(&all, "key"), u64::MAX));
@@ -266,8 +263,8 @@ fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
 
 #[test]
 fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
-    let gold = Arc::new(per_day(AlgorithmKind::SlidingLog, 10));
-    let limiter = KeyedLimiter::new(*per_day(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
+    let gold = Arc::new(rule(AlgorithmKind::SlidingLog, 10));
+    let limiter = KeyedLimiter::new(*rule(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
     let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
     assert_eq!((limiter.peek("gold 1", 0).limit, limiter.peek("ada", 0).limit), (10, 2));
     assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
@@ -288,7 +285,7 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
             let limiter = limiter(TestClock::at(TODAY_US));
             let got = [(); 3].map(|()| AtomicU64::new(0));
             together(8, |thread, rng| {
-                let plan = per_day(algorithm, 100 * (thread + 1));
+                let plan = rule(algorithm, 100 * (thread + 1));
                 let mut refused = 0;
                 while refused < 20 {
                     let key = rng.below(3) as usize;
@@ -301,7 +298,7 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
                     let _ = limiter.peek(Under(&plan, KEYS[key]), 1);
                 }
             });
-            let largest = per_day(algorithm, 800);
+            let largest = rule(algorithm, 800);
             for (key, got) in KEYS.iter().zip(got) {
                 let more = limiter.peek(Under(&largest, key), 1).remaining;
                 assert_eq!(got.into_inner() + more, 800, "{algorithm} {key:?}, round {round}");
@@ -315,10 +312,10 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
 #[test]
 fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
     let limiter = limiter(TestClock::at(TODAY_US));
-    let largest = per_day(AlgorithmKind::TokenBucket, 1_000);
+    let largest = rule(AlgorithmKind::TokenBucket, 1_000);
     assert!(limiter.admits(Under(&largest, "key"), 800));
     together(8, |thread, _| {
-        let plan = per_day(AlgorithmKind::TokenBucket, 900 + thread);
+        let plan = rule(AlgorithmKind::TokenBucket, 900 + thread);
         for _ in 0..100 {
             let _ = limiter.refund(Under(&plan, "key"), 1);
         }

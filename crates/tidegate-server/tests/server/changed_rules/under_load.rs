@@ -13,11 +13,11 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use tokio::task::{JoinSet, block_in_place};
 
+use super::{folder, rules, serve};
 use crate::client::Client;
+use crate::grpc;
 use crate::process::Server;
-use crate::reload::{folder, rules, serve};
 use crate::store::Store;
-use crate::{grpc, reload};
 
 /// Changes of the limit in a run: more than the log has of other events in a minute.
 const CHANGES: u64 = 24;
@@ -161,7 +161,7 @@ async fn run(store: &str, changes: u64) {
     asking.join_all().await;
     assert_eq!(shared.admitted.load(SeqCst), last, "each unit once, and none is lost");
     assert!(shared.answered.load(SeqCst) > last);
-    assert_eq!(reload::remaining(&server).await, 0);
+    assert_eq!(super::remaining(&server).await, 0);
     let counts = admin.get("/v1/rules").await.json()["reloads"].clone();
     assert_eq!((&counts["succeeded"], &counts["failed"]), (&(changes + 1).into(), &0.into()));
 }

@@ -10,8 +10,8 @@ use tidegate::{
     RequestLimit, Rule, RuleSpec, Spec, Timestamp,
 };
 
+use super::values::{ENTRIES, Hand, minute};
 use crate::server::Server;
-use crate::values::{ENTRIES, Hand, minute};
 
 #[test]
 fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
