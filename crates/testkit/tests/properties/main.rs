@@ -1,8 +1,6 @@
-//! Properties that hold for the models under any traffic.
+//! Properties of the models' own verbs under any traffic. The properties of answers are held by `tests/properties` of the
+//! core, whose answers its `models.rs` holds equal to the models'.
 
-mod bounds;
-mod same;
-mod values;
 mod verbs;
 
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
@@ -33,10 +31,6 @@ fn for_many_answers(seed: u64, mut check: impl FnMut(&Model, u64, u64, Expected)
             check(&model, at_us, cost, answer);
         }
     });
-}
-
-fn would(model: &Model, at_us: u64, cost: u64) -> bool {
-    model.clone().peek(at_us, cost).allowed
 }
 
 fn answers(policy: &Policy, requests: &[(u64, u64)]) -> Vec<Expected> {

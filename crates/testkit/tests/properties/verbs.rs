@@ -1,7 +1,7 @@
 //! Refunds, debts and changes of the rule have exactly their defined effect.
 
-use crate::for_many_answers;
-use testkit::model::{AlgorithmKind, Policy};
+use crate::{answers, for_many_answers, for_many_policies};
+use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic::{self, Rng};
 
 #[test]
@@ -43,5 +43,19 @@ fn a_changed_rule_changes_nothing_of_what_is_used() {
         let used = amended.used(at_us);
         amended.amend(at_us, new);
         assert_eq!(amended.used(at_us), used, "{model:?} {amended:?}");
+    });
+}
+
+#[test]
+fn a_forgotten_limiter_is_a_new_one() {
+    for_many_policies(21, |rng, policy| {
+        let mut model = Model::new(policy.clone());
+        for (at_us, cost) in traffic::jumpy_trace(rng, &policy, 20) {
+            model.step(at_us, cost);
+        }
+        model.forget();
+        let requests = traffic::jumpy_trace(rng, &policy, 20);
+        let again: Vec<_> = requests.iter().map(|(at, cost)| model.step(*at, *cost)).collect();
+        assert_eq!(again, answers(&policy, &requests));
     });
 }

@@ -7,6 +7,7 @@
     reason = "each test uses its part, and fails by panicking"
 )]
 
+#[path = "../../../tidegate/tests/common/words.rs"]
 mod words;
 
 use std::any::Any;

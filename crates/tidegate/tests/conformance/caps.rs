@@ -19,7 +19,7 @@ every_capped_subject! {
 }
 
 // A limiter's reservation records where it was taken. A gate gets only the request, and gives nothing back to the
-// overflow limiter: `nobody_knows_who_took_what_of_the_shared_limiter`.
+// overflow limiter: `nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space`.
 kit! {
     Capped: [
         keyed_packed: crate::subjects::Keyed::Packed,
@@ -31,8 +31,7 @@ kit! {
 
 every_gate_of_one_step! {
     a_gate_reports_which_keys_have_no_space_and_their_decisions,
-    nobody_knows_who_took_what_of_the_shared_limiter,
-    a_refund_says_who_has_no_space,
+    nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space,
 }
 
 impl<'k> Case<'k, dyn Capped> {
@@ -175,26 +174,17 @@ fn a_gate_reports_which_keys_have_no_space_and_their_decisions(case: &Case<'_, d
     }
 }
 
-fn nobody_knows_who_took_what_of_the_shared_limiter(case: &Case<'_, dyn Store>) {
-    let gate = narrow(case, OnFull::Share);
-    assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
-    assert!(ask(&[(BEYOND, 4)], |request| gate.admits(request)));
-    let strangers: Entries<'_> = &[("user", "never came"), ("ip", "neither")];
-    for entries in [strangers, &strangers[..1], BEYOND, &BEYOND[1..]] {
-        let _ = ask(&[(entries, 3)], |request| gate.refund(request).is_allowed());
-        assert_eq!(seen(gate.as_ref(), BEYOND), [1, 1]);
-    }
-    let _ = ask(&[(FIRST, 1)], |request| gate.refund(request).is_allowed());
-    assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "a key with a limiter gets its units back");
-}
-
-fn a_refund_says_who_has_no_space(case: &Case<'_, dyn Store>) {
+fn nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space(
+    case: &Case<'_, dyn Store>,
+) {
     let gate = narrow(case, OnFull::Share);
     assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
     assert!(ask(&[(BEYOND, 4)], |request| gate.admits(request)));
     let strangers: Entries<'_> = &[("user", "never came"), ("ip", "neither")];
     for entries in [strangers, &strangers[..1], BEYOND, &BEYOND[1..]] {
         assert!(ask(&[(entries, 3)], |request| gate.refund(request).is_overflow()));
+        assert_eq!(seen(gate.as_ref(), BEYOND), [1, 1]);
     }
     assert!(!ask(&[(FIRST, 1)], |request| gate.refund(request).is_overflow()));
+    assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "a key with a limiter gets its units back");
 }

@@ -24,6 +24,18 @@ every_gate_of_one_step! {
 
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
+/// Holds a cost of two limiters of ten units, and ends it in each way.
+fn ended(case: &Case<'_, dyn Store>, cost: u64, endings: &[(Ending, u64)]) {
+    for (ending, remaining) in endings {
+        let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
+        ask(&[(ADA, cost)], |request| {
+            let answer = gate.hold(request, *ending).unwrap();
+            assert_eq!(left(&answer), [10 - cost; 2], "taken before the work begins");
+        });
+        assert_eq!(seen(gate.as_ref(), ADA), [*remaining; 2], "{ending:?}");
+    }
+}
+
 fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
     let endings = [
         (Ending::Dropped, 6),
@@ -32,14 +44,7 @@ fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
         (Ending::Settled(1), 10 - case.kept(1)),
         (Ending::Settled(13), 10_u64.saturating_sub(case.kept(13))),
     ];
-    for (ending, remaining) in endings {
-        let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
-        ask(&[(ADA, 4)], |request| {
-            let answer = gate.hold(request, ending).unwrap();
-            assert_eq!(left(&answer), [6, 6], "taken before the work begins");
-        });
-        assert_eq!(seen(gate.as_ref(), ADA), [remaining; 2], "{ending:?}");
-    }
+    ended(case, 4, &endings);
 }
 
 /// It gives nothing back, and ends no reservation of another caller.
@@ -54,14 +59,7 @@ fn a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost(
         (Ending::Settled(7), 10 - case.kept(7)),
         (Ending::Settled(30), 10_u64.saturating_sub(case.kept(30))),
     ];
-    for (ending, remaining) in endings {
-        let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
-        ask(&[(ADA, 0)], |request| {
-            let answer = gate.hold(request, ending).unwrap();
-            assert_eq!(left(&answer), [10, 10]);
-        });
-        assert_eq!(seen(gate.as_ref(), ADA), [remaining; 2], "{ending:?}");
-    }
+    ended(case, 0, &endings);
     let gate = case.gate([case.rule("all", 10)]);
     ask(&[(ADA, 4)], |request| {
         let nothing = || {

@@ -14,7 +14,6 @@
 mod bans;
 mod caps;
 mod changed_values;
-mod clock;
 mod giving_back;
 mod held;
 mod ids;

@@ -56,6 +56,17 @@ fn the_time_is_the_servers() {
     }
 }
 
+/// Takes so many units one by one; after each the key expires at the first millisecond at which it is idle.
+fn takes_and_expires(client: &Client, key: &str, rule: &Rule, units: u64) {
+    for unit in 0..units {
+        let answer = client.step(&one(key, rule, 1), ScriptStep::Ask, None);
+        let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
+        let expires_ms = client.int(&["PEXPIRETIME", key]);
+        let expected = as_good_as_new.div_ceil(1_000).cast_signed();
+        assert_eq!(expires_ms, expected, "{key}, {:?}, unit {unit}", rule.spec());
+    }
+}
+
 #[test]
 fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
     let server = Server::start();
@@ -64,13 +75,7 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
         // The log first appends its entries, then keeps them in a ring.
         let rule = rule(*algorithm, 97, Duration::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
-        for unit in 0..60 {
-            let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
-            let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
-            let expires_ms = client.int(&["PEXPIRETIME", &key]);
-            let expected = as_good_as_new.div_ceil(1_000).cast_signed();
-            assert_eq!(expires_ms, expected, "{algorithm}, unit {unit}");
-        }
+        takes_and_expires(&client, &key, &rule, 60);
     }
 }
 
@@ -82,13 +87,7 @@ fn a_changed_rule_changes_when_its_keys_expire() {
         let key = format!("changed:{algorithm}");
         for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
             let rule = rule(*algorithm, 97, Duration::from_secs(3_600 * hours));
-            for unit in 0..units {
-                let answer = client.step(&one(&key, &rule, 1), ScriptStep::Ask, None);
-                let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
-                let expires_ms = client.int(&["PEXPIRETIME", &key]);
-                let expected = as_good_as_new.div_ceil(1_000).cast_signed();
-                assert_eq!(expires_ms, expected, "{algorithm}, {hours} hours, unit {unit}");
-            }
+            takes_and_expires(&client, &key, &rule, units);
         }
     }
 }
@@ -183,12 +182,7 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
     let hour = sorted_set(90, Duration::from_secs(3_600));
-    for unit in 0..90 {
-        let answer = client.step(&one("hour", &hour, 1), ScriptStep::Ask, None);
-        let as_good_as_new = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
-        let expires_ms = client.int(&["PEXPIRETIME", "hour"]);
-        assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "unit {unit}");
-    }
+    takes_and_expires(&client, "hour", &hour, 90);
     client.step(&one("hour", &hour, 90), ScriptStep::Settle, None);
     assert_eq!(client.int(&["EXISTS", "hour"]), 0, "all was given back");
     assert!(client.step(&one("short", &rule, 1), ScriptStep::Ask, None).allowed);

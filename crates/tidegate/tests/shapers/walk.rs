@@ -196,61 +196,60 @@ fn walks() -> u64 {
     if std::env::var_os("TIDEGATE_LONG").is_some() { 8_000 } else { 400 }
 }
 
-#[test]
-fn every_answer_and_every_slot_is_the_models() {
+/// Walks in which each push is followed by other steps.
+fn for_each_push(then: impl Fn(&mut Walk, u64)) {
     for seed in 0..walks() {
         let mut walk = Walk::new(seed);
         for number in 0..STEPS {
             walk.push(number);
-            walk.take();
-            if walk.rng.chance(60) {
-                let ahead = walk.rng.skewed(walk.window_us);
-                walk.go_to(walk.now + ahead);
-            }
+            then(&mut walk, seed);
         }
     }
 }
 
 #[test]
-fn every_answer_and_every_slot_is_the_models_by_a_clock_that_steps() {
-    for seed in 0..walks() {
-        let mut walk = Walk::new(seed);
-        for number in 0..STEPS {
-            walk.push(number);
-            walk.take();
-            let step = walk.rng.skewed(3 * walk.window_us);
-            match walk.rng.below(10) {
-                0 => walk.now -= step,
-                1..7 => walk.go_to(walk.now + step),
-                _ => {}
-            }
-            walk.take();
+fn every_answer_and_every_slot_is_the_models() {
+    for_each_push(|walk, _| {
+        walk.take();
+        if walk.rng.chance(60) {
+            let ahead = walk.rng.skewed(walk.window_us);
+            walk.go_to(walk.now + ahead);
         }
-    }
+    });
+}
+
+#[test]
+fn every_answer_and_every_slot_is_the_models_by_a_clock_that_steps() {
+    for_each_push(|walk, _| {
+        walk.take();
+        let step = walk.rng.skewed(3 * walk.window_us);
+        match walk.rng.below(10) {
+            0 => walk.now -= step,
+            1..7 => walk.go_to(walk.now + step),
+            _ => {}
+        }
+        walk.take();
+    });
 }
 
 /// The pace is changed while items wait, and while they are late.
 #[test]
 fn every_answer_and_every_slot_is_the_models_while_the_pace_changes() {
-    for seed in 0..walks() {
-        let mut walk = Walk::new(seed);
-        for number in 0..STEPS {
-            walk.push(number);
-            if walk.rng.chance(80) {
-                walk.take();
-            }
-            if walk.rng.chance(20) {
-                walk.amend();
-            }
-            let step = walk.rng.skewed(2 * walk.window_us);
-            match walk.rng.below(10) {
-                0 if seed % 2 == 0 => walk.now -= walk.rng.skewed(3 * walk.window_us),
-                1..4 => walk.go_to(walk.now + step),
-                4 => walk.now += step,
-                _ => {}
-            }
+    for_each_push(|walk, seed| {
+        if walk.rng.chance(80) {
+            walk.take();
         }
-    }
+        if walk.rng.chance(20) {
+            walk.amend();
+        }
+        let step = walk.rng.skewed(2 * walk.window_us);
+        match walk.rng.below(10) {
+            0 if seed % 2 == 0 => walk.now -= walk.rng.skewed(3 * walk.window_us),
+            1..4 => walk.go_to(walk.now + step),
+            4 => walk.now += step,
+            _ => {}
+        }
+    });
 }
 
 /// The core's algorithm promises for any interval: no two slots are closer than W/N times the units between, except for

@@ -1,7 +1,6 @@
 //! Handlers, threads and streams that take from a shaper.
 
 use std::cell::RefCell;
-use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::task::Poll;
@@ -10,27 +9,33 @@ use std::thread;
 use crate::tasks::{Task, ms, push_all, spec, ten_a_second};
 use tidegate::{Clock as _, Refusal, Shaper};
 
+/// Three items that are 100 ms apart, and a handler that takes no time, or 250 ms: then they are late, in order, and none
+/// is lost.
 #[test]
-fn a_handler_is_called_in_each_slot() {
-    let (shaper, clock) = ten_a_second();
-    let began = clock.now();
-    let calls = RefCell::new(Vec::new());
-    let handler = |name: char| {
-        calls.borrow_mut().push((name, clock.now().duration_since(began)));
-        ready(())
-    };
-    let mut run = Task::new(shaper.clone().run(handler));
-    assert_eq!(run.poll(), Poll::Pending);
-    push_all(&shaper, ['A', 'B', 'C']);
-    shaper.close();
-    assert_eq!(run.poll_if_woken(), Poll::Pending);
-    while let Some(at) = clock.next_sleeper() {
-        clock.advance_to(at);
-        if run.poll_if_woken().is_ready() {
-            break;
+fn a_handler_is_called_in_each_slot_and_a_slow_one_makes_later_items_late_and_loses_none() {
+    for (takes_ms, called_ms) in [(0, [0, 100, 200]), (250, [0, 250, 500])] {
+        let (shaper, clock) = ten_a_second();
+        let began = clock.now();
+        let calls = RefCell::new(Vec::new());
+        let handler = |name: char| {
+            calls.borrow_mut().push((name, clock.now().duration_since(began)));
+            tidegate::Timer::sleep_until(&clock, clock.now().plus(ms(takes_ms)))
+        };
+        let mut run = Task::new(shaper.clone().run(handler));
+        assert_eq!(run.poll(), Poll::Pending, "{takes_ms} ms");
+        push_all(&shaper, ['A', 'B', 'C']);
+        shaper.close();
+        assert_eq!(run.poll_if_woken(), Poll::Pending, "{takes_ms} ms");
+        while let Some(at) = clock.next_sleeper() {
+            clock.advance_to(at);
+            if run.poll_if_woken().is_ready() {
+                break;
+            }
         }
+        let expected: Vec<_> = ['A', 'B', 'C'].into_iter().zip(called_ms.map(ms)).collect();
+        assert_eq!(calls.take(), expected, "{takes_ms} ms");
+        assert!(shaper.is_empty(), "{takes_ms} ms");
     }
-    assert_eq!(calls.take(), [('A', ms(0)), ('B', ms(100)), ('C', ms(200))]);
 }
 
 #[test]
@@ -46,30 +51,6 @@ fn a_worker_at_an_empty_line_has_no_alarm_set() {
     assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Pending, 1));
     assert_eq!(shaper.close_now(), ['D']);
     assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Ready(()), 0));
-}
-
-/// A handler that takes 250 ms where items are 100 ms apart: late, in order, none lost.
-#[test]
-fn a_slow_handler_makes_later_items_late_and_loses_none() {
-    let (shaper, clock) = ten_a_second();
-    let began = clock.now();
-    let calls = RefCell::new(Vec::new());
-    let handler = |name: char| {
-        calls.borrow_mut().push((name, clock.now().duration_since(began)));
-        tidegate::Timer::sleep_until(&clock, clock.now().plus(ms(250)))
-    };
-    let mut run = Task::new(shaper.clone().run(handler));
-    push_all(&shaper, ['A', 'B', 'C']);
-    shaper.close();
-    assert_eq!(run.poll(), Poll::Pending);
-    while let Some(at) = clock.next_sleeper() {
-        clock.advance_to(at);
-        if run.poll_if_woken().is_ready() {
-            break;
-        }
-    }
-    assert_eq!(calls.take(), [('A', ms(0)), ('B', ms(250)), ('C', ms(500))]);
-    assert!(shaper.is_empty());
 }
 
 #[test]

@@ -5,13 +5,21 @@ use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Charge, Descriptor, Gate, OnExcess, OnStoreError, Policy, Request, RuleSpec,
-    Settled, Spec, Taken,
+    Settled, Spec, Taken, Usage,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn log(name: &str, limit: u64) -> RuleSpec {
     RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, DAY))
+}
+
+/// A server whose clock a test moves, and the folder of the clock.
+fn stepped() -> (Folder, Stepped, Server) {
+    let folder = Folder::new();
+    let clock = Stepped::new(&folder.0);
+    let server = Server::start_in(&clock.environment(), &[]);
+    (folder, clock, server)
 }
 
 #[tokio::test]
@@ -153,9 +161,7 @@ async fn without_the_store_each_rule_decides_by_its_own() {
 /// Work that is held open while windows pass, and then turns out to be free, frees nothing of the window of today.
 #[tokio::test]
 async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_today() {
-    let folder = Folder::new();
-    let clock = Stepped::new(&folder.0);
-    let server = Server::start_in(&clock.environment(), &[]);
+    let (_folder, clock, server) = stepped();
     let of_an_hour = |algorithm: &AlgorithmKind| {
         let spec = Spec::new(*algorithm, 10, Duration::from_secs(3_600));
         RuleSpec::new(algorithm.name(), spec).key(["user"]).in_domain(algorithm.name())
@@ -185,9 +191,7 @@ async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_t
 /// The surplus of a reservation comes back whole if the bucket never ran that low.
 #[tokio::test]
 async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
-    let folder = Folder::new();
-    let clock = Stepped::new(&folder.0);
-    let server = Server::start_in(&clock.environment(), &[]);
+    let (_folder, clock, server) = stepped();
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
     let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
     let (fifty, ten) = (
@@ -208,9 +212,7 @@ async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
 /// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
 #[tokio::test]
 async fn settling_a_check_closes_no_reservation_of_another_caller() {
-    let folder = Folder::new();
-    let clock = Stepped::new(&folder.0);
-    let server = Server::start_in(&clock.environment(), &[]);
+    let (_folder, clock, server) = stepped();
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
     let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
     let of = |units| [Descriptor::new(&[]).cost(units)];
@@ -263,9 +265,7 @@ async fn nothing_comes_back_after_a_reset_or_under_another_meaning() {
 /// A node with old values settles a reservation under newer values of another node.
 #[tokio::test]
 async fn what_an_old_node_took_frees_nothing_of_the_newer_values_of_another() {
-    let folder = Folder::new();
-    let clock = Stepped::new(&folder.0);
-    let server = Server::start_in(&clock.environment(), &[]);
+    let (_folder, clock, server) = stepped();
     let rules = |window| {
         let of = |algorithm: &AlgorithmKind| {
             let mut spec = Spec::new(*algorithm, 10, Duration::from_secs(window));
@@ -296,5 +296,29 @@ async fn what_an_old_node_took_frees_nothing_of_the_newer_values_of_another() {
         // It is decided under the newer values, so it comes back under them.
         old.hold(&five).await.unwrap().release().await.unwrap();
         assert_eq!(new.peek(&one).await.remaining(), before, "{algorithm}");
+    }
+}
+
+/// A rule whose usage is reported afterwards.
+#[tokio::test]
+async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_lost_without_a_word() {
+    let spec = |name| {
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Duration::from_secs(3_600));
+        RuleSpec::new(name, spec).key(["user"]).usage(Usage::Reported)
+    };
+    for (on_store_error, looks) in [(OnStoreError::Local, true), (OnStoreError::Closed, false)] {
+        let mut server = Server::start(&[]);
+        let rules = vec![spec("tokens").on_store_error(on_store_error)];
+        let (gate, events) = gate_over(&server.url(), rules).await;
+        assert!(check(&gate, "ada", 60).await.is_allowed());
+        server.kill();
+        until_lost(&gate, &events).await;
+        let look = check(&gate, "ada", 0).await;
+        assert_eq!((look.is_allowed(), look.is_unavailable()), (looks, !looks));
+        // Earlier reports are known in this process as well, because this is the only node.
+        let report = check(&gate, "ada", 60).await;
+        assert!(!report.is_allowed(), "{on_store_error:?}");
+        assert_eq!(report.matched()[0].is_report(), looks, "taken, or to be reported again");
+        assert!(!check(&gate, "ada", 0).await.is_allowed());
     }
 }

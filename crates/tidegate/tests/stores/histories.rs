@@ -7,7 +7,7 @@
 //! `TIDEGATE_LONG=1` runs three times as long.
 
 mod late;
-#[path = "../../../tidegate-core/tests/common/words.rs"]
+#[path = "../common/words.rs"]
 mod words;
 
 use std::cmp::Reverse;

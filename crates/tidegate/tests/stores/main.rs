@@ -28,7 +28,6 @@ mod nodes_seen;
 mod permits;
 mod reached;
 mod records;
-mod reported;
 mod rights;
 mod secured;
 mod server;

@@ -1,6 +1,6 @@
 //! Waiting at a gate: several limiters for one request, a line for each limiter, and no overtaking.
 
-use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
+use crate::tasks::{Task, bucket, ms, run, run_until, us};
 use std::time::Duration;
 use tidegate::{
     Answer, Clock, Descriptor, Gate, ManualClock, Mode, OnExcess, Policy, Problem, Request,
@@ -219,21 +219,6 @@ fn shadow_rules_and_rules_without_a_limit_make_nobody_wait() {
     }
     let nothing = Wish { entries: vec![("domain", "none")], units: 0 };
     assert!(end(&begun(&gate, &nothing, &clock)).1);
-}
-
-#[test]
-fn a_refund_and_a_reset_wake_who_waits_at_the_gate() {
-    let (gate, clock) = all_and_each(50, 10);
-    let ann = Wish::of("ann", 10);
-    assert!(ann.ask(|request| gate.admits(request)));
-    let wishes = [Wish::of("ann", 4), Wish::of("ann", 10)];
-    let mut tasks: Vec<_> = wishes.iter().map(|wish| begun(&gate, wish, &clock)).collect();
-    Wish::of("ann", 4).ask(|request| gate.refund(request).is_allowed());
-    settle(&mut tasks, &clock);
-    assert!(end(&tasks[0]).1 && !tasks[1].is_over());
-    ann.ask(|request| gate.reset(request));
-    settle(&mut tasks, &clock);
-    assert!(end(&tasks[1]).1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A clock that a test moves, and never back, so that states are packed; and the models next to it.
 #![allow(unreachable_pub, dead_code, unused_imports, reason = "each test uses its part")]
 
-#[path = "../../../../tidegate-core/tests/common/words.rs"]
+#[path = "../words.rs"]
 mod words;
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use testkit::model::Expected;
 pub use testkit::threads::{long, together};
-use tidegate::{Clock, Decision, Micros, Timestamp};
+use tidegate::{Clock, Park, Sleep, Timer, Timestamp};
 pub use words::{expected as answered, spec_of};
 
 /// A time of our days, on a whole hour.
@@ -46,5 +46,27 @@ impl Clock for TestClock {
 
     fn never_steps_back(&self) -> bool {
         true
+    }
+}
+
+/// A clock that may step back as far as limiters know, so that they keep all states in shards.
+#[derive(Clone, Debug)]
+pub struct Unsteady<C>(pub C);
+
+impl<C: Clock> Clock for Unsteady<C> {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+impl<C: Timer> Timer for Unsteady<C> {
+    fn sleep_until(&self, at: Timestamp) -> Sleep {
+        self.0.sleep_until(at)
+    }
+}
+
+impl<C: Park> Park for Unsteady<C> {
+    fn park_until(&self, at: Timestamp) {
+        self.0.park_until(at);
     }
 }

@@ -1,6 +1,5 @@
 //! Changes of a rule's values, over any store: rules that are amended, and policies that are replaced.
 
 mod amended;
-mod history;
 mod replaced;
 mod replaced_while_asked;

@@ -14,11 +14,10 @@ use crate::subjects::{Case, DAY, Store};
 every_gate! {
     rules_are_matched_by_name_wherever_they_stand,
     what_was_used_stays_used_under_other_values,
-    a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window,
     a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit,
     a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit,
     overrides_that_come_and_go_take_what_was_used_with_them,
-    an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_window,
+    a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window,
     changed_fields_apply_immediately,
     an_answer_keeps_the_policy_that_decided,
     a_charge_is_settled_with_the_rules_that_took_it,
@@ -83,18 +82,6 @@ fn longest_wait(case: &Case<'_, dyn Store>) -> Duration {
     if case.algorithm == AlgorithmKind::SlidingCounter { DAY * 6 / 5 } else { DAY }
 }
 
-fn a_lower_limit_keeps_no_caller_waiting_longer_than_one_new_window(case: &Case<'_, dyn Store>) {
-    let gate = case.gate([each(case, "a", 100)]);
-    assert!(admits(&*gate, ADA, 90));
-    gate.replace(vec![each(case, "a", 5)]);
-    let wait = ask(&[(ADA, 1)], |request| {
-        gate.check(request).reported().and_then(|one| one.decision().retry_after())
-    });
-    assert!(wait.is_some_and(|wait| wait <= longest_wait(case)), "{wait:?}");
-    gate.replace(vec![each(case, "a", 100)]);
-    assert!(seen(&*gate, ADA)[0] <= 11, "nothing comes back but what has drained");
-}
-
 fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit(case: &Case<'_, dyn Store>) {
     let gate = case.gate([each(case, "gone", 10), each(case, "all", 1_000)]);
     assert!(admits(&*gate, ADA, 6) && admits(&*gate, BOB, 2));
@@ -155,7 +142,7 @@ fn overrides_that_come_and_go_take_what_was_used_with_them(case: &Case<'_, dyn S
     assert_eq!((seen(&*gate, ADA), seen(&*gate, BOB)), (vec![24], vec![0]));
 }
 
-fn an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_window(
+fn a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window(
     case: &Case<'_, dyn Store>,
 ) {
     let with = |limit, own| {
@@ -164,9 +151,9 @@ fn an_override_that_comes_or_goes_keeps_no_caller_waiting_longer_than_one_new_wi
         ada.capacity = case.rule("a", limit).spec.capacity.map(|_| own - 1);
         each(case, "a", limit).with_override(ada)
     };
-    for (before, after) in
-        [(each(case, "a", 100), with(100, 5)), (with(5, 100), each(case, "a", 5))]
-    {
+    let limit = |limit| each(case, "a", limit);
+    let changes = [(limit(100), limit(5)), (limit(100), with(100, 5)), (with(5, 100), limit(5))];
+    for (before, after) in changes {
         let gate = case.gate([before.clone()]);
         assert!(admits(&*gate, ADA, 90));
         gate.replace(vec![after]);

@@ -9,7 +9,7 @@ use super::gates::{
     Answered, AnyGate, Banning, ByTime, Ending, OneRule, Store, one_rule, waited_for,
 };
 use super::{Capped, DAY, InMemory, Subject, Waiting};
-use crate::clock::Unsteady;
+use crate::packed::Unsteady;
 
 /// Gates in this process; with a clock that may step back all states are kept in shards.
 pub(crate) enum InProcess {

@@ -6,7 +6,7 @@ use tidegate::{
 };
 
 use super::{Capped, InMemory, MANY, Settle, Subject, Turn, Waiting, in_memory};
-use crate::clock::Unsteady;
+use crate::packed::Unsteady;
 
 /// A limiter, whose calls wait among at most so many.
 pub(crate) struct Bounded<L>(pub(crate) L, pub(crate) usize);

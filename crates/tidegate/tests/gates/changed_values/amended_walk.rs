@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::{EIGHT_YEARS_US, Stepping, over_traces};
-use crate::packed::{answered, long, spec_of};
+use super::{EIGHT_YEARS_US, over_traces};
+use crate::packed::{Unsteady, answered, long, spec_of};
 use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
@@ -262,7 +262,7 @@ fn changed_rules_decide_as_models_that_are_changed() {
 
 #[test]
 fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
-    let begin = |rng, clock| Walk::new(rng, Stepping(clock));
+    let begin = |rng, clock| Walk::new(rng, Unsteady(clock));
     over_traces(walks(), u64::MAX, begin, Walk::step);
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use super::{DAY, Stepping, per_day};
-use crate::packed::{TODAY_US, TestClock, long, together};
+use super::{DAY, per_day};
+use crate::packed::{TODAY_US, TestClock, Unsteady, long, together};
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp,
 };
@@ -130,7 +130,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
             let limiter: Box<dyn Fn(u64, u64) -> u64> = match clock_steps_back {
                 false => Box::new(through_zero(Limiter::with_clock(bucket, clock.clone()), bucket)),
                 true => {
-                    let stepping = Stepping(clock.clone());
+                    let stepping = Unsteady(clock.clone());
                     Box::new(through_zero(Limiter::with_clock(bucket, stepping), bucket))
                 }
             };

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Stepping, policy};
-use crate::packed::{TODAY_US, TestClock};
+use super::policy;
+use crate::packed::{TODAY_US, TestClock, Unsteady};
 use testkit::traffic::Rng;
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Limit, Micros, OverrideSpec, RequestLimit,
@@ -34,9 +34,9 @@ fn packed(rule: &RuleSpec) -> Alone<TestClock> {
     Alone::new(rule, clock.clone(), Box::new(move |us| clock.set(us)))
 }
 
-fn whole(rule: &RuleSpec) -> Alone<Stepping> {
+fn whole(rule: &RuleSpec) -> Alone<Unsteady<TestClock>> {
     let clock = TestClock::at(TODAY_US);
-    Alone::new(rule, Stepping(clock.clone()), Box::new(move |us| clock.set(us)))
+    Alone::new(rule, Unsteady(clock.clone()), Box::new(move |us| clock.set(us)))
 }
 
 /// A rule for each user, whose requests may supply values.

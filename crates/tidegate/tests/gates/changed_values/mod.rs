@@ -1,6 +1,6 @@
 //! Changes of a rule's values in memory, of limiters and at gates: rules and overrides that are amended, policies that are replaced, plans,
-//! and values that requests supply. What a gate does over any store is in `amended.rs` and `replaced.rs` of
-//! `tests/conformance`.
+//! and values that requests supply. Behaviours of every gate are in
+//! `tests/conformance/changed_values`.
 
 mod amended;
 mod amended_walk;
@@ -13,16 +13,13 @@ mod plans_amended;
 mod plans_walk;
 mod replaced;
 mod replaced_walk;
-mod rising;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec, Timestamp,
-};
+use tidegate::{AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
 
 use crate::packed::{TODAY_US, TestClock};
 
@@ -33,16 +30,6 @@ const EIGHT_YEARS_US: u64 = 8 * 366 * 86_400_000_000;
 
 /// A gate by a still clock, under which nothing flows back.
 type Still = Gate<TestClock>;
-
-/// A clock that may step back, so that states are kept in shards.
-#[derive(Clone)]
-struct Stepping(TestClock);
-
-impl Clock for Stepping {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
 
 /// Values that admit `limit` units immediately.
 fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {

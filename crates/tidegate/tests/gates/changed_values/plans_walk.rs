@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::Stepping;
 use super::limiter_plans::{pass, plans};
-use crate::packed::{TODAY_US, TestClock, answered, long, spec_of};
+use crate::packed::{TODAY_US, TestClock, Unsteady, answered, long, spec_of};
 use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::{
@@ -54,7 +53,7 @@ struct Asked {
 }
 
 struct Walk {
-    gate: Gate<Stepping>,
+    gate: Gate<Unsteady<TestClock>>,
     clock: TestClock,
     plans: Arc<Mutex<HashMap<String, Arc<Rule>>>>,
     known: HashMap<&'static str, Plan>,
@@ -89,7 +88,7 @@ impl Walk {
         let setup = setup.plans("default", "planned", move |descriptor: &Descriptor<'_>| {
             looked_up.lock().unwrap().get(descriptor.value("user")?).cloned()
         });
-        let gate = Gate::with_clock(setup.unwrap(), Stepping(clock.clone()));
+        let gate = Gate::with_clock(setup.unwrap(), Unsteady(clock.clone()));
         let known = USERS.map(|user| (user, Plan::Own)).into();
         Self { gate, clock, plans, known, own, modes, usages, models: HashMap::new() }
     }

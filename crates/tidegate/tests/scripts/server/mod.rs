@@ -3,7 +3,7 @@
 
 pub mod held;
 pub mod policies;
-#[path = "../../../../tidegate-core/tests/common/words.rs"]
+#[path = "../../common/words.rs"]
 mod words;
 
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 //! Changes of a rule's values over a store: on one node, on several nodes one after another, and while the store is away.
-//! What a gate does over any store is in `tests/conformance/changed_values`; `revisions.rs` of `tests/scripts` covers the
-//! order of values over time.
+//! Behaviours of every gate are in `tests/conformance/changed_values`; `changed_values/revisions.rs` of `tests/scripts`
+//! covers the order of values over time.
 
 mod amended;
 mod away;

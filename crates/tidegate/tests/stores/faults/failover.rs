@@ -34,16 +34,29 @@ async fn sentinel_puts_a_replica_in_the_place_of_a_dead_primary() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
+    replaced("cluster, 3 + 3: primary `kill -9`", false).await;
+}
+
+/// Causes a fault of the first primary, waits until its replica is in its place, and lets the old primary go on if it only
+/// stopped.
+async fn replaced(message: &str, stops: bool) {
     let mut nodes = block_in_place(|| Nodes::start(3, 1));
     let url = nodes.url();
-    let values = under_load(&url, rules(), "cluster, 3 + 3: primary `kill -9`", async || {
-        nodes.all[0].kill();
+    let values = under_load(&url, rules(), message, async || {
+        if stops {
+            nodes.all[0].signal("STOP");
+        } else {
+            nodes.all[0].kill();
+        }
         let failed = |message: &str| message.contains("cluster_state:fail");
         let well = |message: &str| message.contains("cluster_state:ok");
         block_in_place(|| {
             until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
             nodes.until(1, well);
         });
+        if stops {
+            nodes.all[0].signal("CONT");
+        }
     })
     .await;
     within_one_limit(&values);
@@ -51,20 +64,7 @@ async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_whose_primary_stops_goes_on_without_it_and_does_not_ask_it_when_it_is_back() {
-    let nodes = block_in_place(|| Nodes::start(3, 1));
-    let url = nodes.url();
-    let values = under_load(&url, rules(), "cluster, 3 + 3: primary SIGSTOP", async || {
-        nodes.all[0].signal("STOP");
-        let failed = |message: &str| message.contains("cluster_state:fail");
-        let well = |message: &str| message.contains("cluster_state:ok");
-        block_in_place(|| {
-            until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
-            nodes.until(1, well);
-        });
-        nodes.all[0].signal("CONT");
-    })
-    .await;
-    within_one_limit(&values);
+    replaced("cluster, 3 + 3: primary SIGSTOP", true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::faults::closed;
 use crate::server::nodes::{Nodes, Watched, until};
 use crate::server::proxy::{Proxy, Way};
-use crate::server::{Events, LONG, Server, gate_over, rule};
+use crate::server::{Events, LONG, Server, gate_over, in_use, rule};
 
 /// Units a day, and the number of them that are admitted before the primary falls silent.
 const LIMIT: u64 = 10_000;
@@ -74,14 +74,7 @@ async fn rest(gate: &SharedGate, of: Of<'_>) -> u64 {
 /// Returns the units in use of a limiter, as soon as the store replies.
 async fn used(gate: &SharedGate, (algorithm, user): Of<'_>) -> u64 {
     let entries = [("user", user)];
-    let descriptors = [Descriptor::new(&entries)];
-    loop {
-        let answer = gate.peek(&Request::new(algorithm.name(), &descriptors)).await;
-        if let (false, Some(seen)) = (answer.is_degraded(), answer.reported()) {
-            return seen.decision().limit - seen.decision().remaining;
-        }
-        sleep(Duration::from_millis(4)).await;
-    }
+    in_use(gate, &Request::new(algorithm.name(), &[Descriptor::new(&entries)])).await
 }
 
 /// Asks many times at once; returns whether each request was refused because the primary is silent.

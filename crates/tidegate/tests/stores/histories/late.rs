@@ -12,7 +12,7 @@ use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, SharedGate, Sto
 use tokio::time::sleep;
 
 use super::{Answered, Asked, GATES, Pair, counts, history, nodes};
-use crate::server::{Server, settings};
+use crate::server::{Server, in_use, settings};
 
 /// The number of requests of each node that wait for an answer together.
 const TASKS: u64 = 16;
@@ -106,14 +106,7 @@ async fn what_comes_late_makes_no_space_and_a_node_alone_admits_no_more_than_its
 /// Returns the units in use of a limiter, by the store, as soon as it replies.
 async fn used(gate: &SharedGate) -> u64 {
     let user = [("user", "0")];
-    let descriptors = [Descriptor::new(&user)];
-    loop {
-        let answer = gate.peek(&Request::new("default", &descriptors)).await;
-        if let (false, Some(seen)) = (answer.is_degraded(), answer.reported()) {
-            return seen.decision().limit - seen.decision().remaining;
-        }
-        sleep(STANDS_STILL).await;
-    }
+    in_use(gate, &Request::new("default", &[Descriptor::new(&user)])).await
 }
 
 /// Waits until the store reports this many units in use.

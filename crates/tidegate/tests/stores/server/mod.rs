@@ -181,6 +181,17 @@ pub async fn remaining(gate: &SharedGate) -> u64 {
     answer.reported().unwrap().decision().remaining
 }
 
+/// The units in use of the first limiter of a request, by the store, as soon as it replies.
+pub async fn in_use(gate: &SharedGate, request: &Request<'_>) -> u64 {
+    loop {
+        let answer = gate.peek(request).await;
+        if let (false, Some(seen)) = (answer.is_degraded(), answer.reported()) {
+            return seen.decision().limit - seen.decision().remaining;
+        }
+        tokio::time::sleep(Duration::from_millis(4)).await;
+    }
+}
+
 /// Asks until the breaker has opened, and counts the answers.
 pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
     let mut asked = 0;

@@ -1,5 +1,4 @@
-//! What the models say, in the words of the core: rules of their policies, and decisions as they expect them. Tests of
-//! the engine use it as well.
+//! Rules of the models' policies, and decisions in the form of the models; tests of the core use them as well.
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 use std::time::Duration;
