@@ -1,6 +1,6 @@
 //! Nodes of two configurations over one store: the newest revision that has taken from a key decides for every node.
-//! Windows are of days, so that the time of a test does not count; `tests/scripts/revisions.rs` covers the
-//! order of values over time.
+//! Windows are of days, so that the time of a test does not count; `tests/scripts/changed_values/revisions.rs` covers
+//! the order of values over time.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
