@@ -5,113 +5,119 @@
 //! same verbs.
 //!
 //! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change of the rule *closes*
-//! it for good, and from then on another cell decides, under a reader's lock. That cell packs no state, because a packed
-//! state could be cut off; later changes replace it under the writer's lock.
-
-mod limited;
+//! it for good. From then on the limiter is an entry with a rule of its own, under a lock: it packs no state, because a
+//! packed state could be cut off.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use tidegate_core::{Algorithm, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
-use super::leaving::carried;
-use super::preview::{Preview, UnlimitedPreview};
-use super::sync::RwLock;
+use super::parameters::{Parameters, stays_whole};
+use super::preview::{Preview, UnlimitedPreview, preview};
+use super::ruled::RuledEntry;
+use super::sync::{
+    AtomicU64, Mutex, MutexGuard,
+    Ordering::{AcqRel, Acquire},
+};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use limited::Limited;
 
-/// A limiter without a key. If its rule never changes, only the first cell is read.
+/// A limiter without a key. If its rule never changes, only the cell is read.
 #[derive(Debug)]
 pub(crate) struct Unkeyed {
-    first: Box<dyn Cell>,
-    replacement: RwLock<Replacement>,
+    cell: Box<dyn Cell>,
+    /// The limiter once the cell is closed.
+    changed: Mutex<Changed>,
 }
 
-/// The cell that decides once the first cell is closed.
+/// A limiter whose rule was changed, or has no limit.
 #[derive(Debug)]
-struct Replacement {
-    /// `None` until the rule changes.
-    cell: Option<Box<dyn Cell>>,
-    /// True if everything is admitted and nothing counted; the cell then keeps the state under the last limit.
+struct Changed {
+    /// `None` until the limiter has a limit.
+    entry: Option<RuledEntry>,
+    /// True if everything is admitted and nothing counted; the entry then keeps the state under the last limit.
     is_unlimited: bool,
 }
 
 impl Unkeyed {
     /// Creates the limiter of a rule. Without `base`, the base of packed times, no state is packed.
     pub(crate) fn new(rule: &Rule, base: Option<Timestamp>) -> Self {
-        let is_unlimited = rule.is_unlimited();
-        let replacement = RwLock::new(Replacement { cell: None, is_unlimited });
-        Self { first: cell_of(rule, base), replacement }
+        let cell = rule.visit(Build { base }).unwrap_or_else(|| Box::new(NoCell));
+        let changed = Changed { entry: None, is_unlimited: rule.is_unlimited() };
+        Self { cell, changed: Mutex::new(changed) }
     }
 
     /// Returns whether the early part of a [`Reading`] is used; a state that is not packed does not use it.
     pub(crate) fn reads_early(&self) -> bool {
-        self.first.reads_early()
+        self.cell.reads_early()
     }
 
     /// Decides and takes; returns only whether the cost was admitted. `early` and `clock` are the parts of a
     /// [`Reading`].
     #[inline]
     pub(crate) fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
-        match self.first.admits(cost, early, clock) {
+        match self.cell.admits(cost, early, clock) {
             Some(admitted) => admitted,
-            None => self.admits_replaced(cost, early, clock),
+            None => self.admits_changed(cost, early, clock),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn admits_replaced(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
-        self.replaced(|cell| cell.admits(cost, early, clock), || true)
+    fn admits_changed(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        let reading = Reading::joined(early, clock);
+        self.step_changed(cost, Step::Decide, reading).verdict.is_allowed()
     }
 
     /// Runs one step.
     #[inline]
     pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        match self.first.step(cost, step, reading) {
+        match self.cell.step(cost, step, reading) {
             Some(one) => one,
-            None => self.step_replaced(cost, step, reading),
+            None => self.step_changed(cost, step, reading),
         }
     }
 
     #[cold]
-    fn step_replaced(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
-        let step = if replacement.is_unlimited { step.without_limit(cost) } else { Some(step) };
+    fn step_changed(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let mut changed = self.lock_changed();
+        let is_unlimited = changed.is_unlimited;
+        let step = if is_unlimited { step.without_limit(cost) } else { Some(step) };
+        let one = match (step, &mut changed.entry) {
+            (Some(step), Some(entry)) => Some(entry.run_alone(step, cost, reading.anew())),
+            _ => None,
+        };
         // Under an unlimited rule such a step only gives back, and its reply is not the reply to the caller.
-        let one = step.zip(replacement.cell.as_ref());
-        let one = one.and_then(|(step, cell)| cell.step(cost, step, reading));
-        one.filter(|_| !replacement.is_unlimited).unwrap_or_else(|| One::unlimited(reading.early()))
+        one.filter(|_| !is_unlimited).unwrap_or_else(|| One::unlimited(reading.early()))
     }
 
     /// Creates a preview from the current state.
     pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        let preview = self.first.preview(reading);
-        preview.unwrap_or_else(|| {
-            self.replaced(|cell| cell.preview(reading), || Box::new(UnlimitedPreview))
-        })
+        if let Some(preview) = self.cell.preview(reading) {
+            return preview;
+        }
+        let changed = self.lock_changed();
+        match &changed.entry {
+            Some(entry) if !changed.is_unlimited => entry.preview_alone(reading.anew()),
+            _ => Box::new(UnlimitedPreview),
+        }
     }
 
     /// Puts another rule in force; what was used stays used.
     pub(crate) fn amend(&self, rule: &Rule, reading: Reading<'_>) {
-        let mut replacement = self.replacement.write().unwrap_or_else(PoisonError::into_inner);
-        // A step that finds the cell closed asks for the next cell, and waits for this lock.
-        let next = replacement.cell.as_ref().unwrap_or(&self.first).close(rule, reading);
-        *replacement = Replacement { cell: Some(next), is_unlimited: rule.is_unlimited() };
+        // A step that finds the cell closed waits for this lock.
+        let mut changed = self.lock_changed();
+        if let Some(closed) = self.cell.close() {
+            changed.entry = Some(closed);
+        }
+        // Without a limit the state stays under the rule that it has.
+        RuledEntry::put_under(&mut changed.entry, rule, reading.anew());
+        changed.is_unlimited = rule.is_unlimited();
     }
 
-    /// Asks the cell that decides once the first is closed, and waits for a running change of the rule. The result is
-    /// `unlimited` if no cell decides.
-    fn replaced<O>(
-        &self,
-        ask: impl FnOnce(&dyn Cell) -> Option<O>,
-        unlimited: impl FnOnce() -> O,
-    ) -> O {
-        let replacement = self.replacement.read().unwrap_or_else(PoisonError::into_inner);
-        let cell = replacement.cell.as_deref().filter(|_| !replacement.is_unlimited);
-        cell.and_then(ask).unwrap_or_else(unlimited)
+    fn lock_changed(&self) -> MutexGuard<'_, Changed> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,14 +140,17 @@ trait Cell: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Closes the cell for good. Returns the next cell with the same usage, under `rule` if that is limited.
-    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Box<dyn Cell>;
+    /// Closes the cell for good, and returns its limiter.
+    fn close(&self) -> Option<RuledEntry> {
+        None
+    }
 }
 
-/// Creates the cell of a rule.
-fn cell_of(rule: &Rule, base: Option<Timestamp>) -> Box<dyn Cell> {
-    rule.visit(Build { base }).unwrap_or_else(|| Box::new(NoCell))
-}
+/// The cell of a limiter that began without a limit: closed from the beginning.
+#[derive(Debug)]
+struct NoCell;
+
+impl Cell for NoCell {}
 
 struct Build {
     base: Option<Timestamp>,
@@ -155,28 +164,197 @@ impl Visitor for Build {
     }
 }
 
-/// The cell of a limiter that never had a limit: closed from the beginning.
-#[derive(Debug)]
-struct NoCell;
+/// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
+/// takes longer than to lock it.
+const MOST_PACKED_BYTES: usize = 40;
+/// The word of a closed cell: the bit that packed states leave free.
+const CLOSED: u64 = 1 << 63;
+/// The word while the state is not packed.
+const UNPACKED: u64 = CLOSED | 1;
 
-impl Cell for NoCell {
-    fn close(&self, rule: &Rule, _reading: Reading<'_>) -> Box<dyn Cell> {
-        cell_of(rule, None)
+/// The cell of a limited rule: a word, and next to it a state that is not packed.
+#[derive(Debug)]
+struct Limited<R: Algorithm> {
+    algorithm: R,
+    /// The base of packed times.
+    base: Timestamp,
+    /// False if no state is ever packed.
+    packs: bool,
+    word: AtomicU64,
+    /// The state while the word is [`UNPACKED`]. The lock also covers the change of the word from and to that.
+    unpacked: Mutex<Option<R::State>>,
+}
+
+impl<R: Algorithm> Limited<R> {
+    /// Creates the cell of a rule. Without `base`, the base of packed times, no state is
+    /// packed.
+    fn new(algorithm: R, base: Option<Timestamp>) -> Self {
+        let is_small = size_of::<R::State>() <= MOST_PACKED_BYTES;
+        let base = base.filter(|_| is_small && algorithm.packing() == Packing::One);
+        Self {
+            algorithm,
+            base: base.unwrap_or(Timestamp::EPOCH),
+            packs: base.is_some(),
+            // All zeros are an idle state.
+            word: AtomicU64::new(if base.is_some() { 0 } else { UNPACKED }),
+            unpacked: Mutex::new(None),
+        }
+    }
+
+    /// Replaces the word that was read; false if another word is there by then.
+    #[inline]
+    fn replace(&self, word: u64, next: u64) -> bool {
+        self.word.compare_exchange_weak(word, next, AcqRel, Acquire).is_ok()
+    }
+
+    fn pack(&self, state: Option<&R::State>) -> u64 {
+        state.map_or(0, |state| {
+            let [word] = self.algorithm.pack(self.base, state);
+            word
+        })
+    }
+
+    fn fits(&self, state: &R::State, now: Timestamp) -> bool {
+        stays_whole::<_, 1>(&self.algorithm, self.base, state, now)
+    }
+
+    /// Moves a state that does not fit next to the word; false if another word is there by then.
+    #[cold]
+    fn spill(&self, word: u64, state: R::State) -> bool {
+        // Locked before the word changes: a thread that reads the mark waits until the state is there.
+        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = self.replace(word, UNPACKED);
+        if replaced {
+            *unpacked = Some(state);
+        }
+        replaced
+    }
+
+    /// Runs a step on the state next to the word. Returns `None` if the word holds the state by now; the inner option is
+    /// `None` if the cell is closed.
+    fn on_unpacked<O>(
+        &self,
+        clock: &dyn Clock,
+        run: impl FnOnce(&mut Option<R::State>, Timestamp) -> O,
+    ) -> Option<Option<O>> {
+        let mut slot = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.word.load(Acquire) {
+            UNPACKED => {}
+            CLOSED => return Some(None),
+            _ => return None,
+        }
+        let now = clock.now();
+        let out = run(&mut slot, now);
+        let is_packed = self.packs && slot.as_ref().is_none_or(|state| self.fits(state, now));
+        // If the cell was closed since, the thread that closed it waits for the state under the lock.
+        // The exchange may fail for no reason: the state then stays here until the next step.
+        if is_packed && self.replace(UNPACKED, self.pack(slot.as_ref())) {
+            *slot = None;
+        }
+        Some(Some(out))
+    }
+
+    /// [`Cell::admits`] where the word holds no state. It stays out of line: the usual case then needs fewer registers.
+    #[inline(never)]
+    fn admits_unpacked(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
+        let admitted = self.on_unpacked(clock, |slot, now| {
+            let state = slot.get_or_insert_with(|| self.algorithm.fresh(now));
+            self.algorithm.ask(state, now, cost).is_allowed()
+        });
+        admitted.unwrap_or_else(|| self.admits(cost, early, clock))
+    }
+
+    /// Runs a step on the state; `None` if the cell is closed. `run` returns its result, and whether it changed the
+    /// state: if not, the word stays as it is. A state next to the word is changed in place, whatever `run` returns. If
+    /// the changed state `may_not_fit` in a word, that is tested. If another step comes between, `run` runs again.
+    fn with<O>(
+        &self,
+        reading: Reading<'_>,
+        may_not_fit: bool,
+        run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
+    ) -> Option<O> {
+        loop {
+            let word = self.word.load(Acquire);
+            if word & CLOSED != 0 {
+                let (_, clock) = reading.apart();
+                match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
+                    Some(out) => return out,
+                    None => continue,
+                }
+            }
+            let state = self.algorithm.unpack(self.base, [word]);
+            let now = self.algorithm.overtaken(Some(&state), reading.early());
+            let mut slot = Some(state);
+            let (out, changed) = run(&mut slot, now);
+            if !changed {
+                return Some(out);
+            }
+            // Only a debt or a reservation can outgrow the word, so other steps need not unpack it again to compare.
+            let is_stored = match slot {
+                Some(state) if may_not_fit && !self.fits(&state, now) => self.spill(word, state),
+                state => self.replace(word, self.pack(state.as_ref())),
+            };
+            if is_stored {
+                return Some(out);
+            }
+        }
     }
 }
 
-/// Carries the state of a closed cell over to the rule that is visited.
-struct CarryOver<'a, Old: Algorithm> {
-    old: &'a Old,
-    state: Option<Old::State>,
-    now: Timestamp,
-}
+impl<R: Algorithm> Cell for Limited<R> {
+    fn reads_early(&self) -> bool {
+        self.packs
+    }
 
-impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
-    type Out = Box<dyn Cell>;
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
+        let mut word = self.word.load(Acquire);
+        // Outside of the loop, so that a state that is never packed needs none of its registers.
+        if word & CLOSED != 0 {
+            return self.admits_unpacked(cost, early, clock);
+        }
+        loop {
+            // One word has no time of a last unit that could overtake the reading.
+            let mut state = self.algorithm.unpack(self.base, [word]);
+            if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
+                return Some(false);
+            }
+            let [next] = self.algorithm.pack(self.base, &state);
+            match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
+                Ok(_) => return Some(true),
+                Err(other) if other & CLOSED == 0 => word = other,
+                Err(_) => return self.admits_unpacked(cost, early, clock),
+            }
+        }
+    }
 
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
-        Box::new(Limited::following(algorithm.clone(), state, self.now))
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
+        // A bucket that begins with fewer tokens exists after a reset, and is full.
+        let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        self.with(reading, step.may_not_fit(cost), |slot, now| {
+            let stays_unborn = slot.is_none() && !begins;
+            let one = step.run(&self.algorithm, slot, cost, now);
+            if stays_unborn {
+                *slot = None;
+            }
+            let changes = step.changes(one.verdict, cost);
+            (one, changes)
+        })
+    }
+
+    fn preview(&self, reading: Reading<'_>) -> Option<Box<dyn Preview>> {
+        self.with(reading, false, |slot, now| (preview(&self.algorithm, slot.clone(), now), false))
+    }
+
+    fn close(&self) -> Option<RuledEntry> {
+        let state = match self.word.swap(CLOSED, AcqRel) {
+            CLOSED => return None,
+            0 => None,
+            // A step that holds the lock now runs before the change: it
+            // sees the mark when it ends, and leaves its state here.
+            UNPACKED => self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            word => Some(self.algorithm.unpack(self.base, [word])),
+        };
+        let parameters = Arc::new(Parameters::new(self.algorithm.clone()));
+        Some(RuledEntry::under_parameters(parameters, Timestamp::EPOCH, state))
     }
 }

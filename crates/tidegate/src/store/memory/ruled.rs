@@ -199,7 +199,7 @@ impl RuledEntry {
     }
 
     /// Puts a limiter outside of shards under `rule`, and creates it if necessary.
-    fn put_under(entry: &mut Option<Self>, rule: &Rule, now: Timestamp) {
+    pub(super) fn put_under(entry: &mut Option<Self>, rule: &Rule, now: Timestamp) {
         let mut recent = Recent::default();
         match entry {
             None => *entry = rule.visit(Beginning(&mut recent, now)),

@@ -15,6 +15,7 @@ use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
+use crate::store::memory::preview::Preview;
 
 /// A limiter under the parameters of one algorithm.
 #[derive(Clone, Debug)]
@@ -46,6 +47,11 @@ pub(in crate::store::memory) trait AnyOwn:
 
     /// Returns a copy.
     fn copy(&self) -> RuledEntry;
+
+    fn has_state(&self) -> bool;
+
+    /// Creates a preview under its own rule.
+    fn preview(&self, now: Timestamp) -> Box<dyn Preview>;
 
     /// Advances its times to `now`, also if the clock went back by more than the window.
     fn pass(&mut self, now: Timestamp);
@@ -86,7 +92,7 @@ pub(super) use for_each_kind;
 
 impl RuledEntry {
     #[inline]
-    pub(super) fn under_parameters<R: Algorithm>(
+    pub(in crate::store::memory) fn under_parameters<R: Algorithm>(
         parameters: Arc<Parameters<R>>,
         began: Timestamp,
         state: Option<R::State>,
@@ -128,6 +134,28 @@ impl RuledEntry {
             Self::Other(own) => &**own,
         };
         own.downcast_ref()
+    }
+
+    /// Runs a step outside of a table. A step that creates no limiter leaves none.
+    pub(in crate::store::memory) fn run_alone(
+        &mut self,
+        step: Step,
+        cost: u64,
+        now: Timestamp,
+    ) -> One {
+        // A bucket that begins with fewer tokens exists after a reset, and is full.
+        let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        let unborn = (!begins && !self.any().has_state()).then(|| self.clone());
+        let one = self.any_mut().run(step, cost, now);
+        if let Some(unborn) = unborn {
+            *self = unborn;
+        }
+        one
+    }
+
+    /// Creates a preview outside of a table.
+    pub(in crate::store::memory) fn preview_alone(&self, now: Timestamp) -> Box<dyn Preview> {
+        self.any().preview(now)
     }
 
     /// Puts the limiter under `rule`, if that is limited.

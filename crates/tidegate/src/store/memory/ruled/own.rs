@@ -11,6 +11,7 @@ use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
 use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
+use crate::store::memory::preview::{Preview, preview};
 
 /// The estimated overhead of the allocator for each allocation.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
@@ -62,6 +63,14 @@ impl<R: Algorithm> AnyOwn for Own<R> {
 
     fn copy(&self) -> RuledEntry {
         RuledEntry::of(self.clone())
+    }
+
+    fn has_state(&self) -> bool {
+        self.entry.0.is_some()
+    }
+
+    fn preview(&self, now: Timestamp) -> Box<dyn Preview> {
+        preview(&self.parameters.algorithm, self.entry.0.clone(), now)
     }
 
     fn pass(&mut self, now: Timestamp) {
