@@ -3,6 +3,7 @@
 mod ask;
 mod op;
 mod reply;
+mod run;
 #[cfg(feature = "redis")]
 mod values;
 

@@ -69,6 +69,17 @@ impl Step {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
+    /// Returns whether the step puts another rule in force: true for steps that take or give back and for
+    /// [`Step::AskReported`], never for [`Step::Peek`].
+    pub(crate) const fn changes_rule(self, cost: u64) -> bool {
+        self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
+    }
+
+    /// Returns whether it takes its units only if all limiters of its request admit theirs.
+    pub(crate) const fn takes_if_all_admit(self) -> bool {
+        matches!(self, Self::Decide | Self::Ask | Self::Reserve)
+    }
+
     /// Returns whether it may have changed the state of a limiter that returned this verdict.
     #[inline]
     pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {

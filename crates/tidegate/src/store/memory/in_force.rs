@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use super::locked_words::LockedWords;
+use super::packed::LockedWords;
 use super::preview::{Preview, UnlimitedPreview};
 use super::succession::{GenerationNumber, KEPT, Moved};
 use super::table::{LockedLimiters, Part, Table};

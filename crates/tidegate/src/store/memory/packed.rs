@@ -6,7 +6,6 @@ mod chains;
 mod home;
 mod line;
 mod lines;
-mod run_on_words;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -20,7 +19,6 @@ use super::budget::{Budget, Need};
 use super::common::Common;
 use super::fixed::FixedEntry;
 use super::home::Home as _;
-use super::locked_words::LockedWords;
 use super::parameters::Parameters;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
@@ -30,6 +28,7 @@ use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
 use spilled::{Spilled, is_spilled};
+pub(super) use words::LockedWords;
 
 /// Chains that are swept when there is no room. Each sweep starts where the previous sweep ended, so all chains get
 /// their turn.

@@ -8,10 +8,9 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
-use super::line::Line;
+use super::line::{Line, Lock};
 use super::lines::Lines;
 use crate::key::Fingerprint;
-use crate::store::memory::locked_words::Lock;
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},

@@ -1,14 +1,23 @@
 //! A cache line of one to three limiters, and the lock over the chain of lines that starts with it.
 
 use std::array::from_fn;
+#[cfg(not(loom))]
+use std::{hint, thread};
+
+#[cfg(loom)]
+use loom::{hint, thread};
 
 use crate::key::Fingerprint;
-use crate::store::memory::locked_words::{LOCKED, Lock};
-use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed},
+    Ordering::{Acquire, Relaxed, Release},
 };
+
+/// The bit of a header that is set while the chain is locked.
+const LOCKED: u32 = 1 << 31;
+
+/// Rounds of spinning before the thread yields the processor.
+const ROUNDS: u32 = 64;
 
 /// Packed states of so many words with their fingerprints, in so many places, and a header: a lock bit, and the number
 /// of the next line of the chain (0 for none).
@@ -44,9 +53,16 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
 
     #[cold]
     fn lock_after_others(&self) {
-        let mut spin = Spin::default();
+        // A chain is locked for less than a microsecond, unless its thread is not running: then that needs the processor.
+        let mut rounds = 0;
         while !self.try_lock() {
-            spin.wait();
+            // Under the model checker always, because no other thread runs while this thread spins.
+            if rounds == ROUNDS || cfg!(loom) {
+                thread::yield_now();
+            } else {
+                rounds += 1;
+                hint::spin_loop();
+            }
         }
     }
 
@@ -61,7 +77,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
     /// The lock of the chain, which this thread has locked.
     #[inline]
     pub(super) const fn held_lock(&self) -> Lock<'_> {
-        Lock::held(&self.header)
+        Lock(&self.header)
     }
 
     /// The number of the next line of the chain; 0 for none.
@@ -124,6 +140,18 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
         for (stored, word) in self.fingerprints[place].iter().zip(words) {
             stored.store(word, Relaxed);
         }
+    }
+}
+
+/// The lock of a chain, held; unlocks when dropped.
+#[derive(Debug)]
+pub(in crate::store::memory) struct Lock<'a>(&'a AtomicU32);
+
+impl Drop for Lock<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Not in one step, because only the thread with the lock writes the header.
+        self.0.store(self.0.load(Relaxed) & !LOCKED, Release);
     }
 }
 
