@@ -14,16 +14,13 @@ mod entry;
 mod fixed;
 mod generation;
 mod home;
-mod in_force;
 mod known;
 mod leaving;
-mod locked;
 mod migration;
 #[cfg(all(test, loom))]
 mod models;
 mod newest;
 mod packed;
-mod parameters;
 mod per_key;
 mod preview;
 mod replace;

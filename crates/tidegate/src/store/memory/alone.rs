@@ -6,13 +6,12 @@ use tidegate_core::{Rule, RuleErrors, Timestamp};
 
 use super::budget::Budget;
 use super::build::{Build, budget_of};
-use super::in_force::TableInForce;
 use super::migration::{sweep, too_small};
 use super::newest::Newest;
 use super::preview::Preview;
 use super::succession::{Moved, NEVER};
 use super::sync::Mutex;
-use super::table::Part;
+use super::table::{Part, TableInForce};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::RuleSpec;

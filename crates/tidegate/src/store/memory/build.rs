@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Limit, Packing, Rule, Timestamp, Visitor};
 
 use super::budget::Budget;
-use super::in_force::TableInForce;
 use super::packed::Packed;
 use super::ruled::RuledTable;
 use super::sharded::Sharded;
 use super::succession::{KEPT, Succession};
-use super::table::Table;
+use super::table::{Table, TableInForce};
 use crate::rules::RuleSpec;
 
 /// A table that several generations can share.

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
-use super::parameters::{Parameters, stays_whole};
+use super::fixed::{Parameters, stays_whole};
 use super::preview::{Preview, UnlimitedPreview, preview};
 use super::ruled::RuledEntry;
 use super::sync::{

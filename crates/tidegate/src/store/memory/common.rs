@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::entry::Entry;
-use super::leaving::Leaving;
+use super::leaving::Left;
 use super::succession::{Moved, Succession};
 use super::sync::{Mutex, MutexGuard};
 use super::table::{Overflow, Part, Restored, Table};
@@ -46,13 +46,13 @@ impl<E: Entry> Common<E> {
     }
 
     /// Returns a limiter that left another table as one of this table from `at` on; `None` if it is idle by then.
-    pub(super) fn adopted(&self, left: Box<dyn Leaving>, at: Timestamp) -> Option<E> {
-        E::adopt(left, &self.succession.rule, at)
+    pub(super) fn adopted(&self, left: Left, at: Timestamp) -> Option<E> {
+        E::adopt(left, &self.rules, at)
     }
 
     /// Turns a limiter into one that leaves this table.
-    pub(super) fn leaving(&self, entry: E) -> Option<Box<dyn Leaving>> {
-        entry.leave(&self.rules, &self.succession.rule)
+    pub(super) fn leaving(&self, entry: E) -> Option<Left> {
+        Some(Left { rule: self.succession.rule.clone(), state: entry.into_state()? })
     }
 
     /// Locks the overflow limiter for a step over several, and claims its bytes for [`Common::weigh_overflow`] to count.
@@ -77,7 +77,7 @@ impl<E: Entry> Common<E> {
     }
 
     /// Takes over the overflow limiter of a snapshot.
-    pub(super) fn restore_overflow(&self, left: Box<dyn Leaving>, at: Timestamp) -> Restored {
+    pub(super) fn restore_overflow(&self, left: Left, at: Timestamp) -> Restored {
         let mut slot = self.lock_overflow_as_it_is();
         slot.entry = self.adopted(left, at);
         self.weigh_overflow(&mut slot, 0);
@@ -158,10 +158,7 @@ impl<E: Entry> Overflow for Common<E> {
         let claimed = self.claim_overflow(&mut slot, part);
         let entry =
             slot.entry.as_mut().filter(|entry| claimed.is_some() || !entry.is_idle(rules, now));
-        let one = entry.and_then(|entry| match claimed {
-            Some(_) => Some(entry.run(rules, step, cost, now)),
-            None => entry.run_in_place(rules, step, cost, now),
-        });
+        let one = entry.map(|entry| entry.run(rules, step, cost, now, claimed.is_none()));
         self.weigh_overflow(&mut slot, claimed.unwrap_or(0));
         Ok(One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) })
     }
@@ -170,7 +167,7 @@ impl<E: Entry> Overflow for Common<E> {
         self.move_overflow(&mut self.lock_overflow_as_it_is());
     }
 
-    fn take_out(&self) -> Option<Box<dyn Leaving>> {
+    fn take_out(&self) -> Option<Left> {
         let mut slot = self.lock_overflow_as_it_is();
         self.budget.resize(std::mem::take(&mut slot.bytes), 0);
         slot.entry.take().and_then(|entry| self.leaving(entry))

@@ -1,11 +1,12 @@
-//! The entries of a sharded table: limiters that are under the table's rule, or that know their own.
+//! The entries of a table: limiters that are under the table's rule, or that know their own.
 
+use std::any::Any;
 use std::fmt;
 
 use tidegate_core::{Decision, Rule, Timestamp, Verdict};
 
 use super::budget::Need;
-use super::leaving::Leaving;
+use super::leaving::Left;
 use super::preview::Preview;
 use super::table::Part;
 use crate::clock::Clock;
@@ -21,7 +22,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// The values that the entries of a shard share.
     type Recent: Default + fmt::Debug + Send;
 
-    /// Creates an entry without a state, under the rule of `part`; `None` if that is unlimited.
+    /// Creates an entry without a state, under the rule of `part`; `None` if it has none.
     fn new(part: &Part<'_>, recent: &mut Self::Recent, now: Timestamp) -> Option<Self>;
 
     /// Heap bytes that it needs when it is created, and for its next unit: none if its state has the memory for that.
@@ -33,17 +34,15 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Returns whether forgetting it would change no later decision.
     fn is_idle(&self, rules: &Self::Rules, now: Timestamp) -> bool;
 
-    /// Runs a step; [`Step::changes`] says whether the state was changed.
-    fn run(&mut self, rules: &Self::Rules, step: Step, cost: u64, now: Timestamp) -> One;
-
-    /// Runs a step without more memory; `None` if there is no state.
-    fn run_in_place(
+    /// Runs a step; [`Step::changes`] says whether the state was changed. A step `in_place` takes no more memory.
+    fn run(
         &mut self,
         rules: &Self::Rules,
         step: Step,
         cost: u64,
         now: Timestamp,
-    ) -> Option<One>;
+        in_place: bool,
+    ) -> One;
 
     /// Decides and takes, without values; `None` if [`Entry::run`] has to do it.
     #[inline]
@@ -66,17 +65,20 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
     fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Decision;
 
-    /// Prepares the limiter to leave for a table whose limiters are under `rule`; `None` if it has no state.
-    fn leave(self, rules: &Self::Rules, rule: &Rule) -> Option<Box<dyn Leaving>>;
+    /// Returns the state of a limiter that leaves for another table; `None` if it has none.
+    fn into_state(self) -> Option<Box<dyn Any>> {
+        // No table succeeds one whose limiters have rules of their own.
+        None
+    }
 
     /// Returns the bytes that it would take under `rule`, the rule of a table that is to succeed its own.
     fn bytes_under(&self, _rules: &Self::Rules, _rule: &Rule, _at: Timestamp) -> usize {
         0
     }
 
-    /// Takes over a limiter that left another table. The limiters of this table are under `rule` from `at` on. Returns
-    /// `None` if the limiter is idle by then.
-    fn adopt(left: Box<dyn Leaving>, rule: &Rule, at: Timestamp) -> Option<Self>;
+    /// Takes over a limiter that left another table. The rules of this table are in force from `at` on. Returns `None`
+    /// if the limiter is idle by then.
+    fn adopt(left: Left, rules: &Self::Rules, at: Timestamp) -> Option<Self>;
 
     /// Adds the limiter to a snapshot, if it has a state.
     fn save(
@@ -90,18 +92,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Puts another rule in force for the overflow limiter.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
-    /// Returns whether the rule of `part` is unlimited.
-    #[inline]
-    fn is_unlimited(_part: &Part<'_>) -> bool {
-        false
-    }
-
-    /// Returns the decision for a key without room whose own rule never admits the cost.
-    fn never(_part: &Part<'_>, _now: Timestamp) -> Option<Decision> {
-        None
-    }
-
-    /// Returns whether the limiter is under the rule of `part`.
+    /// Returns whether the limiter is under the rule of `part`, if `part` has one.
     #[inline]
     fn is_under(&self, _part: &Part<'_>) -> bool {
         true
@@ -140,5 +131,92 @@ impl<E> Change<E> {
             }
             _ => one,
         }
+    }
+}
+
+/// One limiter of a step over several, which has it to itself.
+#[derive(Debug)]
+pub(super) struct LockedEntry<'a, E: Entry> {
+    pub(super) part: Part<'a>,
+    pub(super) standing: Standing,
+    /// The limiter; `None` if the overflow limiter decides, or none.
+    pub(super) entry: Option<E>,
+    pub(super) change: Option<Box<Change<E>>>,
+    /// Bytes claimed for the growth of the limiter in this step.
+    pub(super) claimed: usize,
+}
+
+/// The standing of a limiter in its table.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// The limiter is in the table.
+    There,
+    /// The limiter is in the table, without memory for one more unit.
+    Full,
+    /// The limiter is not in the table, and a place is claimed for it.
+    Claimed,
+    /// The limiter is not in the table, and this step stores nothing.
+    Absent,
+    /// The limiter is not in the table, and there is no room.
+    NoSpace,
+    /// The limiter does not decide, but this; if it is in the table, it runs steps that are never refused.
+    Refused(Decision),
+}
+
+impl<'a, E: Entry> LockedEntry<'a, E> {
+    /// Creates the entry of a limiter in the table, or of a place for one.
+    pub(super) const fn new(part: Part<'a>, standing: Standing, entry: E, claimed: usize) -> Self {
+        Self { part, standing, entry: Some(entry), change: None, claimed }
+    }
+
+    /// Creates the entry of a key without room, or whose limiter does not decide.
+    pub(super) const fn without(part: Part<'a>, standing: Standing) -> Self {
+        Self { part, standing, entry: None, change: None, claimed: 0 }
+    }
+
+    pub(super) const fn has_no_space(&self) -> bool {
+        matches!(self.standing, Standing::NoSpace)
+    }
+
+    /// Returns the limiter as the step leaves it.
+    pub(super) fn end(&mut self) -> Option<E> {
+        let undone = self.change.take().filter(|change| !change.in_force);
+        undone.map(|change| change.before).or(self.entry.take())
+    }
+
+    /// Runs a step; `shared` is the overflow limiter, if it decides for this key.
+    pub(super) fn run(
+        &mut self,
+        rules: &E::Rules,
+        shared: Option<&mut E>,
+        step: Step,
+        at: Timestamp,
+    ) -> One {
+        let Part { cost, is_unlimited, .. } = self.part;
+        // Without a limit the limiter's own step only gives back.
+        let step = if is_unlimited { self.part.step } else { step };
+        let one = match (self.standing, &mut self.entry) {
+            (Standing::Refused(decision), entry) => Some(match entry {
+                Some(entry) if step.is_unconditional() => entry.run(rules, step, cost, at, true),
+                _ => One::instead(decision, at),
+            }),
+            (standing, Some(entry)) => {
+                // If there is no memory for one unit more, new units are kept more coarsely.
+                let one = entry.run(rules, step, cost, at, matches!(standing, Standing::Full));
+                Some(match &mut self.change {
+                    Some(change) => change.reply(one, step, cost),
+                    None => one,
+                })
+            }
+            // It gives nothing back there, because it is not known where its units were taken.
+            (_, None) => shared.map(|entry| {
+                let one = entry.run(rules, step.beyond(cost), cost, at, false);
+                One { overflow: true, elsewhere: true, ..one }
+            }),
+        };
+        if is_unlimited {
+            return One::unlimited(at);
+        }
+        one.unwrap_or_else(|| One::instead(E::refusal(rules, &self.part, false), at))
     }
 }

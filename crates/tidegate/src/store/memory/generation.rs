@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::in_force::TableInForce;
 use super::succession::GenerationNumber;
-use super::table::Part;
+use super::table::{Part, TableInForce};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Step, ValuesSource};
 
@@ -135,8 +134,8 @@ impl Generation {
         let (cost, step) = ask.part(step);
         let supplied = ask.source == ValuesSource::Request;
         let rule = ask.values.as_deref().or_else(|| self.own(ask));
-        let generation = self.number;
-        Part { fingerprint: ask.fingerprint, cost, step, rule, supplied, generation }
+        let fingerprint = ask.fingerprint;
+        Part { rule, supplied, generation: self.number, ..Part::alone(fingerprint, cost, step) }
     }
 
     /// The rule's own values, for a limiter that has a rule of its own.

@@ -6,9 +6,8 @@ use tidegate_core::{Rule, Timestamp};
 
 use super::budget::Budget;
 use super::common::{Common, LockedOverflow};
-use super::entry::Entry;
-use super::leaving::Leaving;
-use super::locked::{LockedEntry, Standing};
+use super::entry::{Entry, LockedEntry, Standing};
+use super::leaving::Left;
 use super::preview::Preview;
 use super::succession::{Moved, Succession};
 use super::table::{AnyHome, LockedLimiters, Overflow, Part, Restored, Table};
@@ -83,18 +82,6 @@ pub(super) trait Home: Sized + 'static {
         _locked: &mut LockedEntry<'_, Self::Entry>,
         _at: Timestamp,
     ) {
-    }
-
-    /// Runs a step on a limiter; `shared` is the overflow limiter, if it decides for this key.
-    fn run(
-        &self,
-        _part: &mut Self::Locked<'_>,
-        locked: &mut LockedEntry<'_, Self::Entry>,
-        shared: Option<&mut Self::Entry>,
-        step: Step,
-        at: Timestamp,
-    ) -> One {
-        locked.run(&self.common().rules, shared, step, at)
     }
 
     /// Puts a limiter back as the step left it.
@@ -205,7 +192,7 @@ impl<H: Home> AnyHome for H {
         Some(all)
     }
 
-    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
+    fn take_out(&self, fingerprint: Fingerprint) -> Option<Left> {
         let mut part = self.lock_as_it_is(fingerprint)?;
         self.common().leaving(self.take(&mut part, fingerprint)?)
     }
@@ -258,12 +245,7 @@ impl<H: Home> AnyHome for H {
         records.write()
     }
 
-    fn restore(
-        &self,
-        fingerprint: Option<Fingerprint>,
-        left: Box<dyn Leaving>,
-        at: Timestamp,
-    ) -> Restored {
+    fn restore(&self, fingerprint: Option<Fingerprint>, left: Left, at: Timestamp) -> Restored {
         let common = self.common();
         let Some(fingerprint) = fingerprint else { return common.restore_overflow(left, at) };
         let Some(entry) = common.adopted(left, at) else { return Restored::Idle };
@@ -305,7 +287,11 @@ impl<'a, H: Home> LockedTable<'a, H> {
         }
         let mut entries = InlineList::new();
         for part in asked {
-            entries.push(match part_among(home, &mut parts, part.fingerprint) {
+            let locked = part_among(home, &mut parts, part.fingerprint);
+            entries.push(match locked {
+                _ if part.is_unlimited && !part.gives_back() => {
+                    LockedEntry::without(*part, Standing::Absent)
+                }
                 Some(locked) => home.lock_entry(locked, *part, now),
                 None => LockedEntry::without(*part, Standing::NoSpace),
             });
@@ -365,11 +351,7 @@ impl<H: Home> LockedLimiters for LockedTable<'_, H> {
     fn run(&mut self, number: usize, step: Step, at: Timestamp) -> One {
         let shared = self.overflow.as_mut().filter(|(_, first)| *first == number);
         let shared = shared.and_then(|((shared, _), _)| shared.entry.as_mut());
-        let locked = &mut self.entries[number];
-        match part_among(self.home, &mut self.parts, locked.part.fingerprint) {
-            Some(part) => self.home.run(part, locked, shared, step, at),
-            None => locked.run(&self.home.common().rules, shared, step, at),
-        }
+        self.entries[number].run(&self.home.common().rules, shared, step, at)
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {

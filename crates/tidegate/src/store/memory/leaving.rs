@@ -4,7 +4,7 @@ use std::any::Any;
 
 use tidegate_core::{Algorithm, Held, Past, Rule, Timestamp, Visitor};
 
-use super::parameters::{bytes_beside_heap, heap_bytes};
+use super::fixed::{bytes_beside_heap, heap_bytes};
 
 /// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there.
 pub(crate) fn carried<Old: Algorithm, New: Algorithm>(
@@ -32,77 +32,56 @@ fn same_algorithm<Old: Algorithm, New: Algorithm>(old: &Old) -> Option<&New> {
     (old as &dyn Any).downcast_ref()
 }
 
-/// A state that has left its table, of any algorithm.
-pub(crate) trait Leaving {
-    /// The rule of the state.
-    fn rule(&self) -> &Rule;
-
-    /// Returns the state under `rule` from `at` on, by the type of that rule's algorithm; `None` if it is idle. A state
-    /// that was made under the same values stays as it is.
-    fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>>;
-
-    /// Returns the state unchanged, by the type of its algorithm.
-    fn as_it_is(self: Box<Self>) -> Box<dyn Any>;
-}
-
-/// A state and the algorithm of its `rule`.
-pub(super) struct Left<R: Algorithm> {
-    pub(super) algorithm: R,
-    pub(super) state: R::State,
+/// A limiter that has left its table: a state of the algorithm of its rule.
+pub(crate) struct Left {
     pub(super) rule: Rule,
+    pub(super) state: Box<dyn Any>,
 }
 
-impl<R: Algorithm> Leaving for Left<R> {
-    fn rule(&self) -> &Rule {
-        &self.rule
+impl Left {
+    /// Returns the limiter with the state that was written as these numbers; `None` if they are not a state.
+    pub(super) fn restored(rule: &Rule, numbers: &[u64]) -> Option<Self> {
+        let state = rule.visit(Restoring { numbers })??;
+        Some(Self { rule: rule.clone(), state })
     }
 
-    fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>> {
-        rule.visit(Carrying { left: *self, at })?
+    /// Returns its state under `new` from `at` on; `None` if it is idle. A state that was made under the same values
+    /// stays as it is.
+    pub(super) fn under<New: Algorithm>(self, new: &New, at: Timestamp) -> Option<New::State> {
+        self.rule.visit(Carrying { state: self.state, new, at })?
     }
-
-    fn as_it_is(self: Box<Self>) -> Box<dyn Any> {
-        Box::new(self.state)
-    }
-}
-
-/// Returns a state under `rule` from the numbers that its algorithm wrote; `None` if they are not a state.
-pub(super) fn restored(rule: &Rule, numbers: &[u64]) -> Option<Box<dyn Leaving>> {
-    rule.visit(Restoring { rule, numbers })?
 }
 
 struct Restoring<'a> {
-    rule: &'a Rule,
     numbers: &'a [u64],
 }
 
 impl Visitor for Restoring<'_> {
-    type Out = Option<Box<dyn Leaving>>;
+    type Out = Option<Box<dyn Any>>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let Self { rule, numbers } = self;
-        let state = algorithm.restore(numbers)?;
-        Some(Box::new(Left { algorithm: algorithm.clone(), state, rule: rule.clone() }))
+        Some(Box::new(algorithm.restore(self.numbers)?))
     }
 }
 
-struct Carrying<R: Algorithm> {
-    left: Left<R>,
+struct Carrying<'a, New> {
+    state: Box<dyn Any>,
+    new: &'a New,
     at: Timestamp,
 }
 
-impl<Old: Algorithm> Visitor for Carrying<Old> {
-    type Out = Option<Box<dyn Any>>;
+impl<New: Algorithm> Visitor for Carrying<'_, New> {
+    type Out = Option<New::State>;
 
-    fn visit<New: Algorithm>(self, algorithm: &New) -> Self::Out {
-        let Self { left, at } = self;
-        if (&left.algorithm as &dyn Any).downcast_ref() == Some(algorithm) {
-            return Some(Box::new(left.state));
+    fn visit<Old: Algorithm>(self, old: &Old) -> Self::Out {
+        let Self { state, new, at } = self;
+        if same_algorithm(old) == Some(new) {
+            return state.downcast().ok().map(|state| *state);
         }
-        let mut state = carried(&left.algorithm, left.state, algorithm, at)?;
+        let mut state = carried(old, *state.downcast().ok()?, new, at)?;
         // The table knows since when its rule has this meaning.
-        algorithm.past_mut(&mut state).into_iter().for_each(Past::forget_rule);
-        Some(Box::new(algorithm.worth_keeping(state, at)?))
+        new.past_mut(&mut state).into_iter().for_each(Past::forget_rule);
+        new.worth_keeping(state, at)
     }
 }
 

@@ -2,8 +2,7 @@
 
 use tidegate_core::{Field, RuleError, RuleErrors};
 
-use super::in_force::TableInForce;
-use super::table::Table;
+use super::table::{Table, TableInForce};
 use crate::key::Fingerprint;
 
 /// Tables to be emptied.

@@ -17,16 +17,16 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::{Budget, Need};
 use super::common::Common;
-use super::fixed::FixedEntry;
+use super::fixed::{FixedEntry, Parameters};
 use super::home::Home as _;
-use super::parameters::Parameters;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Overflow as _, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
-use chains::{Chain, Chains, Place};
+use chains::{Chain, Chains};
+use line::Place;
 use spilled::{Spilled, is_spilled};
 pub(super) use words::LockedWords;
 

@@ -11,14 +11,15 @@ mod recent;
 mod single;
 mod supplied;
 
+use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Verdict, Visitor};
+use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Visitor};
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
-use super::leaving::Leaving;
-use super::parameters::{Parameters, bytes_beside_heap};
+use super::fixed::{Parameters, bytes_beside_heap};
+use super::leaving::Left;
 use super::preview::{Preview, UnlimitedPreview, preview};
 use super::sharded::Sharded;
 use super::succession::Succession;
@@ -82,18 +83,15 @@ impl Entry for RuledEntry {
     }
 
     #[inline]
-    fn run(&mut self, _rules: &Usual, step: Step, cost: u64, now: Timestamp) -> One {
-        for_each_kind!(self, own => own.run(step, cost, now))
-    }
-
-    fn run_in_place(
+    fn run(
         &mut self,
         _rules: &Usual,
         step: Step,
         cost: u64,
         now: Timestamp,
-    ) -> Option<One> {
-        self.any_mut().run_in_place(step, cost, now)
+        in_place: bool,
+    ) -> One {
+        for_each_kind!(self, own => own.run(step, cost, now, in_place))
     }
 
     fn preview(
@@ -125,15 +123,9 @@ impl Entry for RuledEntry {
         }
     }
 
-    /// No table succeeds one whose limiters have rules of their own.
-    fn leave(self, _rules: &Usual, _rule: &Rule) -> Option<Box<dyn Leaving>> {
-        None
-    }
-
     /// The limiter keeps its old rule until it is asked.
-    fn adopt(left: Box<dyn Leaving>, _rule: &Rule, _at: Timestamp) -> Option<Self> {
-        let rule = left.rule().clone();
-        rule.visit(Adopting(left))?
+    fn adopt(left: Left, _rules: &Usual, _at: Timestamp) -> Option<Self> {
+        left.rule.visit(Adopting(left.state))?
     }
 
     fn save(
@@ -150,22 +142,9 @@ impl Entry for RuledEntry {
         *rules.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
     }
 
-    fn is_unlimited(part: &Part<'_>) -> bool {
-        part.rule.is_none_or(Rule::is_unlimited)
-    }
-
-    /// A cost that the key's own rule never admits is not admitted by the overflow limiter either.
-    #[cold]
-    fn never(part: &Part<'_>, now: Timestamp) -> Option<Decision> {
-        let mut entry = Self::new(part, &mut Recent::default(), now)?;
-        let one = entry.any_mut().run(Step::Peek, part.cost, now);
-        let is_refused = one.verdict == Verdict::Never && !part.step.is_unconditional();
-        is_refused.then_some(one.decision)
-    }
-
     #[inline]
     fn is_under(&self, part: &Part<'_>) -> bool {
-        part.rule.is_some_and(|rule| self.has_rule(rule))
+        part.rule.is_none_or(|rule| self.has_rule(rule))
     }
 
     /// A rule that a request supplied does not come in force by a denial.
@@ -244,13 +223,13 @@ impl Visitor for Beginning<'_> {
 }
 
 /// Creates the entry of a limiter that left another table, once the algorithm of its rule is known.
-struct Adopting(Box<dyn Leaving>);
+struct Adopting(Box<dyn Any>);
 
 impl Visitor for Adopting {
     type Out = Option<RuledEntry>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let state: Box<R::State> = self.0.as_it_is().downcast().ok()?;
+        let state: Box<R::State> = self.0.downcast().ok()?;
         let parameters = Arc::new(Parameters::new(algorithm.clone()));
         Some(RuledEntry::under_parameters(parameters, Timestamp::EPOCH, Some(*state)))
     }

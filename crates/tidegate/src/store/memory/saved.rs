@@ -11,10 +11,9 @@ use tidegate_core::{AlgorithmKind, Rule, Spec, Timestamp};
 
 use super::MemoryStore;
 use super::alone::Limiters;
-use super::in_force::TableInForce;
 use super::known::Known;
-use super::leaving::restored;
-use super::table::Restored;
+use super::leaving::Left;
+use super::table::{Restored, TableInForce};
 use crate::clock::Clock;
 use crate::rules::PolicyErrors;
 use crate::snapshot::{
@@ -289,7 +288,7 @@ impl Target {
                 Some(own) => self.rule_of(own)?,
                 None => of_table.as_ref()?,
             };
-            let left = restored(rule, &numbers)?;
+            let left = Left::restored(rule, &numbers)?;
             // An unlimited rule counts nothing.
             let restored = if table.is_unlimited {
                 Restored::Idle

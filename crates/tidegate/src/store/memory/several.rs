@@ -48,8 +48,10 @@ impl Generation {
         order.sort_by_key(|(_, ask)| self.table_number(ask));
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
             let Some(table) = of_one.first().and_then(|(_, ask)| self.table(ask)) else { continue };
-            let parts: StepList<_> =
-                of_one.iter().map(|(place, ask)| self.part(ask, step(*place))).collect();
+            let parts: StepList<_> = of_one
+                .iter()
+                .map(|(place, ask)| table.part_of(self.part(ask, step(*place))))
+                .collect();
             match table.hold(&parts, clock.now()) {
                 Ok(limiters) => locked.add(limiters, of_one.iter().map(|(place, _)| *place)),
                 Err(Moved) => {

@@ -13,11 +13,9 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::{Budget, Need};
 use super::common::Common;
-use super::entry::Entry;
-use super::fixed::FixedEntry;
+use super::entry::{Entry, Standing};
+use super::fixed::{FixedEntry, Parameters, bytes_beside_heap, most_heap_bytes};
 use super::home::Home as _;
-use super::locked::Standing;
-use super::parameters::{Parameters, bytes_beside_heap, most_heap_bytes};
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Overflow as _, Part, Table};
@@ -176,7 +174,7 @@ impl<E: Entry> Sharded<E> {
         if !self.common.budget.claim_bytes(growth) {
             return None;
         }
-        let one = entry.run(&self.common.rules, part.step, part.cost, now);
+        let one = entry.run(&self.common.rules, part.step, part.cost, now, false);
         kept.weigh(&self.common, growth);
         Some(one)
     }
@@ -194,7 +192,7 @@ impl<E: Entry> Sharded<E> {
             return None;
         }
         self.begin(shard, &mut locked, now);
-        let one = self.run(shard, &mut locked, None, part.step, now);
+        let one = locked.run(&self.common.rules, None, part.step, now);
         self.put_back(shard, &mut locked, now);
         Some(one)
     }
@@ -234,10 +232,6 @@ impl<E: Entry> Table for Sharded<E> {
 
     #[inline]
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
-        // An unlimited key is locked only if units may come back.
-        if E::is_unlimited(part) && part.unconditional_step(true).is_none() {
-            return Ok(One::unlimited(reading.early()));
-        }
         let mut shard = self.lock(part.fingerprint, part.generation)?;
         let now = reading.anew();
         if let Some(one) = self.with_found(&mut shard, part, now) {

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Timestamp};
 
 use super::budget::Budget;
-use super::leaving::Leaving;
+use super::leaving::Left;
 use super::packed::LockedWords;
-use super::preview::Preview;
-use super::succession::{GenerationNumber, Moved, Succession};
+use super::preview::{Preview, UnlimitedPreview};
+use super::succession::{GenerationNumber, KEPT, Moved, Succession};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::snapshot::Records;
@@ -38,12 +40,15 @@ pub(crate) struct Part<'a> {
     pub(super) supplied: bool,
     /// The generation that the step asks in.
     pub(super) generation: GenerationNumber,
+    /// True if everything is admitted: then the step may give back to the limiter, and its reply is not shown.
+    pub(super) is_unlimited: bool,
 }
 
 impl<'a> Part<'a> {
     /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        Self { fingerprint, cost, step, rule: None, supplied: false, generation: 0 }
+        let rule = None;
+        Self { fingerprint, cost, step, rule, supplied: false, generation: 0, is_unlimited: false }
     }
 
     /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
@@ -51,19 +56,15 @@ impl<'a> Part<'a> {
         Self { rule: Some(rule), supplied, ..self }
     }
 
+    /// Returns whether a step without a limit has something to do with the limiter.
+    pub(super) const fn gives_back(&self) -> bool {
+        !matches!(self.step, Step::Peek)
+    }
+
     /// Returns this part for a table with this succession.
     #[inline]
     pub(super) fn dated<T: ?Sized>(self, succession: &Succession<T>) -> Self {
         Self { step: succession.dated(self.step), ..self }
-    }
-
-    /// The step to run although the limiter may not decide: a step that cannot be refused for want of room, or the rest
-    /// of it [without a limit](Step::without_limit).
-    pub(super) fn unconditional_step(&self, is_unlimited: bool) -> Option<Step> {
-        if is_unlimited {
-            return self.step.without_limit(self.cost);
-        }
-        self.step.is_unconditional().then_some(self.step)
     }
 }
 
@@ -131,7 +132,7 @@ pub(crate) trait Overflow {
     fn adopt(&self);
 
     /// Takes it out.
-    fn take_out(&self) -> Option<Box<dyn Leaving>>;
+    fn take_out(&self) -> Option<Left>;
 }
 
 /// The operations of a table that do not depend on how it keeps its limiters.
@@ -163,7 +164,7 @@ pub(crate) trait AnyHome {
     fn fingerprints(&self, number: u32) -> Option<Vec<Fingerprint>>;
 
     /// Takes a limiter out; its place stays claimed.
-    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;
+    fn take_out(&self, fingerprint: Fingerprint) -> Option<Left>;
 
     /// Moves a limiter here from a table that this table succeeds, unless that was done.
     fn adopt(&self, fingerprint: Fingerprint);
@@ -179,12 +180,7 @@ pub(crate) trait AnyHome {
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()>;
 
     /// Takes over a limiter of a snapshot, the overflow limiter without a fingerprint.
-    fn restore(
-        &self,
-        fingerprint: Option<Fingerprint>,
-        left: Box<dyn Leaving>,
-        at: Timestamp,
-    ) -> Restored;
+    fn restore(&self, fingerprint: Option<Fingerprint>, left: Left, at: Timestamp) -> Restored;
 }
 
 /// The result of a limiter's restoration from a snapshot.
@@ -207,4 +203,118 @@ pub(crate) trait LockedLimiters {
 
     /// Stores the limiters as the step left them, drops idle limiters, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
+}
+
+/// The table of a rule in force. If the rule is unlimited, it admits everything and counts nothing.
+///
+/// If the rule had a limit before, the limiters stay in the table of that time. Nothing is taken from them; reserved units
+/// come back to them, and the table of the next limit succeeds theirs.
+#[derive(Clone, Debug)]
+pub(super) struct TableInForce {
+    pub(super) table: Arc<dyn Table>,
+    /// True if the rule is unlimited, under whatever rule the table keeps its limiters.
+    pub(super) is_unlimited: bool,
+}
+
+impl Deref for TableInForce {
+    type Target = dyn Table;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &*self.table
+    }
+}
+
+/// The methods of [`Table`] that ask limiters.
+impl TableInForce {
+    #[inline]
+    pub(super) fn admits(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        early: Timestamp,
+        clock: &dyn Clock,
+    ) -> Result<bool, Moved> {
+        if self.is_unlimited {
+            // No generation has this number or a higher number, so only a table that was superseded refuses.
+            self.succession().check(KEPT).map(|_| true)
+        } else {
+            self.table.admits(fingerprint, cost, early, clock)
+        }
+    }
+
+    #[inline]
+    pub(super) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        if self.lifts(part) {
+            self.unlimited(part, reading, |part| self.table.one(part, reading))
+        } else {
+            self.table.one(part, reading)
+        }
+    }
+
+    pub(super) fn one_of_overflow(
+        &self,
+        part: &Part<'_>,
+        reading: Reading<'_>,
+    ) -> Result<One, Moved> {
+        if self.is_unlimited {
+            self.unlimited(part, reading, |part| self.overflow().one(part, reading))
+        } else {
+            self.overflow().one(part, reading)
+        }
+    }
+
+    /// Returns whether no limit holds for a limiter: the rule of the table has none, or the limiter's own rule.
+    #[inline]
+    fn lifts(&self, part: &Part<'_>) -> bool {
+        self.is_unlimited || part.rule.is_some_and(Rule::is_unlimited)
+    }
+
+    /// Lets a step give back to a limiter that is kept.
+    #[cold]
+    fn unlimited(
+        &self,
+        part: &Part<'_>,
+        reading: Reading<'_>,
+        run: impl FnOnce(&Part<'_>) -> Result<One, Moved>,
+    ) -> Result<One, Moved> {
+        let part = self.part_of(*part);
+        self.succession().check(part.generation)?;
+        if part.gives_back() {
+            // Its reply is not shown: an unlimited rule admits everything.
+            run(&part)?;
+        }
+        Ok(One::unlimited(reading.early()))
+    }
+
+    /// Returns the part of a limiter in a step; without a limit, the limiter is kept as it is, and only given back to.
+    pub(super) fn part_of<'a>(&self, part: Part<'a>) -> Part<'a> {
+        if !self.lifts(&part) {
+            return part;
+        }
+        let step = part.step.without_limit(part.cost).unwrap_or(Step::Peek);
+        let generation = if self.is_unlimited { KEPT } else { part.generation };
+        Part { step, rule: None, generation, is_unlimited: true, ..part }
+    }
+
+    #[inline]
+    pub(super) fn lock_words(
+        &self,
+        fingerprint: Fingerprint,
+        generation: GenerationNumber,
+    ) -> Result<Option<LockedWords<'_>>, Moved> {
+        if self.is_unlimited { Ok(None) } else { self.table.lock_words(fingerprint, generation) }
+    }
+
+    pub(super) fn preview(
+        &self,
+        part: &Part<'_>,
+        reading: Reading<'_>,
+    ) -> Result<Box<dyn Preview>, Moved> {
+        if self.is_unlimited {
+            self.succession().check(KEPT).map(|_| Box::new(UnlimitedPreview) as _)
+        } else {
+            self.table.preview(part, reading)
+        }
+    }
 }

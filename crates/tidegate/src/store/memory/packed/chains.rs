@@ -8,11 +8,11 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
-use super::line::{Line, Lock};
+use super::line::{Line, Lock, Place};
 use super::lines::Lines;
 use crate::key::Fingerprint;
 use crate::store::memory::sync::{
-    AtomicU32, AtomicU64,
+    AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -42,42 +42,6 @@ pub(in crate::store::memory) struct Chain<'a, const PLACES: usize, const WORDS: 
 
 /// A limiter, and the words of its state.
 type Limiter<const WORDS: usize> = (Fingerprint, [u64; WORDS]);
-
-/// The place of a limiter, used or free.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a, const PLACES: usize, const WORDS: usize> {
-    line: &'a Line<PLACES, WORDS>,
-    index: usize,
-}
-
-impl<'a, const PLACES: usize, const WORDS: usize> Place<'a, PLACES, WORDS> {
-    #[inline]
-    pub(super) fn words(&self) -> &'a [AtomicU64] {
-        self.line.words(self.index)
-    }
-
-    #[inline]
-    pub(super) fn state(&self) -> [u64; WORDS] {
-        self.line.state(self.index)
-    }
-
-    #[inline]
-    pub(super) fn set_state(&self, state: [u64; WORDS]) {
-        self.line.set_state(self.index, state);
-    }
-
-    pub(super) fn put(&self, fingerprint: Fingerprint, state: [u64; WORDS]) {
-        self.line.put(self.index, fingerprint, state);
-    }
-
-    fn clear(&self) {
-        self.line.clear(self.index);
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        self.line.fingerprint(self.index)
-    }
-}
 
 impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
     /// The target of keys per chain: a full line, so that a key of one word costs about 30 bytes, one of two words 44,
@@ -247,7 +211,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     #[inline(always)]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a, PLACES, WORDS>> {
         let words = fingerprint.words();
-        self.place(|place| place.line.holds(place.index, words))
+        self.place(|place| place.holds(words))
     }
 
     /// Returns the lock without the lines it covers.
@@ -295,8 +259,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     ) -> Option<Place<'a, PLACES, WORDS>> {
         let mut line = self.home;
         loop {
-            let mut places = (0..PLACES).map(|index| Place { line, index });
-            if let Some(found) = places.find(|place| wanted(*place)) {
+            if let Some(found) = line.places().find(|place| wanted(*place)) {
                 return Some(found);
             }
             line = self.after(line)?;
@@ -319,7 +282,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
         let line = self.chains.spares.get(number)?;
         line.set_next(self.home.next());
         self.home.set_next(number);
-        Some(Place { line, index: 0 })
+        line.places().next()
     }
 
     /// Its limiters, with their words.

@@ -7,9 +7,9 @@ use super::chains::Chain;
 use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::store::memory::common::Common;
+use crate::store::memory::entry::{LockedEntry, Standing};
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::home::Home;
-use crate::store::memory::locked::{LockedEntry, Standing};
 use crate::store::memory::table::{Part, Restored};
 
 /// Chains that are swept for idle limiters before one more chain is made.

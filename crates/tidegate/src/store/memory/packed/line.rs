@@ -91,55 +91,67 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
         self.header.store(next | locked, Relaxed);
     }
 
-    /// The fingerprint of the limiter in a place.
-    pub(super) fn fingerprint(&self, place: usize) -> Option<Fingerprint> {
-        let [a, b, c] = &self.fingerprints[place];
+    /// The places of the line.
+    #[inline(always)]
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_, PLACES, WORDS>> {
+        (0..PLACES).map(|index| Place { line: self, index })
+    }
+}
+
+/// The place of a limiter, used or free.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a, const PLACES: usize, const WORDS: usize> {
+    line: &'a Line<PLACES, WORDS>,
+    index: usize,
+}
+
+impl<'a, const PLACES: usize, const WORDS: usize> Place<'a, PLACES, WORDS> {
+    /// The fingerprint of its limiter.
+    pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
+        let [a, b, c] = &self.line.fingerprints[self.index];
         Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])
     }
 
-    /// Returns whether the limiter in a place has the fingerprint of these words.
+    /// Returns whether its limiter has the fingerprint of these words.
     #[inline]
-    pub(super) fn holds(&self, place: usize, words: [u32; 3]) -> bool {
-        self.fingerprints[place]
-            .iter()
-            .zip(words)
-            .all(|(stored, word)| stored.load(Relaxed) == word)
+    pub(super) fn holds(&self, words: [u32; 3]) -> bool {
+        let stored = &self.line.fingerprints[self.index];
+        stored.iter().zip(words).all(|(stored, word)| stored.load(Relaxed) == word)
     }
 
-    /// The words of the packed state in a place.
+    /// The words of the packed state.
     #[inline]
-    pub(super) fn words(&self, place: usize) -> &[AtomicU64] {
-        &self.states[place]
+    pub(super) fn words(&self) -> &'a [AtomicU64] {
+        &self.line.states[self.index]
     }
 
-    /// The packed state in a place.
+    /// The packed state.
     #[inline]
-    pub(super) fn state(&self, place: usize) -> [u64; WORDS] {
-        self.states[place].each_ref().map(|word| word.load(Relaxed))
+    pub(super) fn state(&self) -> [u64; WORDS] {
+        self.line.states[self.index].each_ref().map(|word| word.load(Relaxed))
     }
 
-    /// Replaces the packed state in a place.
+    /// Replaces the packed state.
     #[inline]
-    pub(super) fn set_state(&self, place: usize, state: [u64; WORDS]) {
-        self.states[place].iter().zip(state).for_each(|(to, word)| to.store(word, Relaxed));
+    pub(super) fn set_state(&self, state: [u64; WORDS]) {
+        self.words().iter().zip(state).for_each(|(to, word)| to.store(word, Relaxed));
     }
 
-    /// Puts a limiter into a place.
-    pub(super) fn put(&self, place: usize, fingerprint: Fingerprint, state: [u64; WORDS]) {
-        self.set_print(place, fingerprint.words());
-        self.set_state(place, state);
+    /// Puts a limiter here.
+    pub(super) fn put(&self, fingerprint: Fingerprint, state: [u64; WORDS]) {
+        self.set_fingerprint(fingerprint.words());
+        self.set_state(state);
     }
 
-    /// Empties a place.
-    pub(super) fn clear(&self, place: usize) {
-        self.set_print(place, [0; 3]);
-        self.set_state(place, [0; WORDS]);
+    /// Empties it.
+    pub(super) fn clear(&self) {
+        self.set_fingerprint([0; 3]);
+        self.set_state([0; WORDS]);
     }
 
-    fn set_print(&self, place: usize, words: [u32; 3]) {
-        for (stored, word) in self.fingerprints[place].iter().zip(words) {
-            stored.store(word, Relaxed);
-        }
+    fn set_fingerprint(&self, words: [u32; 3]) {
+        let stored = &self.line.fingerprints[self.index];
+        stored.iter().zip(words).for_each(|(stored, word)| stored.store(word, Relaxed));
     }
 }
 

@@ -13,8 +13,7 @@ use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
-use crate::store::memory::fixed::FixedEntry;
-use crate::store::memory::parameters::Parameters;
+use crate::store::memory::fixed::{FixedEntry, Parameters};
 use crate::store::memory::preview::Preview;
 
 /// A limiter under the parameters of one algorithm.
@@ -39,9 +38,7 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn began(&self) -> Timestamp;
 
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
-
-    fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp, in_place: bool) -> One;
 
     fn save(&self, fingerprint: Option<Fingerprint>, now: Timestamp, records: &mut Records<'_, '_>);
 
@@ -146,7 +143,7 @@ impl RuledEntry {
         // A bucket that begins with fewer tokens exists after a reset, and is full.
         let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
         let unborn = (!begins && !self.any().has_state()).then(|| self.clone());
-        let one = self.any_mut().run(step, cost, now);
+        let one = self.any_mut().run(step, cost, now, false);
         if let Some(unborn) = unborn {
             *self = unborn;
         }

@@ -9,8 +9,8 @@ use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
+use crate::store::memory::fixed::Parameters;
 use crate::store::memory::leaving::carried;
-use crate::store::memory::parameters::Parameters;
 use crate::store::memory::preview::{Preview, preview};
 
 /// The estimated overhead of the allocator for each allocation.
@@ -44,12 +44,9 @@ impl<R: Algorithm> AnyOwn for Own<R> {
     }
 
     #[inline]
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
-        self.entry.run(&self.parameters, step.on_limiter_since(self.began), cost, now)
-    }
-
-    fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
-        self.entry.run_in_place(&self.parameters, step.on_limiter_since(self.began), cost, now)
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp, in_place: bool) -> One {
+        let step = step.on_limiter_since(self.began);
+        self.entry.run(&self.parameters, step, cost, now, in_place)
     }
 
     fn save(

@@ -24,7 +24,7 @@ impl Single {
 
     /// Runs a step under its own rule; `None` if it has none yet.
     pub(crate) fn run_as_it_is(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
-        Some(self.0.as_mut()?.any_mut().run(step, cost, now))
+        Some(self.0.as_mut()?.any_mut().run(step, cost, now, false))
     }
 
     pub(crate) const fn is_new(&self) -> bool {

@@ -2,40 +2,44 @@
 
 use std::sync::MutexGuard;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, Verdict};
 
 use super::shard::Shard;
 use super::{SHARDS, Sharded};
 use crate::key::Fingerprint;
-use crate::step::{One, Step};
+use crate::step::Step;
 use crate::store::memory::budget::Need;
 use crate::store::memory::common::Common;
-use crate::store::memory::entry::Entry;
+use crate::store::memory::entry::{Entry, LockedEntry, Standing};
+use crate::store::memory::fixed::bytes_beside_heap;
 use crate::store::memory::home::Home;
-use crate::store::memory::locked::{LockedEntry, Standing};
-use crate::store::memory::parameters::bytes_beside_heap;
 use crate::store::memory::table::{Part, Restored};
 
 impl<E: Entry> Sharded<E> {
-    /// Locks a limiter that is not in its shard; `None` if its rule is unlimited.
+    /// Locks a limiter that is not in its shard.
     fn lock_new<'a>(
         &self,
         shard: &mut Shard<E>,
         part: Part<'a>,
         now: Timestamp,
-    ) -> Option<LockedEntry<'a, E>> {
-        let entry = E::new(&part, &mut shard.recent, now)?;
+    ) -> LockedEntry<'a, E> {
+        let Some(mut entry) = E::new(&part, &mut shard.recent, now) else {
+            return LockedEntry::without(part, Standing::Absent);
+        };
         let need = self.need(&entry);
         let stays = part.step.begins(part.cost);
-        if !self.find_space(shard, need, stays, now) {
-            let never = E::never(&part, now);
-            let standing = never.map_or(Standing::NoSpace, Standing::Refused);
-            return Some(LockedEntry::without(part, standing));
+        if self.find_space(shard, need, stays, now) {
+            let standing = if stays { Standing::Claimed } else { Standing::Absent };
+            return LockedEntry::new(part, standing, entry, if stays { need.first } else { 0 });
         }
-        if !stays {
-            return Some(LockedEntry::new(part, Standing::Absent, entry, 0));
+        if part.rule.is_some() && !part.step.is_unconditional() {
+            // A cost that the key's own rule never admits is not admitted by the overflow limiter either.
+            let one = entry.run(&self.common.rules, Step::Peek, part.cost, now, false);
+            if one.verdict == Verdict::Never {
+                return LockedEntry::without(part, Standing::Refused(one.decision));
+            }
         }
-        Some(LockedEntry::new(part, Standing::Claimed, entry, need.first))
+        LockedEntry::without(part, Standing::NoSpace)
     }
 
     /// Takes a limiter out of its shard; `None` if it is not there, or was dropped for lack of memory.
@@ -65,15 +69,9 @@ impl<E: Entry> Sharded<E> {
             shard.forget(part.fingerprint, &self.common.budget);
             return None;
         }
-        if let Some((kept, _)) = shard.get_mut(part.fingerprint) {
-            // Its own rule would need more memory: it stays under
-            // the rule that it has, and the key is refused.
-            kept.entry = Some(entry);
-        }
-        Some(LockedEntry::without(
-            part,
-            Standing::Refused(E::refusal(&self.common.rules, &part, false)),
-        ))
+        // Its own rule would need more memory: it stays under the rule that it has, and the key is refused.
+        let refusal = E::refusal(&self.common.rules, &part, false);
+        Some(LockedEntry::new(part, Standing::Refused(refusal), entry, 0))
     }
 
     /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
@@ -156,42 +154,14 @@ impl<E: Entry> Home for Sharded<E> {
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, E> {
-        if E::is_unlimited(&part) {
-            return LockedEntry::without(part, Standing::Unlimited);
-        }
-        let locked = self.lock_kept(shard, part, now).or_else(|| self.lock_new(shard, part, now));
-        locked.unwrap_or_else(|| LockedEntry::without(part, Standing::Unlimited))
+        self.lock_kept(shard, part, now).unwrap_or_else(|| self.lock_new(shard, part, now))
     }
 
     fn begin(&self, shard: &mut Self::Locked<'_>, locked: &mut LockedEntry<'_, E>, at: Timestamp) {
-        if let Some(entry) = &mut locked.entry {
+        let decides = !matches!(locked.standing, Standing::Refused(_));
+        if let Some(entry) = locked.entry.as_mut().filter(|_| decides) {
             locked.change = entry.begin(&locked.part, &mut shard.recent, at);
         }
-    }
-
-    /// Runs a step on a limiter. If it does not decide, it gets back what the step gives back.
-    fn run(
-        &self,
-        shard: &mut Self::Locked<'_>,
-        locked: &mut LockedEntry<'_, E>,
-        shared: Option<&mut E>,
-        step: Step,
-        at: Timestamp,
-    ) -> One {
-        let is_unlimited = matches!(locked.standing, Standing::Unlimited);
-        let part = Part { step, ..locked.part };
-        if (is_unlimited || matches!(locked.standing, Standing::Refused(_)))
-            && let Some(step) = part.unconditional_step(is_unlimited)
-            && let Some((kept, _)) = shard.get_mut(part.fingerprint)
-            && let Some(entry) = &mut kept.entry
-        {
-            let one = entry.run_in_place(&self.common.rules, step, part.cost, at);
-            kept.weigh(&self.common, 0);
-            if let Some(one) = one.filter(|_| !is_unlimited) {
-                return one;
-            }
-        }
-        locked.run(&self.common.rules, shared, step, at)
     }
 
     /// Puts a limiter back as the step left it, and drops it if it was reset.
@@ -204,7 +174,7 @@ impl<E: Entry> Home for Sharded<E> {
         let Part { fingerprint, step, .. } = locked.part;
         let entry = locked.end();
         match locked.standing {
-            Standing::There | Standing::Full => {
+            Standing::There | Standing::Full | Standing::Refused(_) => {
                 if let Some((kept, _)) = shard.get_mut(fingerprint) {
                     kept.entry = entry;
                     kept.weigh(&self.common, locked.claimed);
