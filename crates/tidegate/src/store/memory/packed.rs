@@ -4,7 +4,6 @@
 
 mod chains;
 mod home;
-mod line;
 mod lines;
 mod spilled;
 #[cfg(all(test, not(loom)))]
@@ -26,7 +25,7 @@ use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains};
-use line::Place;
+use lines::Place;
 use spilled::{Spilled, is_spilled};
 pub(super) use words::LockedWords;
 

@@ -20,7 +20,7 @@ use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::{Parameters, bytes_beside_heap};
 use super::leaving::Left;
-use super::preview::{Preview, UnlimitedPreview, preview};
+use super::preview::{Preview, UnlimitedPreview};
 use super::sharded::Sharded;
 use super::succession::Succession;
 use super::table::{self, Part, Table};
@@ -32,7 +32,7 @@ use held::{AnyOwn as _, Own, for_each_kind};
 use recent::Recent;
 #[cfg(feature = "redis")]
 pub(crate) use single::Single;
-use supplied::{AfterChange, Seen, Supplied};
+use supplied::{AfterChange, Supplied};
 
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
@@ -95,15 +95,19 @@ impl Entry for RuledEntry {
     }
 
     fn preview(
-        entry: Option<Self>,
+        mut entry: Option<Self>,
         _rules: &Usual,
         part: &Part<'_>,
         now: Timestamp,
     ) -> Box<dyn Preview> {
-        let preview = part
-            .rule
-            .and_then(|rule| rule.visit(Previewing { entry, rule, supplied: part.supplied, now }));
-        preview.unwrap_or_else(|| Box::new(UnlimitedPreview))
+        let Some(rule) = part.rule else { return Box::new(UnlimitedPreview) };
+        if let Some(mut entry) = entry.take_if(|entry| part.supplied && !entry.has_rule(rule)) {
+            entry.any_mut().pass(now);
+            return Box::new(AfterChange { entry, rule: rule.clone(), now, then: None });
+        }
+        // Its own rule comes in force with any step, so the preview begins under it.
+        Self::put_under(&mut entry, rule, now);
+        entry.map_or_else(|| Box::new(UnlimitedPreview) as _, |entry| entry.any().preview(now))
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
@@ -161,8 +165,12 @@ impl Entry for RuledEntry {
         }
         self.any_mut().pass(at);
         if is_tried(part) {
-            let trying = Trying { entry: self, part, rule, recent, now: at };
-            return rule.visit(trying).map(Box::new);
+            let seen = Supplied { entry: self, rule, recent, now: at }.look(part);
+            let commits = part.step.changes_rule(part.cost);
+            // It comes back after the step, unless the step takes.
+            let before = std::mem::replace(self, seen.tried);
+            let in_force = commits && seen.has_to_begin;
+            return Some(Box::new(Change { before, seen: Some(seen.one), commits, in_force }));
         }
         // A look under the key's own rule: the limiter is put back as it was.
         let before = self.clone();
@@ -244,53 +252,5 @@ impl Visitor for Comparing<'_> {
     #[inline]
     fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
         self.0.under::<R>().is_some_and(|own| own.parameters.algorithm == *algorithm)
-    }
-}
-
-/// Peeks at a limiter under a rule that a request supplied.
-struct Trying<'a> {
-    entry: &'a mut RuledEntry,
-    part: &'a Part<'a>,
-    rule: &'a Rule,
-    recent: &'a mut Recent,
-    now: Timestamp,
-}
-
-impl Visitor for Trying<'_> {
-    type Out = Change<RuledEntry>;
-
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let Self { entry, part, rule, recent, now } = self;
-        let Seen { one, slot, has_to_begin } = Supplied { entry, algorithm, rule, now }.look(part);
-        let began = if slot.is_some() { entry.any().began() } else { now };
-        let tried = RuledEntry::under_parameters(recent.parameters(algorithm), began, slot);
-        let commits = part.step.changes_rule(part.cost);
-        // It comes back after the step, unless the step takes.
-        let before = std::mem::replace(entry, tried);
-        Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
-    }
-}
-
-/// Creates a preview, once the algorithm of the rule is known.
-struct Previewing<'a> {
-    entry: Option<RuledEntry>,
-    rule: &'a Rule,
-    supplied: bool,
-    now: Timestamp,
-}
-
-impl Visitor for Previewing<'_> {
-    type Out = Box<dyn Preview>;
-
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Preview> {
-        let Self { entry, rule, supplied, now } = self;
-        let Some(mut entry) = entry else { return preview(algorithm, None, now) };
-        // Its own rule comes in force with any step, so the preview begins under it.
-        if !supplied || Comparing(&entry).visit(algorithm) {
-            return preview(algorithm, entry.state_under(algorithm, rule, now), now);
-        }
-        entry.any_mut().pass(now);
-        let algorithm = algorithm.clone();
-        Box::new(AfterChange { entry, algorithm, rule: rule.clone(), now, then: None })
     }
 }

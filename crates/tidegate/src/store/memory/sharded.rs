@@ -103,12 +103,10 @@ impl<E: Entry> Sharded<E> {
                 shard.sweep(&self.common, SWEPT_WHEN_FULL, now);
                 found()
             }
-            || self.after_tidy(now, found)
-    }
-
-    fn after_tidy(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
-        self.tidy(now);
-        found()
+            || {
+                self.tidy(now);
+                found()
+            }
     }
 
     /// Finds room for one more limiter in a locked shard; claims it if it `stays`.

@@ -311,8 +311,9 @@ impl TableInForce {
         part: &Part<'_>,
         reading: Reading<'_>,
     ) -> Result<Box<dyn Preview>, Moved> {
-        if self.is_unlimited {
-            self.succession().check(KEPT).map(|_| Box::new(UnlimitedPreview) as _)
+        if self.lifts(part) {
+            let part = self.part_of(*part);
+            self.succession().check(part.generation).map(|_| Box::new(UnlimitedPreview) as _)
         } else {
             self.table.preview(part, reading)
         }

@@ -8,8 +8,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
-use super::line::{Line, Lock, Place};
-use super::lines::Lines;
+use super::lines::{Line, Lines, Lock, Place};
 use crate::key::Fingerprint;
 use crate::store::memory::sync::{
     AtomicU32,

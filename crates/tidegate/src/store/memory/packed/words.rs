@@ -6,7 +6,7 @@ use std::fmt;
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
-use super::line::Lock;
+use super::lines::Lock;
 use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::step::{One, Step};

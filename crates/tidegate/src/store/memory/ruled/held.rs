@@ -38,6 +38,8 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn began(&self) -> Timestamp;
 
+    fn set_began(&mut self, began: Timestamp);
+
     fn run(&mut self, step: Step, cost: u64, now: Timestamp, in_place: bool) -> One;
 
     fn save(&self, fingerprint: Option<Fingerprint>, now: Timestamp, records: &mut Records<'_, '_>);
@@ -55,6 +57,9 @@ pub(in crate::store::memory) trait AnyOwn:
 
     /// The wait until it is idle.
     fn reset_after(&self, now: Timestamp) -> Micros;
+
+    /// The units that are admitted if none is used.
+    fn most_units(&self, now: Timestamp) -> u64;
 
     /// The wait until no more than `units` are used; `None` if its parameters cannot say.
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
@@ -160,20 +165,6 @@ impl RuledEntry {
         if let Some(carried) = self.any_mut().carried_to(rule, recent, now) {
             *self = carried;
         }
-    }
-
-    /// Returns its state under the algorithm of `rule`.
-    pub(super) fn state_under<R: Algorithm>(
-        mut self,
-        algorithm: &R,
-        rule: &Rule,
-        now: Timestamp,
-    ) -> Option<R::State> {
-        if !self.under::<R>().is_some_and(|own| own.parameters.algorithm == *algorithm) {
-            self.carry_to(rule, &mut Recent::default(), now);
-        }
-        let own: &mut dyn Any = self.any_mut();
-        own.downcast_mut::<Own<R>>()?.entry.0.take()
     }
 }
 

@@ -43,6 +43,10 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.began
     }
 
+    fn set_began(&mut self, began: Timestamp) {
+        self.began = began;
+    }
+
     #[inline]
     fn run(&mut self, step: Step, cost: u64, now: Timestamp, in_place: bool) -> One {
         let step = step.on_limiter_since(self.began);
@@ -85,11 +89,16 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         at.plus(algorithm.reset_after(&state, at)).max(eased_until).since(now)
     }
 
+    fn most_units(&self, now: Timestamp) -> u64 {
+        let algorithm = &self.parameters.algorithm;
+        algorithm.remaining(&algorithm.fresh(now), now)
+    }
+
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
         let algorithm = &self.parameters.algorithm;
         let mut state = self.entry.0.clone()?;
         // No more than `units` are used exactly when this cost fits.
-        let cost = algorithm.remaining(&algorithm.fresh(now), now).checked_sub(units)?;
+        let cost = self.most_units(now).checked_sub(units)?;
         let at = algorithm.advance(&mut state, now);
         let fits = algorithm.decide(&state, at, cost).is_allowed();
         (!fits).then(|| at.plus(algorithm.retry_after(&state, at, cost)).since(now))

@@ -1,39 +1,41 @@
 //! A peek at a limiter under a rule that a request supplies, while it is under another rule. Only a request that
 //! takes or gives back puts the rule in force, so a denial must report when the cost would be admitted.
 
-use tidegate_core::{Algorithm, Micros, Outcome, Rule, Timestamp, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
 use super::held::RuledEntry;
+use super::recent::Recent;
 use crate::step::{One, Step};
-use crate::store::memory::preview::{Forecast, Preview, preview};
+use crate::store::memory::preview::{Forecast, Preview};
 use crate::store::memory::table::Part;
 
-/// A limiter as it is at `now`, to which it has [passed](super::held::AnyOwn::pass), and the algorithm of `rule`,
-/// under which it is peeked at.
+/// A limiter as it is at `now`, to which it has [passed](super::held::AnyOwn::pass), and a `rule` under which it is
+/// peeked at.
 #[derive(Debug)]
-pub(super) struct Supplied<'a, R: Algorithm> {
+pub(super) struct Supplied<'a> {
     pub(super) entry: &'a RuledEntry,
-    pub(super) algorithm: &'a R,
     pub(super) rule: &'a Rule,
+    pub(super) recent: &'a mut Recent,
     pub(super) now: Timestamp,
 }
 
 /// The result of a peek.
 #[derive(Debug)]
-pub(super) struct Seen<R: Algorithm> {
+pub(super) struct Seen {
+    /// The limiter under the new rule.
+    pub(super) tried: RuledEntry,
     pub(super) one: One,
-    /// The state under the new rule.
-    pub(super) slot: Option<R::State>,
     /// True if the rule must come in force although the cost was denied, because no wait under the old rule suffices:
     /// a bucket that is created with fewer tokens, for example, must exist before it fills.
     pub(super) has_to_begin: bool,
 }
 
-impl<R: Algorithm> Supplied<'_, R> {
+impl Supplied<'_> {
     /// Runs the step of `part` on a copy; a denial reports the shortest wait after which the cost would be admitted.
-    pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
-        let mut slot = self.after(Micros::ZERO);
-        let mut one = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
+    pub(super) fn look(&mut self, part: &Part<'_>) -> Seen {
+        let mut tried = self.after(Micros::ZERO);
+        let mut one = tried.any_mut().run(Step::Peek, part.cost, self.now, false);
+        tried.any_mut().set_began(self.entry.any().began());
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_values() {
             match self.least_wait(part.cost) {
@@ -44,19 +46,19 @@ impl<R: Algorithm> Supplied<'_, R> {
         } else if one.verdict == Verdict::Deny {
             has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }
-        Seen { one, slot, has_to_begin }
+        Seen { tried, one, has_to_begin }
     }
 
     /// Returns the denial with this wait. Until the new rule comes in force, the old rule says when the limiter is
     /// idle.
-    fn denied(&self, decision: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
+    fn denied(&self, decision: Decision, wait: Micros) -> Decision {
         let outcome = Outcome::Deny { retry_after: wait };
-        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
+        Decision { outcome, reset_after: self.reset_after().max(wait), ..decision }
     }
 
     /// Returns the shortest wait after which `cost` is admitted if no request comes before; `None` if it is not
     /// admitted even when nothing is used any more. Without requests, usage only falls.
-    fn least_wait(&self, cost: u64) -> Option<Micros> {
+    fn least_wait(&mut self, cost: u64) -> Option<Micros> {
         if !self.admits_after(self.reset_after(), cost) {
             return None;
         }
@@ -79,39 +81,38 @@ impl<R: Algorithm> Supplied<'_, R> {
     }
 
     /// Guesses the wait: the time until usage leaves room for `cost` under the old rule.
-    fn guess(&self, cost: u64) -> Option<Micros> {
-        let fresh = self.algorithm.fresh(self.now);
-        let may_be_used = self.algorithm.remaining(&fresh, self.now).checked_sub(cost)?;
-        self.entry.any().until_used(may_be_used, self.now)
+    fn guess(&mut self, cost: u64) -> Option<Micros> {
+        let most = self.after(Micros::ZERO).any().most_units(self.now);
+        self.entry.any().until_used(most.checked_sub(cost)?, self.now)
     }
 
     fn reset_after(&self) -> Micros {
         self.entry.any().reset_after(self.now)
     }
 
-    fn admits_after(&self, wait: Micros, cost: u64) -> bool {
-        let mut slot = self.after(wait);
+    fn admits_after(&mut self, wait: Micros, cost: u64) -> bool {
         let at = self.now.plus(wait);
-        Step::Decide.run(self.algorithm, &mut slot, cost, at).verdict.is_allowed()
+        self.after(wait).any_mut().run(Step::Decide, cost, at, false).verdict.is_allowed()
     }
 
-    /// Returns its state if it comes under the rule after a wait.
-    fn after(&self, wait: Micros) -> Option<R::State> {
-        self.entry.clone().state_under(self.algorithm, self.rule, self.now.plus(wait))
+    /// Returns the limiter if it comes under the rule after a wait.
+    fn after(&mut self, wait: Micros) -> RuledEntry {
+        let mut entry = self.entry.clone();
+        entry.carry_to(self.rule, self.recent, self.now.plus(wait));
+        entry
     }
 }
 
-/// A preview of a copy that comes under `algorithm` with the first cost that fits.
-pub(super) struct AfterChange<R: Algorithm> {
+/// A preview of a copy that comes under `rule` with the first cost that fits.
+pub(super) struct AfterChange {
     pub(super) entry: RuledEntry,
-    pub(super) algorithm: R,
     pub(super) rule: Rule,
     pub(super) now: Timestamp,
     /// The preview from that cost on, and the wait until then.
     pub(super) then: Option<(Box<dyn Preview>, Micros)>,
 }
 
-impl<R: Algorithm> Preview for AfterChange<R> {
+impl Preview for AfterChange {
     fn admit(&mut self, cost: u64) -> Option<Forecast> {
         self.admit_behind(0, cost)
     }
@@ -120,14 +121,14 @@ impl<R: Algorithm> Preview for AfterChange<R> {
         if cost == 0 {
             return Some(Forecast::default());
         }
-        let Self { entry, algorithm, rule, now, then } = self;
-        let supplied = Supplied { entry, algorithm, rule, now: *now };
+        let Self { entry, rule, now, then } = self;
         // Taking the first cost puts the rule in force, so later costs are played through under it.
         let (preview, before) = then.get_or_insert_with(|| {
+            let mut supplied = Supplied { entry, rule, recent: &mut Recent::default(), now: *now };
             let at_once = supplied.admits_after(Micros::ZERO, cost);
             let wait = if at_once { None } else { supplied.least_wait(cost) };
             let wait = wait.unwrap_or_default();
-            (preview(supplied.algorithm, supplied.after(wait), supplied.now.plus(wait)), wait)
+            (supplied.after(wait).any().preview(now.plus(wait)), wait)
         });
         let forecast = preview.admit_behind(units, cost)?;
         Some(Forecast { wait: before.plus(forecast.wait), ..forecast })
