@@ -104,7 +104,7 @@ impl<C: Clock> Limiter<C> {
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
         let admitted = self.admits_fast(&self.clock, cost);
-        admitted.unwrap_or_else(|| self.call(cost).step(Step::Decide).verdict.is_allowed())
+        admitted.unwrap_or_else(|| self.admits_slowly(cost))
     }
 
     /// Takes `cost` units if they fit now and no caller waits for them, and returns the decision. An
@@ -207,6 +207,13 @@ impl<C: Clock> Limiter<C> {
         }
         let (early, clock) = Reading::if_wanted(self.early, clock).apart();
         Some(self.cell.admits(cost, early, clock))
+    }
+
+    /// [`Limiter::admits`] if a caller waits. It stays out of line: the usual case then needs fewer registers.
+    #[cold]
+    #[inline(never)]
+    fn admits_slowly(&self, cost: u64) -> bool {
+        self.call(cost).step(Step::Decide).verdict.is_allowed()
     }
 
     /// A call that takes or returns `cost` units.

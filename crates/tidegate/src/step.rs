@@ -3,7 +3,6 @@
 mod ask;
 mod op;
 mod reply;
-mod run;
 #[cfg(feature = "redis")]
 mod values;
 

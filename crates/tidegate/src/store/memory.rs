@@ -16,11 +16,13 @@ mod generation;
 mod home;
 mod known;
 mod leaving;
+mod locked_words;
 mod migration;
 #[cfg(all(test, loom))]
 mod models;
 mod newest;
 mod packed;
+mod parameters;
 mod per_key;
 mod preview;
 mod replace;

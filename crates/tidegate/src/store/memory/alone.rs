@@ -127,7 +127,7 @@ impl Limiters {
     }
 
     /// [`Table::one`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         // Most steps are the same on every table, and are not copied.
         if part.step.is_dated() {

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
-use super::fixed::{Parameters, stays_whole};
+use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, UnlimitedPreview, preview};
 use super::ruled::RuledEntry;
 use super::sync::{
@@ -28,12 +28,12 @@ use crate::step::{One, Step};
 pub(crate) struct Unkeyed {
     cell: Box<dyn Cell>,
     /// The limiter once the cell is closed.
-    changed: Mutex<Changed>,
+    amended: Mutex<Amended>,
 }
 
 /// A limiter whose rule was changed, or has no limit.
 #[derive(Debug)]
-struct Changed {
+struct Amended {
     /// `None` until the limiter has a limit.
     entry: Option<RuledEntry>,
     /// True if everything is admitted and nothing counted; the entry then keeps the state under the last limit.
@@ -44,8 +44,8 @@ impl Unkeyed {
     /// Creates the limiter of a rule. Without `base`, the base of packed times, no state is packed.
     pub(crate) fn new(rule: &Rule, base: Option<Timestamp>) -> Self {
         let cell = rule.visit(Build { base }).unwrap_or_else(|| Box::new(NoCell));
-        let changed = Changed { entry: None, is_unlimited: rule.is_unlimited() };
-        Self { cell, changed: Mutex::new(changed) }
+        let amended = Amended { entry: None, is_unlimited: rule.is_unlimited() };
+        Self { cell, amended: Mutex::new(amended) }
     }
 
     /// Returns whether the early part of a [`Reading`] is used; a state that is not packed does not use it.
@@ -59,15 +59,15 @@ impl Unkeyed {
     pub(crate) fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         match self.cell.admits(cost, early, clock) {
             Some(admitted) => admitted,
-            None => self.admits_changed(cost, early, clock),
+            None => self.admits_amended(cost, early, clock),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn admits_changed(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+    fn admits_amended(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         let reading = Reading::joined(early, clock);
-        self.step_changed(cost, Step::Decide, reading).verdict.is_allowed()
+        self.step_amended(cost, Step::Decide, reading).verdict.is_allowed()
     }
 
     /// Runs one step.
@@ -75,16 +75,16 @@ impl Unkeyed {
     pub(crate) fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         match self.cell.step(cost, step, reading) {
             Some(one) => one,
-            None => self.step_changed(cost, step, reading),
+            None => self.step_amended(cost, step, reading),
         }
     }
 
     #[cold]
-    fn step_changed(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let mut changed = self.lock_changed();
-        let is_unlimited = changed.is_unlimited;
+    fn step_amended(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let mut amended = self.lock_amended();
+        let is_unlimited = amended.is_unlimited;
         let step = if is_unlimited { step.without_limit(cost) } else { Some(step) };
-        let one = match (step, &mut changed.entry) {
+        let one = match (step, &mut amended.entry) {
             (Some(step), Some(entry)) => Some(entry.run_alone(step, cost, reading.anew())),
             _ => None,
         };
@@ -97,9 +97,9 @@ impl Unkeyed {
         if let Some(preview) = self.cell.preview(reading) {
             return preview;
         }
-        let changed = self.lock_changed();
-        match &changed.entry {
-            Some(entry) if !changed.is_unlimited => entry.preview_alone(reading.anew()),
+        let amended = self.lock_amended();
+        match &amended.entry {
+            Some(entry) if !amended.is_unlimited => entry.preview_alone(reading.anew()),
             _ => Box::new(UnlimitedPreview),
         }
     }
@@ -107,17 +107,17 @@ impl Unkeyed {
     /// Puts another rule in force; what was used stays used.
     pub(crate) fn amend(&self, rule: &Rule, reading: Reading<'_>) {
         // A step that finds the cell closed waits for this lock.
-        let mut changed = self.lock_changed();
+        let mut amended = self.lock_amended();
         if let Some(closed) = self.cell.close() {
-            changed.entry = Some(closed);
+            amended.entry = Some(closed);
         }
         // Without a limit the state stays under the rule that it has.
-        RuledEntry::put_under(&mut changed.entry, rule, reading.anew());
-        changed.is_unlimited = rule.is_unlimited();
+        RuledEntry::put_under(&mut amended.entry, rule, reading.anew());
+        amended.is_unlimited = rule.is_unlimited();
     }
 
-    fn lock_changed(&self) -> MutexGuard<'_, Changed> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_amended(&self) -> MutexGuard<'_, Amended> {
+        self.amended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

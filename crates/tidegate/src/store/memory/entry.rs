@@ -192,7 +192,8 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         step: Step,
         at: Timestamp,
     ) -> One {
-        let Part { cost, is_unlimited, .. } = self.part;
+        let cost = self.part.cost;
+        let is_unlimited = self.part.is_unlimited();
         // Without a limit the limiter's own step only gives back.
         let step = if is_unlimited { self.part.step } else { step };
         let one = match (self.standing, &mut self.entry) {

@@ -289,7 +289,7 @@ impl<'a, H: Home> LockedTable<'a, H> {
         for part in asked {
             let locked = part_among(home, &mut parts, part.fingerprint);
             entries.push(match locked {
-                _ if part.is_unlimited && !part.gives_back() => {
+                _ if part.is_unlimited() && !part.gives_back() => {
                     LockedEntry::without(*part, Standing::Absent)
                 }
                 Some(locked) => home.lock_entry(locked, *part, now),

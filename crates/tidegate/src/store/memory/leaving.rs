@@ -4,7 +4,7 @@ use std::any::Any;
 
 use tidegate_core::{Algorithm, Held, Past, Rule, Timestamp, Visitor};
 
-use super::fixed::{bytes_beside_heap, heap_bytes};
+use super::parameters::{bytes_beside_heap, heap_bytes};
 
 /// Carries a limiter of the rule `old` over to the rule `new`; `None` if it is idle there.
 pub(crate) fn carried<Old: Algorithm, New: Algorithm>(

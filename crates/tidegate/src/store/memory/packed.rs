@@ -16,8 +16,10 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::{Budget, Need};
 use super::common::Common;
-use super::fixed::{FixedEntry, Parameters};
+use super::fixed::FixedEntry;
 use super::home::Home as _;
+use super::locked_words::LockedWords;
+use super::parameters::Parameters;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Overflow as _, Part, Table};
@@ -27,7 +29,6 @@ use crate::step::{One, Step};
 use chains::{Chain, Chains};
 use lines::Place;
 use spilled::{Spilled, is_spilled};
-pub(super) use words::LockedWords;
 
 /// Chains that are swept when there is no room. Each sweep starts where the previous sweep ended, so all chains get
 /// their turn.

@@ -18,8 +18,8 @@ use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Visitor};
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
-use super::fixed::{Parameters, bytes_beside_heap};
 use super::leaving::Left;
+use super::parameters::{Parameters, bytes_beside_heap};
 use super::preview::{Preview, UnlimitedPreview};
 use super::sharded::Sharded;
 use super::succession::Succession;

@@ -6,7 +6,7 @@
 use tidegate_core::Timestamp;
 
 use super::generation::Generation;
-use super::packed::LockedWords;
+use super::locked_words::LockedWords;
 use super::succession::Moved;
 use super::table::LockedLimiters;
 use crate::clock::Clock;

@@ -9,7 +9,7 @@ use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Timestamp};
 
 use super::budget::Budget;
 use super::leaving::Left;
-use super::packed::LockedWords;
+use super::locked_words::LockedWords;
 use super::preview::{Preview, UnlimitedPreview};
 use super::succession::{GenerationNumber, KEPT, Moved, Succession};
 use crate::clock::{Clock, Reading};
@@ -38,22 +38,30 @@ pub(crate) struct Part<'a> {
     /// True if the request supplied the rule: then it comes in force only if units are taken or given back. A key's
     /// own rule comes in force with any step for which [`Step::changes_rule`] is true.
     pub(super) supplied: bool,
-    /// The generation that the step asks in.
+    /// The generation that the step asks in; [`KEPT`] without a limit.
     pub(super) generation: GenerationNumber,
-    /// True if everything is admitted: then the step may give back to the limiter, and its reply is not shown.
-    pub(super) is_unlimited: bool,
 }
 
 impl<'a> Part<'a> {
     /// Creates the part of a request's only limiter, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        let rule = None;
-        Self { fingerprint, cost, step, rule, supplied: false, generation: 0, is_unlimited: false }
+        Self { fingerprint, cost, step, rule: None, supplied: false, generation: 0 }
     }
 
     /// Returns this part under a rule of its own; the request supplied the rule if `supplied`.
     pub(crate) const fn under(self, rule: &'a Rule, supplied: bool) -> Self {
         Self { rule: Some(rule), supplied, ..self }
+    }
+
+    /// Returns this part without a limit: the limiter is kept as it is, and only given back to.
+    fn without_limit(self) -> Self {
+        let step = self.step.without_limit(self.cost).unwrap_or(Step::Peek);
+        Self { step, rule: None, generation: KEPT, ..self }
+    }
+
+    /// Returns whether everything is admitted, so that the reply of the limiter is not shown.
+    pub(super) const fn is_unlimited(&self) -> bool {
+        self.generation == KEPT
     }
 
     /// Returns whether a step without a limit has something to do with the limiter.
@@ -246,7 +254,7 @@ impl TableInForce {
     #[inline]
     pub(super) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if self.lifts(part) {
-            self.unlimited(part, reading, |part| self.table.one(part, reading))
+            self.unlimited(part, reading, false)
         } else {
             self.table.one(part, reading)
         }
@@ -258,7 +266,7 @@ impl TableInForce {
         reading: Reading<'_>,
     ) -> Result<One, Moved> {
         if self.is_unlimited {
-            self.unlimited(part, reading, |part| self.overflow().one(part, reading))
+            self.unlimited(part, reading, true)
         } else {
             self.overflow().one(part, reading)
         }
@@ -270,31 +278,36 @@ impl TableInForce {
         self.is_unlimited || part.rule.is_some_and(Rule::is_unlimited)
     }
 
-    /// Lets a step give back to a limiter that is kept.
+    /// Lets a step give back to a limiter that is kept, or to the overflow limiter.
     #[cold]
+    #[inline(never)]
     fn unlimited(
         &self,
         part: &Part<'_>,
         reading: Reading<'_>,
-        run: impl FnOnce(&Part<'_>) -> Result<One, Moved>,
+        is_overflow: bool,
     ) -> Result<One, Moved> {
-        let part = self.part_of(*part);
-        self.succession().check(part.generation)?;
-        if part.gives_back() {
-            // Its reply is not shown: an unlimited rule admits everything.
-            run(&part)?;
+        self.check_unlimited(part)?;
+        let part = part.without_limit();
+        // The reply is not shown: an unlimited rule admits everything.
+        if part.gives_back() && is_overflow {
+            self.overflow().one(&part, reading)?;
+        } else if part.gives_back() {
+            self.table.one(&part, reading)?;
         }
         Ok(One::unlimited(reading.early()))
     }
 
-    /// Returns the part of a limiter in a step; without a limit, the limiter is kept as it is, and only given back to.
-    pub(super) fn part_of<'a>(&self, part: Part<'a>) -> Part<'a> {
-        if !self.lifts(&part) {
-            return part;
-        }
-        let step = part.step.without_limit(part.cost).unwrap_or(Step::Peek);
+    /// Checks that a step without a limit may ask.
+    fn check_unlimited(&self, part: &Part<'_>) -> Result<(), Moved> {
+        // No generation has the number `KEPT` or a higher one, so only a table that was superseded refuses.
         let generation = if self.is_unlimited { KEPT } else { part.generation };
-        Part { step, rule: None, generation, is_unlimited: true, ..part }
+        self.succession().check(generation).map(drop)
+    }
+
+    /// Returns the part of a limiter in a step over several.
+    pub(super) fn part_of<'a>(&self, part: Part<'a>) -> Part<'a> {
+        if self.lifts(&part) { part.without_limit() } else { part }
     }
 
     #[inline]
@@ -312,8 +325,7 @@ impl TableInForce {
         reading: Reading<'_>,
     ) -> Result<Box<dyn Preview>, Moved> {
         if self.lifts(part) {
-            let part = self.part_of(*part);
-            self.succession().check(part.generation).map(|_| Box::new(UnlimitedPreview) as _)
+            self.check_unlimited(part).map(|()| Box::new(UnlimitedPreview) as _)
         } else {
             self.table.preview(part, reading)
         }

@@ -8,8 +8,9 @@
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
 
-use super::lines::{Line, Lines, Lock, Place};
+use super::lines::{Line, Lines, Place};
 use crate::key::Fingerprint;
+use crate::store::memory::locked_words::Lock;
 use crate::store::memory::sync::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},

@@ -10,13 +10,11 @@ use std::{hint, thread};
 use loom::{hint, thread};
 
 use crate::key::Fingerprint;
+use crate::store::memory::locked_words::{LOCKED, Lock};
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed},
 };
-
-/// The bit of a header that is set while the chain is locked.
-const LOCKED: u32 = 1 << 31;
 
 /// Rounds of spinning before the thread yields the processor.
 const ROUNDS: u32 = 64;
@@ -79,7 +77,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
     /// The lock of the chain, which this thread has locked.
     #[inline]
     pub(super) const fn held_lock(&self) -> Lock<'_> {
-        Lock(&self.header)
+        Lock::held(&self.header)
     }
 
     /// The number of the next line of the chain; 0 for none.
@@ -154,18 +152,6 @@ impl<'a, const PLACES: usize, const WORDS: usize> Place<'a, PLACES, WORDS> {
     fn set_fingerprint(&self, words: [u32; 3]) {
         let stored = &self.line.fingerprints[self.index];
         stored.iter().zip(words).for_each(|(stored, word)| stored.store(word, Relaxed));
-    }
-}
-
-/// The lock of a chain, held; unlocks when dropped.
-#[derive(Debug)]
-pub(in crate::store::memory) struct Lock<'a>(&'a AtomicU32);
-
-impl Drop for Lock<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // Not in one step, because only the thread with the lock writes the header.
-        self.0.store(self.0.load(Relaxed) & !LOCKED, Release);
     }
 }
 

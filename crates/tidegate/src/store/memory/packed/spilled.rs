@@ -9,7 +9,8 @@ use tidegate_core::{Algorithm, Timestamp};
 use super::Packed;
 use crate::key::Fingerprint;
 use crate::store::memory::common::Common;
-use crate::store::memory::fixed::{FixedEntry, heap_bytes, stays_whole};
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::parameters::{heap_bytes, stays_whole};
 
 /// The first word of a limiter whose state is spilled: the bit that packed states leave free.
 pub(super) const SPILLED: u64 = 1 << 63;

@@ -1,67 +1,16 @@
-//! The words of a packed limiter, its chain locked. Most steps over several limiters replace only these.
+//! Steps that replace no more than the words of a limiter.
 
 use std::array::from_fn;
-use std::fmt;
 
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
-use super::lines::Lock;
 use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
+use crate::store::memory::locked_words::{LockedWords, MOST_WORDS, RunOnWords};
 use crate::store::memory::succession::{GenerationNumber, Moved};
-use crate::store::memory::sync::{AtomicU64, Ordering::Relaxed};
-
-/// The maximum number of words of a packed state.
-const MOST_WORDS: usize = 6;
-
-/// A table of packed states, of any algorithm.
-pub(in crate::store::memory) trait RunOnWords: fmt::Debug {
-    /// Runs a step and keeps the words that it leaves.
-    fn run_on_words(
-        &self,
-        locked: &mut LockedWords<'_>,
-        cost: u64,
-        step: Step,
-        now: Timestamp,
-    ) -> One;
-
-    /// Drops a limiter whose words are all zero, which is idle.
-    fn drop_if_empty(&self, fingerprint: Fingerprint);
-}
-
-/// The words of a limiter in any table of packed states, and the words that a step leaves there.
-#[derive(Debug)]
-pub(in crate::store::memory) struct LockedWords<'a> {
-    table: &'a dyn RunOnWords,
-    fingerprint: Fingerprint,
-    /// Unlocks the chain.
-    _lock: Lock<'a>,
-    kept: &'a [AtomicU64],
-    next: [u64; MOST_WORDS],
-    /// True if the last step leaves other words.
-    pub(in crate::store::memory) changed: bool,
-}
-
-impl<'a> LockedWords<'a> {
-    /// Runs a step, which stores nothing yet, in place of the last.
-    #[inline]
-    pub(in crate::store::memory) fn run(&mut self, cost: u64, step: Step, now: Timestamp) -> One {
-        self.table.run_on_words(self, cost, step, now)
-    }
-
-    /// Stores the words that the last step leaves. If they are all zero, returns the limiter to drop once it is unlocked.
-    #[inline]
-    pub(in crate::store::memory) fn store(&self) -> Option<(&'a dyn RunOnWords, Fingerprint)> {
-        if self.changed {
-            // The unlocking publishes them.
-            self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
-        }
-        let is_idle = self.changed && self.next == [0; MOST_WORDS];
-        is_idle.then_some((self.table, self.fingerprint))
-    }
-}
+use crate::store::memory::sync::Ordering::Relaxed;
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
     /// Locks the chain of a limiter; `None`, and nothing is locked, if the limiter is not in the table, or if its state

@@ -13,7 +13,8 @@ use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
-use crate::store::memory::fixed::{FixedEntry, Parameters};
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::parameters::Parameters;
 use crate::store::memory::preview::Preview;
 
 /// A limiter under the parameters of one algorithm.

@@ -9,8 +9,8 @@ use crate::snapshot::Records;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
-use crate::store::memory::fixed::Parameters;
 use crate::store::memory::leaving::carried;
+use crate::store::memory::parameters::Parameters;
 use crate::store::memory::preview::{Preview, preview};
 
 /// The estimated overhead of the allocator for each allocation.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::Algorithm;
 
-use crate::store::memory::fixed::Parameters;
+use crate::store::memory::parameters::Parameters;
 
 /// The number of recent parameters that are compared for a new limiter.
 const RECENT: usize = 4;

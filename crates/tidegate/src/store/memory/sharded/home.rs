@@ -11,8 +11,8 @@ use crate::step::Step;
 use crate::store::memory::budget::Need;
 use crate::store::memory::common::Common;
 use crate::store::memory::entry::{Entry, LockedEntry, Standing};
-use crate::store::memory::fixed::bytes_beside_heap;
 use crate::store::memory::home::Home;
+use crate::store::memory::parameters::bytes_beside_heap;
 use crate::store::memory::table::{Part, Restored};
 
 impl<E: Entry> Sharded<E> {

@@ -10,7 +10,7 @@ use crate::key::{Fingerprint, Hashed};
 use crate::store::memory::budget::Budget;
 use crate::store::memory::common::Common;
 use crate::store::memory::entry::Entry;
-use crate::store::memory::fixed::bytes_beside_heap;
+use crate::store::memory::parameters::bytes_beside_heap;
 
 /// A part of a table's limiters, and all of their fingerprints in the order of sweeping.
 #[derive(Debug)]
