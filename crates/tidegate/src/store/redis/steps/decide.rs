@@ -36,6 +36,7 @@ impl RedisStore {
         pending: PendingStep<'_>,
     ) -> Result<RoutedReply, GaveUp> {
         let deadline = pending.args.deadline;
+        let source = pending.args.origin.source;
         let is_safe_twice = self.is_safe_twice(pending);
         // Newer values add up from reply to reply. Only the last reply says if the next call has to amend.
         let mut newer = NewerValues::default();
@@ -55,10 +56,12 @@ impl RedisStore {
                 call = call.without_memory();
             }
             let call = Arc::new(call);
+            let replied = self.client.ask(&call, source, deadline);
+            let sent = SentCall::new(self, &call, pending, &newer, replied);
             let replied = if is_safe_twice {
-                Box::pin(self.ask_twice(&call, pending, &newer)).await
+                Box::pin(self.reply_or_again(sent, &call, pending, &newer)).await
             } else {
-                SentCall::new(self, &call, pending, &newer).await
+                sent.await
             };
             let (reply, route) = match replied {
                 Ok(Delivered { reply, route }) => (reply, Some(route)),
@@ -98,22 +101,24 @@ impl RedisStore {
         Err(gave_up)
     }
 
-    /// Sends a call. If the connection is lost, or no reply comes within half of the time, the call is sent once more
-    /// within the rest. The first reply counts.
-    async fn ask_twice(
+    /// Waits for the reply to a call. If the connection is lost, or no reply comes within half of the time, the call is
+    /// sent once more within the rest. The first reply counts.
+    async fn reply_or_again(
         &self,
+        sent: SentCall<'_>,
         call: &Arc<Call>,
         pending: PendingStep<'_>,
         newer: &NewerValues,
     ) -> Result<Delivered, GaveUp> {
         let deadline = pending.args.deadline;
-        let mut first = pin!(SentCall::new(self, call, pending, newer));
+        let mut first = pin!(sent);
         // Half of the time that is left for each attempt.
         let half = deadline.duration_since(Instant::now()) / 2;
         let reply = timeout_at(deadline - half, first.as_mut()).await;
         let again = async {
             timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
-            SentCall::new(self, call, pending, newer).await
+            let replied = self.client.ask(call, pending.args.origin.source, deadline);
+            SentCall::new(self, call, pending, newer, replied).await
         };
         match reply {
             Ok(Err(GaveUp { error: StoreError::Timeout | StoreError::Unreachable(_), .. })) => {
@@ -128,10 +133,10 @@ impl RedisStore {
     /// Returns whether a lost call may be sent again: the second reply repeats the first if each rule that can refuse
     /// remembers answers for as long as a decision may take.
     fn is_safe_twice(&self, PendingStep { asks, args, .. }: PendingStep<'_>) -> bool {
-        let least = dedupe::least_time(self.policy(), asks);
+        let timeout = self.client.settings().timeout.into();
         args.origin.id.is_some()
             && args.verb == Verb::Ask
-            && least.is_some_and(|least| least >= self.client.settings().timeout.into())
+            && dedupe::least_time(self.policy(), asks).is_some_and(|least| least >= timeout)
     }
 
     fn call(&self, limiters: &[ScriptLimiter<'_>], pending: PendingStep<'_>) -> Call {

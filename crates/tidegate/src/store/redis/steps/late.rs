@@ -58,14 +58,13 @@ pub(super) struct SentCall<'a> {
 }
 
 impl<'a> SentCall<'a> {
-    /// Sends a call.
-    pub(super) fn new(
+    pub(super) const fn new(
         store: &'a RedisStore,
         call: &'a Arc<Call>,
         pending: PendingStep<'a>,
         newer: &'a NewerValues,
+        replied: Receiver<Replied>,
     ) -> Self {
-        let replied = store.client.ask(call, pending.args.origin.source, pending.args.deadline);
         Self { store, call, pending, newer, replied: Some(replied) }
     }
 
