@@ -15,6 +15,7 @@ use crate::spec::{Limit, Spec};
 ///
 /// let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
 /// assert!(!rule.is_unlimited());
+/// assert_eq!(Rule::new("100/s")?, rule);
 ///
 /// let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 100, Duration::from_secs(1));
 /// spec.buckets = Some(7);
@@ -28,11 +29,15 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Checks the fields of a rule.
+    /// Checks the fields of a rule, which is a spec or a text such as `"60/m"`.
     ///
     /// # Errors
-    /// Returns every invalid field of the spec, each with the expected value.
-    pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
+    /// Returns every invalid field of the spec, each with the expected value, or the error of a text that is no rate.
+    pub fn new(spec: impl TryInto<Spec, Error: Into<RuleErrors>>) -> Result<Self, RuleErrors> {
+        Self::checked(spec.try_into().map_err(Into::into)?)
+    }
+
+    fn checked(spec: Spec) -> Result<Self, RuleErrors> {
         RuleErrors::none(spec.mistakes())?;
         let algorithm = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,

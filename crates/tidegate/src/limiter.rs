@@ -191,7 +191,10 @@ impl<C: Clock> Limiter<C> {
     ///
     /// # Errors
     /// Returns every invalid field of the spec; the old rule stays in force.
-    pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
+    pub fn amend(
+        &self,
+        spec: impl TryInto<Spec, Error: Into<RuleErrors>>,
+    ) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
         self.cell.amend(&rule, Reading::of(&self.clock));
         self.queues.wake(&());

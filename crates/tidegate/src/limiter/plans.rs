@@ -132,7 +132,7 @@ impl<C: Clock> KeyedLimiter<C> {
     ///
     /// let limiter = KeyedLimiter::new(Spec::per_hour(10))?;
     /// assert!(limiter.admits("ada", 8));
-    /// limiter.amend(Spec::per_hour(20))?;
+    /// limiter.amend("20/h")?;
     /// assert_eq!(limiter.peek("ada", 1).remaining, 12);
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
@@ -140,7 +140,10 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// Returns every invalid field of the spec, or a `max_memory` that is too small for the existing limiters; the old
     /// rule stays in force, and nothing is lost.
-    pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
+    pub fn amend(
+        &self,
+        spec: impl TryInto<Spec, Error: Into<RuleErrors>>,
+    ) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
         let changed = self.usual.change(&rule, |holds| match self.plans {
             Some(_) => {
@@ -149,7 +152,7 @@ impl<C: Clock> KeyedLimiter<C> {
                 Ok(())
             }
             None => {
-                let caps = RuleSpec { spec, ..self.caps.clone() };
+                let caps = RuleSpec { spec: *rule.spec(), ..self.caps.clone() };
                 self.limiters.amend(
                     &rule,
                     &caps,

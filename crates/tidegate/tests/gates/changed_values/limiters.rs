@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use super::{DAY, per_day};
 use crate::packed::{TODAY_US, TestClock, Unsteady, long, together};
 use tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Rule, Spec, Timestamp,
 };
 
 /// A limiter, and the limiter of a key next to others, by a clock that stands still.
@@ -357,4 +357,17 @@ fn an_algorithm_that_changes_while_four_threads_take_loses_no_unit() {
     for _ in 0..if long() { 20 } else { 2 } {
         four_threads(spec(500), &[501, 1_502, 503, 3_004, 505, 4_000, 6], spec);
     }
+}
+
+#[test]
+fn a_text_is_a_rate_wherever_a_spec_is() {
+    let both = Both::new("10/h".parse().unwrap());
+    assert!(both.admits(10));
+    both.alone.amend("12/h").unwrap();
+    both.keyed.amend("12/h").unwrap();
+    assert!(both.admits(2) && !both.admits(1));
+    let errors = [both.alone.amend("12 per hour"), both.keyed.amend("12 per hour")]
+        .map(|amended| amended.unwrap_err().to_string());
+    assert!(errors.iter().all(|error| error.contains("did you mean \"12/h\"?")), "{errors:?}");
+    assert_eq!(Rule::new("60/m").unwrap().spec(), &Spec::per_minute(60));
 }
