@@ -26,6 +26,8 @@ impl Networks {
 fn network(text: &str) -> Result<IpNet, NetworkError> {
     let text = text.trim();
     let net = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
+    // An address with bits after its network, such as 10.0.0.5/8, may mean one proxy or a network of millions.
+    let net = net.filter(|net| net.trunc() == *net);
     net.map(unmapped).ok_or_else(|| NetworkError { text: text.to_owned() })
 }
 
@@ -60,12 +62,21 @@ impl NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} is not a network: expected an address and how many of its bits count, such as \
-             \"10.0.0.0/8\" or \"2001:db8::/32\", or an address alone",
-            self.text
-        )
+        match self.text.trim().parse::<IpNet>() {
+            Ok(net) => write!(
+                f,
+                "{:?} is an address in a network: expected \"{}\" for all of the network, or \"{}\" for the address alone",
+                self.text,
+                net.trunc(),
+                net.addr()
+            ),
+            Err(_) => write!(
+                f,
+                "{:?} is not a network: expected an address and how many of its bits count, such as \
+                 \"10.0.0.0/8\" or \"2001:db8::/32\", or an address alone",
+                self.text
+            ),
+        }
     }
 }
 
@@ -96,5 +107,20 @@ mod tests {
             assert_eq!(error.text(), text);
             assert!(error.to_string().contains("such as \"10.0.0.0/8\""), "{error}");
         }
+    }
+
+    #[test]
+    fn an_address_with_the_length_of_a_network_is_an_error_with_both_readings() {
+        let cases = [
+            ("10.0.0.5/8", "10.0.0.0/8", "10.0.0.5"),
+            (" 2001:db8::1/32", "2001:db8::/32", "2001:db8::1"),
+        ];
+        for (text, network, address) in cases {
+            let error = Networks::parse([text]).unwrap_err().to_string();
+            let expected =
+                format!("expected \"{network}\" for all of the network, or \"{address}\" for");
+            assert!(error.contains(&expected), "{error}");
+        }
+        Networks::parse(["10.0.0.5/32", "2001:db8::1/128"]).unwrap();
     }
 }
