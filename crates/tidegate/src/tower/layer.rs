@@ -145,8 +145,12 @@ impl RateLimitLayer {
     }
 
     /// Returns a sentence for each rule of the domain that no request of this layer can match, because the layer never
-    /// adds an entry that the rule needs. They are also printed on standard error, once, when the layer makes its first
-    /// service. Rules of another layer over the same gate belong in another [domain](Self::domain).
+    /// adds an entry that the rule needs; or one sentence if all rules of the policy are in other domains. They are also
+    /// printed on standard error, once, when the layer makes its first service. Rules of another layer over the same gate
+    /// belong in another [domain](Self::domain).
+    ///
+    /// Questions that a handler asks the gate itself are not seen here: a policy with
+    /// [`OnNoRule::Refuse`](crate::OnNoRule::Refuse) refuses those that no rule matches.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -205,6 +209,8 @@ impl RateLimitLayer {
     /// Sets the response of a refusal, in place of [`Refusal::to_problem`]. The layer adds header
     /// fields of limits and `Retry-After` if the response has none. gRPC refusals have a fixed form
     /// and do not use this.
+    ///
+    /// The body is bytes, so axum's `into_response()` does not fit: write the text or the JSON into a `Vec<u8>`.
     ///
     /// ```
     /// # use std::sync::Arc;

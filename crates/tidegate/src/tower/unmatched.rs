@@ -1,11 +1,18 @@
-//! Rules that no request of a layer can match, because the layer never adds an entry that they need.
+//! Rules that no request of a layer can match, because the layer never adds an entry that they need, or because the
+//! policy has no rule in the layer's domain.
+
+use std::collections::BTreeSet;
 
 use crate::request::place_of;
-use crate::rules::{Mode, Policy};
+use crate::rules::{Mode, Policy, PolicyRule};
 
-/// Returns a sentence for each rule of the domain that matches no descriptor of these entries with any values.
+/// Returns a sentence for each rule of the domain that matches no descriptor of these entries with any values, or one
+/// sentence if the rules are all in other domains.
 pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]) -> Vec<String> {
-    let of_domain = policy.rules().iter().filter(|rule| rule.domain() == domain);
+    let mut of_domain = policy.rules().iter().filter(|rule| rule.domain() == domain).peekable();
+    if of_domain.peek().is_none() {
+        return without_rules(policy, domain).into_iter().collect();
+    }
     let counting = of_domain.filter(|rule| rule.mode() != Mode::Off);
     let sentences = counting.filter_map(|rule| {
         let spec = rule.spec();
@@ -18,13 +25,27 @@ pub(super) fn unmatched(policy: &Policy, domain: &str, descriptors: &[Vec<&str>]
             descriptors.iter().map(|added| format!("({})", added.join(", "))).collect();
         Some(format!(
             "no request of this RateLimitLayer can match the rule `{}`: it needs the entry `{entry}`, and the layer \
-             adds {}; expected an `Entries` with `{entry}` in `RateLimitLayer::descriptor`, or a domain of its own \
-             for a rule of another layer",
+             adds {}; expected an `Entries` with `{entry}` in `RateLimitLayer::descriptor`; a rule of another layer \
+             needs a domain of its own, which that layer names by `RateLimitLayer::domain`",
             rule.name(),
             added.join(" and "),
         ))
     });
     sentences.collect()
+}
+
+/// Returns the sentence about a domain in which the policy has no rule; a policy without any rule limits no request on
+/// purpose.
+fn without_rules(policy: &Policy, domain: &str) -> Option<String> {
+    let domains: BTreeSet<_> = policy.rules().iter().map(PolicyRule::domain).collect();
+    let others: Vec<_> = domains.iter().map(|other| format!("`{other}`")).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "this RateLimitLayer limits no request: the policy has no rule in the domain `{domain}`, only in {}; \
+             expected one of these in `RateLimitLayer::domain`",
+            others.join(", ")
+        )
+    })
 }
 
 /// Returns whether these names of entries include `name`, which may have a place.
@@ -76,5 +97,20 @@ mod tests {
             both[0].contains("the entry `user`, and the layer adds (ip) and (user)"),
             "{both:?}"
         );
+    }
+
+    #[test]
+    fn a_domain_without_a_rule_is_found_unless_the_policy_has_none_at_all() {
+        let sentence = "this RateLimitLayer limits no request: the policy has no rule in the domain `default`, only in \
+                        `login`, `pay`; expected one of these in `RateLimitLayer::domain`";
+        let cases = [
+            (vec![], vec![]),
+            (vec![rule("off").mode(Mode::Off)], vec![]),
+            (vec![rule("a").in_domain("pay"), rule("b")], vec![]),
+            (vec![rule("a").in_domain("pay"), rule("b").in_domain("login")], vec![sentence]),
+        ];
+        for (rules, expected) in cases {
+            assert_eq!(found(rules, &[vec!["ip"]]), expected);
+        }
     }
 }
