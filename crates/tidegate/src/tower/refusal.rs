@@ -83,8 +83,8 @@ impl Reason {
 /// use tidegate::tower::{RateLimitLayer, Reason};
 ///
 /// let layer = RateLimitLayer::per_ip("60/m")?.on_refused(|refusal, _| {
-///     let text = match (refusal.reason(), refusal.retry_after()) {
-///         (Reason::Limit, Some(wait)) => format!("come back in {wait:?}"),
+///     let text = match (refusal.reason(), refusal.retry_after_seconds()) {
+///         (Reason::Limit, Some(wait)) => format!("come back in {wait} s"),
 ///         (reason, _) => format!("{reason:?}"),
 ///     };
 ///     let mut response = http::Response::new(text.into());
@@ -169,6 +169,12 @@ impl Refusal {
         self.retry_after.map(Duration::from)
     }
 
+    /// [`Refusal::retry_after`] in whole seconds, rounded up, as the header field `Retry-After` has it.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after.map(headers::seconds)
+    }
+
     /// Returns [`Refusal::retry_after`] in the engine's own unit.
     pub(super) const fn retry_after_micros(&self) -> Option<Micros> {
         self.retry_after
@@ -217,7 +223,7 @@ impl Refusal {
 
     /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
-        match self.retry_after.map(Micros::as_secs_ceil) {
+        match self.retry_after_seconds() {
             _ if self.reason == Reason::NoAddress => {
                 "the request was not decided because of an error of the server".to_owned()
             }
@@ -228,6 +234,9 @@ impl Refusal {
             }
             None if self.reason == Reason::Closed => {
                 "no request is admitted while the limit is 0".to_owned()
+            }
+            None if self.reason == Reason::NoRule => {
+                "no rule matches the request, and such requests are refused".to_owned()
             }
             None => "the same request is never admitted; ask for less at a time".to_owned(),
         }

@@ -85,6 +85,12 @@ async fn a_request_that_no_rule_matches_is_refused_where_that_is_chosen() {
         assert_eq!(answer.status(), status);
         let reason = answer.extensions().get::<Refusal>().map(Refusal::reason);
         assert_eq!(reason, (status == 403).then_some(Reason::NoRule));
+        if let Some(refusal) = answer.extensions().get::<Refusal>() {
+            let problem: serde_json::Value =
+                serde_json::from_slice(refusal.to_problem().body()).unwrap();
+            let expected = "no rule matches the request, and such requests are refused";
+            assert_eq!(problem["detail"], expected);
+        }
         assert_eq!(ask(&layer, with_key(Some(b"ada"))).await.status(), 200);
     }
 }
