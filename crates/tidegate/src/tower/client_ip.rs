@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Once};
 
+#[cfg(feature = "axum")]
+use axum::extract::connect_info::{ConnectInfo, MockConnectInfo};
 use http::HeaderValue;
 use http::request::Parts;
 
@@ -146,7 +148,7 @@ impl fmt::Debug for ClientIp {
 /// none of their own, such as hyper alone.
 ///
 /// With the feature `axum` the address from `into_make_service_with_connect_info::<SocketAddr>()`
-/// is found as well, and with the feature `tonic` the address from its TCP server, with and without TLS.
+/// is found as well, or from `MockConnectInfo` in a test, and with the feature `tonic` the address from its TCP server, with and without TLS.
 ///
 /// ```
 /// use tidegate::tower::PeerAddr;
@@ -165,19 +167,26 @@ pub(super) fn report_missing_peer() {
         let _ = writeln!(
             std::io::stderr(),
             "tidegate: RateLimitLayer refuses requests with 500, because a limit needs the address of their peer and \
-             they have none; in axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`, elsewhere \
-             insert the extension `tidegate::tower::PeerAddr`"
+             they have none; in axum, {IN_AXUM}, elsewhere insert the extension `tidegate::tower::PeerAddr`"
         );
     });
 }
+
+/// The way in which an axum server passes addresses on.
+#[cfg(feature = "axum")]
+const IN_AXUM: &str = "serve with `into_make_service_with_connect_info::<SocketAddr>()` (in a test, put the layer \
+                       `MockConnectInfo` around the limits)";
+#[cfg(not(feature = "axum"))]
+const IN_AXUM: &str = "enable the feature `axum` of tidegate, and serve with \
+                       `into_make_service_with_connect_info::<SocketAddr>()`";
 
 /// The peer's address, from whichever extension has it.
 fn peer_of(parts: &Parts) -> Option<IpAddr> {
     let peer = parts.extensions.get::<PeerAddr>().map(|PeerAddr(socket)| *socket);
     #[cfg(feature = "axum")]
-    let peer = peer.or_else(|| {
-        parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|info| info.0)
-    });
+    let peer = peer
+        .or_else(|| parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0))
+        .or_else(|| parts.extensions.get::<MockConnectInfo<SocketAddr>>().map(|mock| mock.0));
     #[cfg(feature = "tonic")]
     let peer = peer.or_else(|| {
         parts.extensions.get::<tonic::transport::server::TcpConnectInfo>()?.remote_addr()

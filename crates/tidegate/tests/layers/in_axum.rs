@@ -3,13 +3,17 @@
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{Connection, admitted_by, gate, rule};
 use axum::Router;
+use axum::body::Body;
+use axum::extract::connect_info::MockConnectInfo;
 use axum::routing::get;
 use tidegate::tower::{ClientIp, Entries, RateLimitLayer, header, matched_path};
-use tidegate::{Gate, KeyedLimiter, ManualClock, Mode};
+use tidegate::{Gate, KeyedLimiter, ManualClock, Mode, Policy};
 use tokio::net::TcpListener;
+use tower::ServiceExt;
 
 async fn serve(app: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -141,6 +145,43 @@ fn a_missing_address_is_reported_once_with_the_call_that_mends_it() {
     let reports: Vec<_> = reports.collect();
     assert_eq!(reports.len(), 1, "{printed}");
     assert!(reports[0].contains("into_make_service_with_connect_info"), "{printed}");
+    assert!(reports[0].contains("MockConnectInfo"), "{printed}");
+}
+
+#[tokio::test]
+async fn the_address_of_a_test_is_the_callers_unless_the_server_knows_it() {
+    let app = || hello(&gate(vec![rule("per-ip", 1, &["ip"])]));
+    let mock = || MockConnectInfo(SocketAddr::from(([192, 0, 2, 1], 4_000)));
+    let service = app().layer(mock());
+    for status in [200, 429] {
+        let request = http::Request::get("/").body(Body::empty()).unwrap();
+        assert_eq!(service.clone().oneshot(request).await.unwrap().status(), status);
+    }
+    let mut connection = Connection::to(serve(app().layer(mock())).await).await;
+    for status in [200, 429] {
+        assert_eq!(connection.get("/", &[]).await.status(), status);
+    }
+}
+
+#[tokio::test]
+async fn the_seconds_of_a_body_are_those_of_the_header() {
+    for (past, seconds) in [(Duration::ZERO, "60"), (Duration::from_millis(59_001), "1")] {
+        let clock = ManualClock::new();
+        let policy = Policy::new(vec![rule("all", 1, &[])]).unwrap();
+        let gate = Arc::new(Gate::with_clock(policy, clock.clone()));
+        let layer = RateLimitLayer::new(gate.clone()).on_refused(|refusal, _| {
+            let text = refusal.retry_after_seconds().unwrap().to_string();
+            let mut response = http::Response::new(text.into_bytes());
+            *response.status_mut() = refusal.status();
+            response
+        });
+        let app = Router::new().route("/", get(async || "hello")).layer(layer);
+        assert!(gate.admits(&[]));
+        clock.advance(past);
+        let answer = Connection::to(serve(app).await).await.get("/", &[]).await;
+        assert_eq!(answer.headers()["retry-after"], seconds);
+        assert_eq!(answer.body(), seconds);
+    }
 }
 
 /// By the path as asked for, every number would have a limiter of its own.
