@@ -64,6 +64,10 @@ mod sealed {
     use super::{AnyDecider, RuleErrors};
 
     /// A gate that a layer can use, without the seal.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a gate that a layer can use",
+        note = "a layer takes its gate in an `Arc`: `Arc::new(gate)`"
+    )]
     pub trait Gate {
         /// The decider of the gate. A request waits in a queue if its rules say so, but never if
         /// `waits` is false.
