@@ -107,13 +107,18 @@ pub(super) fn fields<'t>() -> TableFields<'t, RuleDraft<'t>> {
         (("match", &[]), RuleDraft::matching),
         (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
     ])
-    .elsewhere(only_of_the_store)
+    .elsewhere(elsewhere)
 }
 
-/// The message for a field of `[store]` that stands in a rule.
-fn only_of_the_store(name: &str) -> Option<String> {
+/// The message for a name that belongs elsewhere: below `[store]`, or into the program.
+fn elsewhere(name: &str) -> Option<String> {
     if name == "nodes" {
         return Some("`nodes` is no field of a rule: expected `nodes` below `[store]`".to_owned());
+    }
+    if name == "ban" {
+        return Some(
+            "`ban` is no field of a rule: expected `Setup::ban` in the program".to_owned(),
+        );
     }
     let is_of_store = store::fields().has(name);
     is_of_store.then(|| format!("`{name}` is not for one rule: expected it below `[store]`"))
