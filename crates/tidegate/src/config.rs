@@ -56,8 +56,9 @@
 //! # denial_memory = false           # true: what the store denied is denied here again, up to 50 ms
 //! ```
 //!
-//! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or
-//! 0 needs no window). Nothing is guessed: a field that is unknown, given twice, of the wrong kind
+//! A rule needs `name`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0 needs no window); without
+//! `algorithm` it is a token bucket. A [`Gate`](crate::Gate) ignores `[store]`, which [`Policy::store`] returns for a
+//! `SharedGate`. Nothing is guessed: a field that is unknown, given twice, of the wrong kind
 //! or out of range is refused, and so is a file without a rule, because it would silently admit
 //! everything.
 //!

@@ -105,9 +105,6 @@ impl SharedGate {
     /// # Errors
     /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
     /// certificates cannot be read.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
     pub fn new(
         setup: impl Into<Setup>,
         settings: StoreSettings,

@@ -185,7 +185,8 @@ impl RuleSpec {
         self
     }
 
-    /// Keeps one limiter for each combination of these entries' values.
+    /// Keeps one limiter for each combination of these entries' values. The names are a list, also a single name:
+    /// `.key(["ip"])`.
     #[must_use]
     pub fn key<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.key = names.into_iter().map(Into::into).collect();

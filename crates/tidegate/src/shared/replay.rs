@@ -29,9 +29,6 @@ impl SharedReplay {
     ///
     /// # Errors
     /// The errors of [`SharedGate::new`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
     pub fn new(policy: Policy, mut settings: StoreSettings) -> Result<Self, SharedGateError> {
         let run = RandomState::new().hash_one(std::process::id());
         // A replay shares its limits with no node.

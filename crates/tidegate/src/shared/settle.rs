@@ -121,7 +121,8 @@ impl<S: Store> SharedGate<S> {
     /// ```
     ///
     /// # Errors
-    /// The store did not reply. The request may have been settled, unless nothing was sent.
+    /// The store did not reply. The request may have been settled, unless nothing was sent. Do not repeat the call: units
+    /// would come back twice.
     pub async fn settle<'r, 't>(
         &self,
         request: impl Into<Request<'r>>,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use crate::server::{Server, check, gate_over, rule, settings};
-use tidegate::{AlgorithmKind, Descriptor, Mode, Policy, Request, SharedReplay, Timestamp};
+use tidegate::{
+    AlgorithmKind, Descriptor, Mode, Policy, Request, SharedGate, SharedReplay, StoreSettings,
+    Timestamp,
+};
 
 #[tokio::test]
 async fn scripts_that_the_server_forgot_are_sent_again() {
@@ -90,4 +93,12 @@ async fn requests_of_different_keys_go_together_and_each_is_decided_as_though_al
         assert!(gate.counts().merged > 0, "none of them went together");
         assert_eq!(gate.counts().failed, 0);
     }
+}
+
+#[test]
+fn a_gate_is_made_outside_of_a_runtime() {
+    let policy = || Policy::new(vec![rule(AlgorithmKind::TokenBucket, 1)]).unwrap();
+    let settings = || StoreSettings::new("redis://127.0.0.1:1".parse().unwrap());
+    SharedGate::new(policy(), settings(), |_| {}).unwrap();
+    SharedReplay::new(policy(), settings()).unwrap();
 }
