@@ -84,11 +84,11 @@ impl<C: Clock> Gate<C> {
         clock: &impl Clock,
         step: Step,
     ) -> Result<Done, Moved> {
-        let run = || self.memory.step(generation, asks, clock, step);
-        match once {
-            None => run(),
-            Some(once) => self.answers.step(once, asks, clock, step, run),
-        }
+        let Some(once) = once else {
+            return self.memory.step(generation, asks, clock, step);
+        };
+        self.answers
+            .step(once, asks, clock, step, || self.memory.step(generation, asks, clock, step))
     }
 
     /// The idempotency key of a request, with the verb that is called.

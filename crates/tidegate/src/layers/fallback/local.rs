@@ -111,13 +111,15 @@ impl Local {
         for (place, ask) in warm(policy, asks) {
             // The store has decided, and keeps the reservation if it is one. Enforced, so that the step says if it took.
             let local = Ask { enforced: true, reserves: false, ..self.part(policy, ask) };
-            let is_taken = |local: &Ask| {
-                self.step_with(std::slice::from_ref(local), step::Step::Decide).allowed
-            };
-            if local.report || admits(place) && !is_taken(&local) {
+            if local.report || admits(place) && !self.takes(&local) {
                 self.take_what_fits(local);
             }
         }
+    }
+
+    /// Takes the cost of a limiter if it fits as a whole.
+    fn takes(&self, local: &Ask) -> bool {
+        self.step_with(std::slice::from_ref(local), step::Step::Decide).allowed
     }
 
     /// Takes the cost of a limiter, at most the units left.
