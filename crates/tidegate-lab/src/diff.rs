@@ -22,6 +22,9 @@ const LINE_BYTES: usize = 64;
 /// counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyDiff {
+    /// Effects of the change that an operator may not expect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Changes next to the rules: the revision, and fields of sections.
     pub settings: Vec<Setting>,
     /// Changed and added rules in the order of the new policy, then removed ones.
@@ -105,7 +108,11 @@ impl PolicyDiff {
         });
         let removed = old.rules().iter().filter(|rule| !after.contains_key(&identity(rule)));
         let removed = removed.map(|rule| RuleDiff::whole(rule, Change::Removed));
-        let mut found = Self { settings: fields::of_policies(old, new), ..Self::default() };
+        let mut found = Self {
+            warnings: fields::falling_revision(old, new).into_iter().collect(),
+            settings: fields::of_policies(old, new),
+            ..Self::default()
+        };
         let mut space = MOST_BYTES;
         changed.chain(removed).for_each(|rule| found.add(rule, &mut space));
         // Added and removed rules move no other rule, so only the rules of both are compared in order.
@@ -268,6 +275,7 @@ impl fmt::Display for PolicyDiff {
             writeln!(f, "{}", printable::line(&line))?;
         }
         self.rules.iter().try_for_each(|rule| rule.fmt(f))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))?;
         if self.reordered {
             writeln!(f, "~ the order of the rules")?;
         }

@@ -193,6 +193,9 @@ impl Configuration {
             changes = brief(diff),
             "another configuration is in force"
         );
+        for warning in &diff.warnings {
+            tracing::warn!("{warning}");
+        }
         let fields = diff.needing_restart();
         if !fields.is_empty() {
             let fields = fields.join(", ");

@@ -293,3 +293,30 @@ fn the_longest_wait_that_a_change_causes_is_named_where_it_causes_one() {
     let found = diff(vec![shadow()], vec![rule("a", 9)]);
     assert_eq!(found.rules[0].fields[0].longest_wait_us, Some(minute));
 }
+
+#[test]
+fn a_revision_that_falls_is_warned_of() {
+    let of = |revision: Option<u32>| {
+        let policy = Policy::new(vec![rule("r", 1)]).unwrap();
+        match revision.and_then(NonZeroU32::new) {
+            Some(revision) => policy.with_revision(revision),
+            None => policy,
+        }
+    };
+    let warning = "over a store, keys that are in use keep the limits of 11; expected at least 12";
+    for (old, new, expected) in [
+        (Some(11), Some(10), Some("`revision` falls from 11 to 10")),
+        (Some(11), None, Some("`revision` falls from 11 to none")),
+        (Some(11), Some(11), None),
+        (Some(11), Some(12), None),
+        (None, Some(1), None),
+        (None, None, None),
+    ] {
+        let found = PolicyDiff::between(&of(old), &of(new));
+        let expected: Vec<_> =
+            expected.map(|falls| format!("{falls}: {warning}")).into_iter().collect();
+        assert_eq!(found.warnings, expected);
+        let shown = found.to_string();
+        assert!(expected.iter().all(|one| shown.contains(&format!("warning: {one}\n"))), "{shown}");
+    }
+}
