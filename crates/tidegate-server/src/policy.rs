@@ -5,7 +5,10 @@ mod mistakes;
 use std::fmt;
 
 use tidegate::config::ConfigErrors;
-use tidegate::{OnStoreError, Policy, PolicyErrors, PolicyRule, StoreSettings, StoreUrl, config};
+use tidegate::{
+    OnExcess, OnNoRule, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec, StoreSettings,
+    StoreUrl, config,
+};
 
 use crate::failure::Failure;
 use tidegate_lab::labels;
@@ -83,12 +86,70 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
     }
 }
 
-/// The settings of a sound policy that have no effect, each with the way out.
+/// The settings of a sound policy that have no effect, or less than they seem to have, each with the way out.
 pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
-    if policy.store().is_some() {
-        return Vec::new();
+    let mut warnings = Vec::new();
+    for rule in policy.rules() {
+        if policy.store().is_none() {
+            warnings.extend(warnings_without_store(rule));
+        } else {
+            warnings.extend(unused_lease(rule.spec()));
+        }
+        warnings.extend(starred_overrides(rule.spec()));
     }
-    policy.rules().iter().flat_map(warnings_without_store).collect()
+    warnings.extend(refusals_without_effect(policy));
+    warnings
+}
+
+/// The warning of units taken ahead that some requests never use.
+fn unused_lease(rule: &RuleSpec) -> Option<String> {
+    let ahead = match (rule.lease, rule.split) {
+        (Some(_), _) => "lease",
+        (None, true) => "split",
+        (None, false) => return None,
+    };
+    let (setting, requests) = match (rule.on_excess, rule.dedupe) {
+        (OnExcess::Wait { .. }, _) => ("on_excess", "that may wait"),
+        (_, Some(_)) => ("dedupe", "with an id"),
+        _ => return None,
+    };
+    Some(format!(
+        "`{ahead}` of the rule `{}` has no effect on requests {requests}, which the store decides: expected no `{ahead}` \
+         or no `{setting}`, unless other requests use the rule",
+        rule.name
+    ))
+}
+
+/// A warning for each override that seems to match a prefix.
+fn starred_overrides(rule: &RuleSpec) -> impl Iterator<Item = String> {
+    let entries = rule.overrides.iter().flat_map(|one| &one.entries);
+    entries.filter(|(_, value)| value.ends_with('*')).map(|(name, value)| {
+        format!(
+            "the override {name}={value} of the rule `{}` matches this value alone, because `*` stands for other text only \
+             in `when`: expected a whole value, or a rule of its own",
+            rule.name
+        )
+    })
+}
+
+/// A warning for each domain in which a rule matches every request, so that none is refused for want of a rule.
+fn refusals_without_effect(policy: &Policy) -> Vec<String> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    for rule in policy.rules() {
+        let spec = rule.spec();
+        let matches_all = spec.when.is_empty() && spec.key.is_empty() && !spec.exact;
+        let is_refused = policy.on_no_rule(rule.domain()) == OnNoRule::Refuse;
+        if matches_all && is_refused && found.iter().all(|(domain, _)| *domain != rule.domain()) {
+            found.push((rule.domain(), rule.name()));
+        }
+    }
+    let warnings = found.iter().map(|(domain, rule)| {
+        format!(
+            "`on_no_rule = \"refuse\"` refuses no request of the domain `{domain}`, because the rule `{rule}` matches all of \
+             them: expected `when` or `key` in each of its rules"
+        )
+    });
+    warnings.collect()
 }
 
 fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
@@ -194,6 +255,42 @@ mod tests {
         assert!(found[2].ends_with("or no `lease`"), "{found:?}");
         let store = format!("{text}[store]\nurl = \"redis://127.0.0.1\"\n");
         assert!(warnings(&config::parse("test", &store).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_setting_with_less_effect_than_it_seems_to_have_is_a_warning() {
+        let store = "[store]\nurl = \"redis://127.0.0.1\"\n";
+        let rule = |fields: &str| {
+            format!(
+                "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"50/1s\"\n{fields}\n"
+            )
+        };
+        let (refuse, keyed) = ("on_no_rule = \"refuse\"\n", "key = [\"user\"]");
+        let with_override = "[[rule.override]]\nmatch = { user = \"pro*\" }\nlimit = 9";
+        for (text, expected) in [
+            (format!("{refuse}{}", rule("")), Some("refuses no request of the domain `default`")),
+            (format!("{refuse}{}", rule(keyed)), None),
+            (format!("{refuse}{}", rule("match = \"exact\"")), None),
+            (format!("on_no_rule = {{ pay = \"refuse\" }}\n{}", rule("")), None),
+            (
+                rule(&format!("{keyed}\n{with_override}")),
+                Some("the override user=pro* of the rule `r`"),
+            ),
+            (
+                rule("lease = \"auto\"\non_excess = { wait = \"1s\", max_waiters = 9 }") + store,
+                Some("requests that may wait"),
+            ),
+            (
+                rule("split = true\ndedupe = \"1m\"") + store,
+                Some("no effect on requests with an id"),
+            ),
+            (rule("lease = \"auto\"") + store, None),
+            (rule("dedupe = \"1m\"") + store, None),
+        ] {
+            let found = warnings(&config::parse("test", &text).unwrap());
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{text}{found:?}");
+            assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{found:?}");
+        }
     }
 
     #[test]
