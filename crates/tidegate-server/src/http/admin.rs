@@ -13,10 +13,13 @@ use super::problem::{HttpProblem, ProblemKind};
 use super::question::HttpQuestion;
 use crate::listener::Who;
 
-/// The number of limiters that were reset.
+/// The limiters that were reset.
 #[derive(Serialize)]
-struct Reset {
+struct Reset<'a> {
+    /// Their number.
     reset: usize,
+    /// The names of their rules.
+    rules: Vec<&'a str>,
 }
 
 /// Resets every limiter that the descriptors match.
@@ -37,11 +40,15 @@ pub(super) async fn reset(
     takes_no_id(&question, "a reset")?;
     let reset = question.ask(async |request: &tidegate::Request<'_>| {
         let audit = Audit::begin(app, who.as_ref(), "reset", request).await;
+        let looked = app.limiters.peek(request).await;
         let reset = app.limiters.reset(request).await;
         audit.end(app, request, reset.as_ref().err()).await;
-        reset
+        let mut rules: Vec<_> = looked.matched().iter().map(|one| one.rule().name()).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        answer::json(&Reset { reset: reset.map_err(away)?, rules })
     });
-    answer::json(&Reset { reset: reset.await.map_err(away)? })
+    reset.await
 }
 
 /// Gives the cost back; the values are those after it, and `allowed` shows whether the cost would

@@ -12,11 +12,11 @@ use tokio::task::spawn_blocking;
 use super::message::HttpResponse;
 use super::problem::{HttpProblem, ProblemKind};
 use crate::flags;
-use crate::limiters::{ReserveAnswer, SettledReservation};
+use crate::limiters::{RequestVerb, ReserveAnswer, SettledReservation};
 
-/// The decision of a rule in shadow mode.
+/// The decision of one rule.
 #[derive(Serialize)]
-struct Shadow<'a> {
+struct RuleDecision<'a> {
     rule: &'a str,
     allowed: bool,
     limit: u64,
@@ -25,7 +25,7 @@ struct Shadow<'a> {
     reset_after_us: u64,
 }
 
-impl<'a> From<Matched<'a>> for Shadow<'a> {
+impl<'a> From<Matched<'a>> for RuleDecision<'a> {
     fn from(matched: Matched<'a>) -> Self {
         let decision = matched.decision();
         Self {
@@ -53,7 +53,7 @@ impl<'a> PermitJson<'a> {
     }
 }
 
-/// The answer to a check or a peek: 200 for yes, 429 for no, 403 at a limit of 0, 422 for never, 503 if the store is
+/// The answer to a check: 200 for yes, 429 for no, 403 at a limit of 0, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<HttpResponse, HttpProblem> {
     with_fields(values(answer)?, answer)
@@ -134,7 +134,23 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, HttpProblem> {
     StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
 }
 
-/// Writes the body of the answer to a check or a peek.
+/// The answer to a peek, which names every enforced rule.
+pub(super) fn looked(answer: &Answer<'_>) -> Result<HttpResponse, HttpProblem> {
+    let mut body = Vec::with_capacity(USUAL_BYTES);
+    write_looked(answer, &mut body)?;
+    with_fields(of_json(body), answer)
+}
+
+/// Writes the body of the answer to a peek.
+fn write_looked(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), HttpProblem> {
+    let mut fields = begin(answer, body)?;
+    let enforced: Vec<_> = answer.enforced().map(RuleDecision::from).collect();
+    fields.value("enforced", &enforced).map_err(|error| unwritable(&error))?;
+    fields.end();
+    Ok(())
+}
+
+/// Writes the body of the answer to a check.
 pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), HttpProblem> {
     begin(answer, body).map(JsonObject::end)
 }
@@ -154,7 +170,7 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
     }
     let mut shadow = answer.shadow().peekable();
     if shadow.peek().is_some() {
-        let shadow: Vec<_> = shadow.map(Shadow::from).collect();
+        let shadow: Vec<_> = shadow.map(RuleDecision::from).collect();
         fields.value("shadow", &shadow).map_err(|error| unwritable(&error))?;
     }
     Ok(fields)
@@ -162,14 +178,17 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
 
 /// The answers to a batch, in order. Their bodies contain the values that a single answer has in its status and header
 /// fields.
-pub(super) fn each(answers: &[Answer<'_>]) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn each(verb: RequestVerb, answers: &[Answer<'_>]) -> Result<HttpResponse, HttpProblem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
     for (number, answer) in answers.iter().enumerate() {
         if number > 0 {
             body.push(b',');
         }
-        write(answer, &mut body)?;
+        match verb {
+            RequestVerb::Peek => write_looked(answer, &mut body)?,
+            RequestVerb::Check => write(answer, &mut body)?,
+        }
     }
     body.push(b']');
     Ok(of_json(body))

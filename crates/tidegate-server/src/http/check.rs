@@ -34,7 +34,10 @@ pub(super) async fn decide(
             if let Some(span) = &mut span {
                 span.end(question.domain(), &answer);
             }
-            answer::decided(&answer)
+            match verb {
+                RequestVerb::Peek => answer::looked(&answer),
+                RequestVerb::Check => answer::decided(&answer),
+            }
         }
         QuestionBody::Each(questions) => {
             // Claimed before the first question is asked, because a batch that does not fit must take nothing.
@@ -86,7 +89,7 @@ async fn each(
     while let Some(answer) = under_way.next().await {
         answers.push(answer);
     }
-    answer::each(&answers)
+    answer::each(verb, &answers)
 }
 
 async fn put<'l>(app: &'l App, verb: RequestVerb, question: &HttpQuestion<'_>) -> Answer<'l> {

@@ -57,10 +57,13 @@ async fn a_reset_makes_limiters_new_and_says_how_many() {
     assert_eq!(public.check(ASKED).await.status, 200);
     assert_eq!(public.check(ASKED).await.status, 429);
     let reset = admin.post("/v1/reset", &ASKED.replace(r#", "cost": 4"#, "")).await;
-    assert_eq!((reset.status.as_u16(), reset.json()), (200, json!({"reset": 1})));
+    assert_eq!(
+        (reset.status.as_u16(), reset.json()),
+        (200, json!({"reset": 1, "rules": ["per-user"]}))
+    );
     assert_eq!(public.check(ASKED).await.json()["remaining"], 1);
     let none = admin.post("/v1/reset", r#"{"descriptor": {"user": "a"}}"#).await;
-    assert_eq!(none.json(), json!({"reset": 0}));
+    assert_eq!(none.json(), json!({"reset": 0, "rules": []}));
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
     let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut resp(&server)).unwrap();
     assert_eq!((reset, &client.post("/v1/peek", slow).await.json()["remaining"]), (1, &json!(10)));
     let again = Client::new(server.admin).post("/v1/reset", slow).await.json();
-    assert_eq!(again, json!({"reset": 1}));
+    assert_eq!(again["reset"], 1);
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 10);
 }
 

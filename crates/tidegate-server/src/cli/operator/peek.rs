@@ -69,7 +69,7 @@ pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A line for the decision, and one for each rule in shadow mode.
+/// A line for the decision, one for each enforced rule if there are several, and one for each rule in shadow mode.
 fn text(answer: &Value) -> String {
     let mut text = decision(answer);
     for name in ["degraded", "overflow", "overloaded"] {
@@ -78,8 +78,11 @@ fn text(answer: &Value) -> String {
         }
     }
     text.push('\n');
-    for shadow in items(answer, "shadow") {
-        text.push_str(&format!("shadow: {}\n", decision(shadow)));
+    let enforced: Vec<_> = items(answer, "enforced").collect();
+    let several = if enforced.len() > 1 { &enforced[..] } else { &[] };
+    let several = several.iter().map(|rule| ("enforce", *rule));
+    for (mode, rule) in several.chain(items(answer, "shadow").map(|rule| ("shadow", rule))) {
+        text.push_str(&format!("{mode}: {}\n", decision(rule)));
     }
     text
 }
@@ -130,6 +133,12 @@ mod tests {
         assert_eq!(text(&answer), refused);
         answer["retry_after_us"] = Value::Null;
         assert!(text(&answer).contains("never fits"));
+        let all = json!({"allowed": true, "rule": "all", "limit": 9, "remaining": 0, "retry_after_us": 0});
+        answer["enforced"] = json!([answer, all]);
+        let each = text(&answer);
+        let rows: Vec<_> = each.lines().skip(1).collect();
+        assert!(rows[0].starts_with("enforce: refused: rule r, 4 of 5"), "{each}");
+        assert_eq!(rows[1..], ["enforce: allowed: rule all, 0 of 9 remaining"]);
         let unlimited = json!({"allowed": true, "rule": null, "shadow": [answer]});
         let lines = text(&unlimited);
         assert!(

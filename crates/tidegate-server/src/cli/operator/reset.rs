@@ -4,10 +4,11 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use hyper::Method;
+use serde_json::Value;
 use tidegate::printable;
 
 use super::entries::{self, EntryArg};
-use super::{AdminFlags, OutputFormat, number, run as run_client};
+use super::{AdminFlags, OutputFormat, items, number, run as run_client};
 use crate::failure::Failure;
 
 /// Make the limiters of a descriptor idle at a running server
@@ -54,7 +55,10 @@ pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
         listener.ask(Method::POST, "/v1/reset", &body).await?.print(args.format, |json| {
             let reset = number(json, "reset");
             let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
-            format!("{reset} {limiters} reset\n")
+            let rules: Vec<_> = items(json, "rules").filter_map(Value::as_str).collect();
+            let rules =
+                if rules.is_empty() { String::new() } else { format!(": {}", rules.join(", ")) };
+            format!("{reset} {limiters} reset{rules}\n")
         })
     })
 }
