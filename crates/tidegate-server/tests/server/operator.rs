@@ -96,10 +96,10 @@ async fn a_peek_takes_nothing_and_a_reset_forgets_what_was_used() {
     let said = refused(&reset, 2);
     assert!(said.contains("expected a terminal, or --yes"), "{said}");
     assert!(peek(&[]).starts_with("refused"), "nothing was reset");
-    assert_eq!(printed(&[&reset[..], &["--yes"]].concat()), "1 limiter was reset\n");
+    assert_eq!(printed(&[&reset[..], &["--yes"]].concat()), "1 limiter was reset: per-user\n");
     assert!(peek(&[]).starts_with("allowed: rule per-user, 2 of 2 remaining"));
     let none = printed(&["reset", "user=ada", "--admin", &admin, "--yes", "--format", "json"]);
-    assert_eq!(none, "{\"reset\":0}\n");
+    assert_eq!(none, "{\"reset\":0,\"rules\":[]}\n");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn has_forged_lines(shown: &str) -> bool {
 
 #[tokio::test]
 async fn no_view_of_an_operator_has_a_line_that_a_caller_forged() {
-    let server = Server::with_rules_and(RULES, &["--public-verbs", "check,reserve"]);
+    let server = Server::with_rules_and(RULES, &["--public-verbs", "check,peek,reserve"]);
     let client = Client::new(server.http);
     let body = json!({"descriptor": {"plan": "free", "user": FORGED}}).to_string();
     let (mut text, mut lines) = (Tail::of(&server, "text"), Tail::of(&server, "json"));
@@ -281,19 +281,30 @@ async fn no_view_of_an_operator_has_a_line_that_a_caller_forged() {
         }
     });
     let read = tokio::task::spawn_blocking(move || {
+        let mut shown = String::new();
         for _ in 0..3 {
             let (text, json) = (text.line(), lines.line());
-            assert!(text.contains(r" default/per-user user=eve\n00:00"), "{text}");
+            assert!(text.contains(r" default/per-user user=eve\x0a00:00"), "{text}");
             assert!(!has_forged_lines(&text), "{}", text.escape_debug());
             assert!(!has_forged_lines(&json), "{}", json.escape_debug());
             let json: Value =
                 serde_json::from_str(&json).unwrap_or_else(|why| panic!("{why}: {json}"));
             assert_eq!(json["key"]["user"], FORGED);
+            shown = text;
         }
+        shown
     });
-    read.await.unwrap();
+    let shown = read.await.unwrap();
     asked.abort();
-    let admin = format!("http://{}", server.admin);
+    let (url, admin) = (format!("http://{}", server.http), format!("http://{}", server.admin));
+    let (_, key) = shown.split_once("per-user ").unwrap();
+    let tailed = key.split_once(": cost").unwrap().0.to_owned();
+    let top = printed(&["top", "--admin", &admin]);
+    let topped = top.lines().find_map(|line| line.find("user=").map(|at| &line[at..])).unwrap();
+    for key in [&*tailed, topped] {
+        let peek = printed(&["peek", "plan=free", key, "--url", &url]);
+        assert!(peek.starts_with("refused: rule per-user, 0 of 2"), "{key}: {peek}");
+    }
     for (command, list) in [("top", "keys"), ("reservations", "reservations")] {
         let shown = printed(&[command, "--admin", &admin]);
         assert!(

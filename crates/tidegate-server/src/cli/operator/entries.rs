@@ -1,6 +1,13 @@
 //! A descriptor on the command line: entries as `NAME=VALUE`.
+//!
+//! Reports print a character that a terminal obeys as the escapes of its bytes, such as `\x0a`, and a command reads
+//! these escapes, so that a key can be copied from a report into a command.
+
+use std::fmt::Write;
 
 use serde::Serialize;
+use tidegate::canonical_text;
+use tidegate::printable::is_obeyed;
 
 use crate::ordered_map::OrderedMap;
 
@@ -15,7 +22,7 @@ pub(super) struct EntryArg {
 pub(super) fn parse(text: &str) -> Result<EntryArg, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            Ok(EntryArg { name: name.to_owned(), value: value.to_owned() })
+            Ok(EntryArg { name: unescaped(name), value: unescaped(value) })
         }
         _ => Err("expected an entry as NAME=VALUE, such as user=ada".to_owned()),
     }
@@ -36,11 +43,65 @@ struct DescriptorBody<'a> {
     domain: &'a str,
 }
 
+impl EntryArg {
+    /// The entry as a parameter of a query.
+    pub(super) fn parameter(&self) -> String {
+        format!("{}={}", self.name, self.value)
+    }
+}
+
 /// The entries for a person: `user=ada, path=/login`.
 pub(super) fn shown(entries: &[EntryArg]) -> String {
-    let entries = entries.iter().map(|one| format!("{}={}", one.name, one.value));
-    let entries: Vec<_> = entries.collect();
+    let entries: Vec<_> = entries.iter().map(|one| printed(&one.name, &one.value)).collect();
     if entries.is_empty() { "no entries".to_owned() } else { entries.join(", ") }
+}
+
+/// An entry as [`parse`] takes it back, without a character that a terminal obeys.
+pub(super) fn printed(name: &str, value: &str) -> String {
+    format!("{}={}", escaped(name), escaped(value))
+}
+
+fn escaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        if is_obeyed(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                // Writing to a text cannot fail.
+                let _ = write!(plain, "\\x{byte:02x}");
+            }
+        } else if text.get(at..).and_then(control).is_some() {
+            plain.push_str("\\x5c");
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let (c, length) = match control(rest) {
+            Some(control) => (control, ESCAPE_BYTES),
+            None => (c, c.len_utf8()),
+        };
+        plain.push(c);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    // All other escapes are escapes of keys everywhere.
+    canonical_text(&plain).into_owned()
+}
+
+/// Bytes of an escape: `\x0a`.
+const ESCAPE_BYTES: usize = 4;
+
+/// The control character in ASCII whose escape `text` begins with.
+fn control(text: &str) -> Option<char> {
+    let digits = text.strip_prefix("\\x")?.get(..2)?;
+    let is_escape = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let byte = u8::from_str_radix(digits, 16).ok()?;
+    (is_escape && byte.is_ascii_control()).then(|| char::from(byte))
 }
 
 #[cfg(test)]
@@ -58,6 +119,29 @@ mod tests {
         assert_eq!(body("d", &entries, Some(0)), expected);
         for wrong in ["user", "=ada", ""] {
             assert!(parse(wrong).unwrap_err().contains("NAME=VALUE"));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_a_report_prints_is_taken_back() {
+        for (bytes, expected) in [
+            (&b"ada"[..], "ada"),
+            (b"a\0b\n", r"a\x00b\x0a"),
+            (b"\x7f\x1b[2J", r"\x7f\x1b[2J"),
+            ("\u{9b}\u{202e}\u{e0041}".as_bytes(), r"\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81"),
+            (br"\x0a", r"\x5cx0a"),
+            (br"\\x0a", r"\\x5cx0a"),
+            (br"\x5cx0a", r"\x5cx5cx0a"),
+            (br"\x0A\x4\n", r"\x0A\x4\n"),
+            (b"\xff\x00", r"\xff\x00"),
+            (br"\xff", r"\x5cxff"),
+            ("jürgen 日本".as_bytes(), "jürgen 日本"),
+        ] {
+            let text = tidegate::key_text(bytes);
+            let shown = printed(&text, &text);
+            assert_eq!(shown, format!("{expected}={expected}"));
+            let entry = parse(&shown).unwrap();
+            assert_eq!([entry.name, entry.value], [&*text, &*text], "{shown}");
         }
     }
 }

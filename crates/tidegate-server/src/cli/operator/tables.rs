@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 use serde_json::Value;
 use tidegate::printable;
 
+use super::entries;
 use crate::stdout;
 
 /// The columns of a table.
@@ -77,13 +78,13 @@ fn least_width(table: &Table, numbers: &Range<usize>) -> usize {
     widths.sum::<usize>().saturating_sub(1)
 }
 
-/// The entries of a key, or its fingerprint.
+/// The entries of a key as a command takes them back, or its fingerprint.
 pub(super) fn key(key: Option<&Value>) -> String {
     match key {
         Some(Value::Object(entries)) => {
             let entries = entries
                 .iter()
-                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()));
+                .map(|(name, value)| entries::printed(name, value.as_str().unwrap_or_default()));
             entries.collect::<Vec<_>>().join(", ")
         }
         Some(Value::String(fingerprint)) => format!("#{fingerprint}"),

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
 }
 
 fn path(args: &TailArgs) -> String {
-    let key = args.key.as_ref().map(|key| entries::shown(std::slice::from_ref(key)));
+    let key = args.key.as_ref().map(EntryArg::parameter);
     let parameters = [
         ("rule", args.rule.as_deref()),
         ("outcome", args.outcome.as_deref()),
