@@ -23,6 +23,8 @@ pub struct Explained {
     pub fields: Vec<(String, String)>,
     /// The entries of the first descriptor, which are also among `fields`.
     pub entries: Vec<(String, String)>,
+    /// The names of the fields of a JSON log that are not read.
+    pub not_read: Vec<String>,
     /// The beginning of the line.
     pub line: String,
     /// The reason why the line is left out; `None` for a request.

@@ -19,6 +19,8 @@ const PARENTS: [&str; 6] = ["request", "response", "httpRequest", "req", "res", 
 const RESPONSE: (LoggedSlot, usize) = (LoggedSlot::Status, 1);
 /// The object of header fields, whose names a caller may choose.
 const HEADERS: &str = "headers";
+/// The field with the name of Caddy's log.
+const LOGGER: &str = "logger";
 /// The beginning of the name that Caddy gives to an error which it also logs as a request.
 const ERRORS: &str = "http.log.error";
 /// The ranks of names for one slot: the best name of a line counts.
@@ -48,6 +50,18 @@ pub(super) fn read(line: &[u8]) -> Result<LogObject<'_>, BadLineReason> {
     let read = ObjectFields { object: &mut object, place: FieldPlace::Line }.deserialize(&mut json);
     read.and_then(|()| json.end()).map_err(|error| ndjson::reason(&error))?;
     Ok(object)
+}
+
+/// The names of an object's own fields that are of no use. A line that is no object has none.
+pub(super) fn not_read(line: &[u8]) -> Vec<String> {
+    let object: serde_json::Map<_, _> = serde_json::from_slice(line).unwrap_or_default();
+    let place = FieldPlace::Line;
+    let mut names: Vec<_> = object.into_iter().map(|(name, _)| name).collect();
+    names.retain(|name| {
+        let is_used = place.slot(name).is_some() || place.within(name).is_some();
+        !is_used && !WRAPPERS.contains(&name.as_str()) && name != LOGGER
+    });
+    names
 }
 
 impl<'a> LogObject<'a> {
@@ -224,7 +238,7 @@ impl<'de> Visitor<'de> for ObjectFields<'_, 'de> {
             // A field such as `request` is a slot if it is a text, and has fields of its own if it is an object.
             if slot.is_some() || is_wrapper || within.is_some() {
                 map.next_value_seed(FieldValue { object, slot, is_wrapper, within })?;
-            } else if in_line && name == "logger" {
+            } else if in_line && name == LOGGER {
                 let logger = map.next_value::<Element<'de>>()?.0;
                 object.is_error |= logger.is_some_and(|logger| logger.starts_with(ERRORS));
             } else {

@@ -17,6 +17,7 @@ use super::explained::Explained;
 use super::format::{
     FoundFormat, LineContent, TraceFormat, discover, escaped, is_object, read_as, unwrapped,
 };
+use super::json_log;
 use super::notation::LogFormat;
 use super::prefix;
 
@@ -152,6 +153,7 @@ impl LineParser {
         let json = self.read(line, &mut String::new()).err().and_then(|_| escaped(line));
         let line = json.as_deref().unwrap_or(line);
         explained.prefixes.extend(prefix::names(line));
+        let mut is_logged = false;
         match self.read(line, &mut inner) {
             Err(reason) => explained.problem = Some(reason.into_owned()),
             Ok((LineContent::Directive, _)) => explained.format = Some("directive"),
@@ -162,6 +164,7 @@ impl LineParser {
             Ok((LineContent::Logged(logged), found)) => {
                 explained.format = self.name(found.as_ref());
                 explained.written(&logged);
+                is_logged = true;
                 match logged.into_event(&self.clients) {
                     Ok(event) => explained.entries(&event),
                     Err(reason) => explained.problem = Some(reason.into_owned()),
@@ -170,6 +173,10 @@ impl LineParser {
         }
         if explained.problem.is_none() && self.begins_as_a_prefix(line) {
             explained.prefixes.clear();
+        }
+        if is_logged {
+            let object = if inner.is_empty() { prefix::strip(line) } else { Ok(inner.as_bytes()) };
+            explained.not_read = object.map(json_log::not_read).unwrap_or_default();
         }
         if !inner.is_empty() {
             explained.prefixes.push("JSON");

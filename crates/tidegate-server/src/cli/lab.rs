@@ -58,6 +58,9 @@ pub(super) fn explain(flags: &TraceFlags, line: u64) -> Result<ExitCode, Failure
         };
         let mut text = format!("{}, line {line}\n", named(path));
         explained.to_string().lines().for_each(|row| text.push_str(&format!("  {row}\n")));
+        if !explained.not_read.is_empty() {
+            text.push_str(&format!("  not read: {}\n", explained.not_read.join(", ")));
+        }
         stdout::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -171,6 +171,14 @@ fn how_a_line_was_read_is_shown_without_a_configuration() {
     let output = explain("5");
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output.stderr).contains("has fewer than 5 lines"));
+    let json = r#"{"time":"2015-05-17T10:05:03Z","ip":"192.0.2.1","path":"/a","plan":"pro","api_key":"k"}"#;
+    let trace_of_json = config(json);
+    let output = run(&["replay", "--trace", path(&trace_of_json), "--explain-line", "1"]);
+    assert!(
+        said(&output.stdout).ends_with("not read: api_key, plan\n"),
+        "{}",
+        said(&output.stdout)
+    );
     let compare = ["compare", "--trace", path(&trace), "--explain-line", "1"];
     assert!(said(&run(&compare).stdout).contains("ip      192.0.2.1"));
     assert_eq!(explain("0").status.code(), Some(2));
