@@ -29,6 +29,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Error, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Failure;
@@ -90,7 +91,7 @@ pub(crate) fn run() -> ExitCode {
         // clap names the flag of a wrong value, also if a variable gave it.
         Err(error) => match of_variable(of_command, &error) {
             Some(failure) => return failure.report(),
-            None => return shown(&sources::without_secrets(error)),
+            None => return shown(&with_tip(sources::without_secrets(error))),
         },
     };
     let done = match &command {
@@ -125,6 +126,27 @@ fn shown(error: &Error) -> ExitCode {
         return code;
     }
     crate::stdout::had_reader(printed).map_or_else(|failure| failure.report(), |_| code)
+}
+
+/// Adds a tip to words that are meant in another form.
+fn with_tip(mut error: Error) -> Error {
+    let meant = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => match word.as_str() {
+            "--verbose" => Some("expected `--log-level debug`, of `tidegate serve`".to_owned()),
+            file if file.ends_with(".toml") => Some(format!("expected `--config {file}`")),
+            _ => None,
+        },
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(words)))
+            if words.iter().any(|word| word == "<FILE>") =>
+        {
+            Some("`--config FILE` or TIDEGATE_CONFIG names it as well".to_owned())
+        }
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
+    }
+    error
 }
 
 fn parse(given: &[OsString]) -> Result<CliCommand, Error> {

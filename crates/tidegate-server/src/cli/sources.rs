@@ -116,7 +116,15 @@ pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) 
     } else {
         String::new()
     };
-    Some(Failure::usage(format!("{variable}: {why}{unset}")))
+    // Some messages quote the value themselves; a value that may have a secret is never shown.
+    let is_shown =
+        why.starts_with("expected ") && !value.is_empty() && !arg.is_hide_env_values_set();
+    let given = if is_shown {
+        format!(" is \"{}\"", config::shown(&value.to_string_lossy()))
+    } else {
+        String::new()
+    };
+    Some(Failure::usage(format!("{variable}{given}: {why}{unset}")))
 }
 
 /// The error without what may be a password: a value of `--store`, and credentials anywhere else.

@@ -175,6 +175,12 @@ impl HttpProblem {
         Self { field: Some(Box::new((name, value))), ..self }
     }
 
+    /// The same problem with a hint after its detail.
+    pub(super) fn with_hint(mut self, hint: &str) -> Self {
+        self.detail = format!("{}; {hint}", self.detail);
+        self
+    }
+
     /// A body that is not the expected JSON; the text of `error` has the position.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
         let position = Position { line: error.line(), column: error.column() };

@@ -21,6 +21,9 @@ const MOST_BYTES: usize = 4 << 20;
 /// The maximum size of an answer to a change, in bytes, which are claimed before anything changes.
 const MOST_ANSWERED: usize = 6 << 20;
 
+/// The hint to a text that may have been sent by `curl -d`.
+const IN_ONE_LINE: &str = "the body is one line: expected `curl --data-binary @FILE`, because -d removes the ends of lines";
+
 /// The answer to a change, or to a dry run.
 #[derive(Serialize)]
 struct Changed<'a> {
@@ -62,9 +65,17 @@ pub(super) async fn put(
             "the body is not UTF-8: expected the TOML of a configuration",
         )
     })?;
+    let is_one_line = !text.trim_end().contains('\n');
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
-    answer::made_apart(move || answered(configuration.put(proposal).map_err(problem)?, is_dry_run))
-        .await
+    answer::made_apart(move || {
+        let put = configuration.put(proposal).map_err(|refused| {
+            let is_wrong = matches!(refused, PutRefused::Wrong(Wrong::Text(_)));
+            let problem = problem(refused);
+            if is_wrong && is_one_line { problem.with_hint(IN_ONE_LINE) } else { problem }
+        });
+        answered(put?, is_dry_run)
+    })
+    .await
 }
 
 /// The answer; without the single rules if it would be longer than its claim.
@@ -129,7 +140,7 @@ fn problem(refused: PutRefused) -> HttpProblem {
                 format!("the tag of `if-match` lacks its quotes: expected {etag}, with the quotes")
             } else {
                 format!(
-                    "the configuration in force has the `etag` {etag}: read GET /v1/rules again"
+                    "the configuration in force has the `etag` {etag}, whose quotes belong to it: read GET /v1/rules again"
                 )
             };
             let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);

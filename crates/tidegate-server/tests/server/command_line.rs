@@ -85,6 +85,23 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 }
 
 #[test]
+fn words_in_another_form_are_answered_with_the_form_that_was_meant() {
+    for (args, expected) in [
+        (&["serve", "plan.toml"][..], "expected `--config plan.toml`"),
+        (&["serve", "--verbose"], "expected `--log-level debug`"),
+        (&["check"], "`--config FILE` or TIDEGATE_CONFIG"),
+    ] {
+        let output = run(args);
+        assert_eq!(code(&output), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{output:?}");
+    }
+    let mut command = std::process::Command::new(crate::process::BINARY);
+    let output = command.arg("serve").env("TIDEGATE_MAX_CONNECTIONS", "1k").output().unwrap();
+    let expected = "TIDEGATE_MAX_CONNECTIONS is \"1k\": expected a whole number from 1 to 1000000";
+    assert!(text(&output.stderr).contains(expected), "{output:?}");
+}
+
+#[test]
 fn an_address_in_use_is_reported_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
     let listeners = [

@@ -9,6 +9,8 @@ use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
 use tidegate_core::text::{HIDDEN, shown};
 
+/// Headers of a rule that lack a bracket.
+const TORN_HEADERS: [&str; 4] = ["rule]]", "[rule]]", "[[rule]", "[[rule"];
 const DUPLICATE: &str = "duplicate key";
 /// The starts of the parser's messages for a text that ends inside an array or inline table.
 const UNCLOSED: [&str; 2] = ["unclosed array, ", "unclosed inline table, "];
@@ -69,7 +71,12 @@ fn is_header(line: &str) -> bool {
 fn report_broken(errors: &[(TextSpan, &str)], report: &mut ConfigReport<'_>) {
     let mut lines = HashSet::new();
     for (span, message) in before_unclosed(errors, report) {
-        if lines.insert(report.line(&span)) {
+        if !lines.insert(report.line(&span)) {
+            continue;
+        }
+        if TORN_HEADERS.contains(&report.line_text(&span).trim()) {
+            report.add(&span, "a bracket is missing: expected `[[rule]]`".to_owned());
+        } else {
             let secret = report.is_secret(&span);
             let message = reworded(message, if secret { HIDDEN } else { report.text(&span) });
             report.add(&span, message);

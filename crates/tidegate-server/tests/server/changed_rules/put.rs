@@ -90,6 +90,34 @@ async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
+    let (_folder, file) = folder(&format!("revision = 11\n{}", rules(100)));
+    let mut server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    let before = format!("revision = 10\n{}", rules(100));
+    for query in ["?dry_run=1", ""] {
+        let put = admin.put_rules(query, "*", &before).await;
+        let warning = put.json()["warnings"][0].as_str().unwrap().to_owned();
+        assert!(
+            warning.contains("falls from 11 to 10") && warning.contains("at least 12"),
+            "{warning}"
+        );
+    }
+    server.logs("falls from 11 to 10");
+}
+
+#[tokio::test]
+async fn a_body_that_lost_its_ends_of_lines_is_told_from_others() {
+    let (_folder, file) = folder(&rules(100));
+    let server = serve(&file, &[]);
+    let admin = Client::new(server.admin);
+    let detail = admin.put_rules("", "*", &rules(50).replace('\n', "")).await.problem(400);
+    assert!(detail.contains("--data-binary @FILE"), "{detail}");
+    let detail = admin.put_rules("", "*", &rules(50).replace("rate", "rite")).await.problem(400);
+    assert!(!detail.contains("--data-binary"), "{detail}");
+}
+
+#[tokio::test]
 async fn every_mistake_of_a_body_is_listed_with_its_place() {
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &[]);
