@@ -120,11 +120,11 @@ pub(super) fn of_variable(command: &Command, given: &[OsString], error: &Error) 
     let is_shown =
         why.starts_with("expected ") && !value.is_empty() && !arg.is_hide_env_values_set();
     let given = if is_shown {
-        format!(" is \"{}\"", config::shown(&value.to_string_lossy()))
+        format!("it is \"{}\": ", config::shown(&value.to_string_lossy()))
     } else {
         String::new()
     };
-    Some(Failure::usage(format!("{variable}{given}: {why}{unset}")))
+    Some(Failure::usage(format!("{variable}: {given}{why}{unset}")))
 }
 
 /// The error without what may be a password: a value of `--store`, and credentials anywhere else.

@@ -97,7 +97,8 @@ fn words_in_another_form_are_answered_with_the_form_that_was_meant() {
     }
     let mut command = std::process::Command::new(crate::process::BINARY);
     let output = command.arg("serve").env("TIDEGATE_MAX_CONNECTIONS", "1k").output().unwrap();
-    let expected = "TIDEGATE_MAX_CONNECTIONS is \"1k\": expected a whole number from 1 to 1000000";
+    let expected =
+        "TIDEGATE_MAX_CONNECTIONS: it is \"1k\": expected a whole number from 1 to 1000000";
     assert!(text(&output.stderr).contains(expected), "{output:?}");
 }
 
