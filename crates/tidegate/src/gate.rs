@@ -6,6 +6,7 @@ mod snapshot;
 mod step;
 mod waiting;
 
+use std::io::{self, Read, Write};
 use std::mem;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::frontend::{Frontend, GateQueues, Setup};
 use crate::key::Seed;
 use crate::request::Request;
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
+use crate::snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 use crate::step::Step;
 use crate::store::memory::MemoryStore;
 pub use counts::GateCounts;
@@ -274,6 +276,81 @@ impl<C: Clock> Gate<C> {
         values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
         self.change(|policy| policy.with_values((domain, rule), values.into()))
+    }
+
+    /// Writes the state that a gate in another process needs to go on ([`Gate::with_snapshot`]): the limiters of every
+    /// rule in force, with the values they were counted under and the limiter of keys without room; bans and counted
+    /// refusals; remembered answers to requests with an id; and the secret that keys are hashed with.
+    ///
+    /// Waiting requests, held permits, statistics, plans and observers are not in it, nor are the limiters of rules
+    /// that were removed.
+    ///
+    /// Decisions go on during the call: a few limiters are locked at a time, never while `to` is written, and a change
+    /// of the policy waits until all are written. So a snapshot is not of one instant. Each limiter is as it was at
+    /// some moment of the call: units admitted after the call began may be missing, but no unit is in it that was not
+    /// admitted.
+    ///
+    /// A reader of the snapshot knows the secret and can make keys whose limiters collide: keep it as you keep a
+    /// password. Writes are of up to 64 KiB, or as long as one log is; small ones are few, but `to` may as well be
+    /// buffered.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, Gate, ManualClock, Policy, RuleSpec, Spec};
+    ///
+    /// let spec = Spec::per_hour(2).algorithm(AlgorithmKind::SlidingLog);
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
+    /// let clock = ManualClock::new();
+    /// let before = Gate::with_clock(policy.clone(), clock.clone());
+    /// let ada = ("default", &[("user", "ada")]);
+    /// assert!(before.admits(ada));
+    /// let mut file = Vec::new();
+    /// let written = before.write_snapshot(&mut file)?;
+    /// assert_eq!((written.limiters, written.bytes), (1, file.len() as u64));
+    ///
+    /// let (after, loaded) = Gate::with_clock(policy, clock).with_snapshot(&file[..])?;
+    /// assert_eq!(loaded.limiters, 1);
+    /// assert_eq!((after.admits(ada), after.admits(ada)), (true, false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of `to`.
+    pub fn write_snapshot(&self, mut to: impl Write) -> io::Result<SnapshotWritten> {
+        snapshot::write(self, &mut to)
+    }
+
+    /// Goes on from a snapshot that a gate has [written](Gate::write_snapshot): the new gate decides as if the old gate had
+    /// never stopped. Call it before the first request.
+    ///
+    /// Time passes as the clocks say: units leave while no process runs. If this gate's clock is earlier than the
+    /// writer's, that counts as a step of the clock: it makes no caller wait longer than a window, and gives no caller
+    /// more than one fill. Rules are matched by domain and name, and usage under other values is carried over as by
+    /// [`Gate::replace`]. The limiters of a rule that this gate does not have are dropped, and so are the limiters of a
+    /// rule with another key. The caps of the rules hold: a limiter for which there is no room is not taken over, and
+    /// its key is treated like any other key without room. Answers to requests with an id are remembered as long as the
+    /// values of their rules are the same and the program is of the same version.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Policy, RuleSpec};
+    ///
+    /// let policy = Policy::new(vec![RuleSpec::new("all", "100/h")])?;
+    /// let mut file = Vec::new();
+    /// Gate::new(policy.clone()).write_snapshot(&mut file)?;
+    /// let (gate, loaded) = Gate::new(policy).with_snapshot(&file[..])?;
+    /// assert!(gate.admits(&[]) && loaded.limiters == 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if the snapshot is damaged, incomplete or of another version, and if this gate has limiters
+    /// already. Even for damaged bytes, memory is taken only as far as there are bytes. The gate is dropped on an
+    /// error, because a part may have been loaded: begin with a new gate.
+    pub fn with_snapshot(
+        mut self,
+        from: impl Read,
+    ) -> Result<(Self, SnapshotLoaded), SnapshotError> {
+        let loaded = snapshot::load(&mut self, from)?;
+        Ok((self, loaded))
     }
 
     /// Puts in force the policy that `next` makes of the current one.
