@@ -28,7 +28,7 @@ use crate::store::{
 };
 use decide::{Remembered, by_key};
 use late::took;
-use limiters::{KeyCount, Loaded, know_loaded, know_revision, part};
+use limiters::{KeyCount, Loaded, know_loaded, know_revision, part, script_limiters};
 use record::run_on_record;
 
 /// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
@@ -124,7 +124,7 @@ impl Store for RedisStore {
             known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
         let (step, costs) = part(self.policy(), asks, args);
-        let limiters = self.limiters(asks, &costs, args.leased, (args.actual, args.under));
+        let limiters = script_limiters(self, asks, &costs, args.leased, (args.actual, args.under));
         if limiters.is_empty() {
             return Ok(self.nothing(asks, args.at));
         }

@@ -10,6 +10,7 @@ use tidegate_core::Micros;
 use tokio::time::{Instant, timeout_at};
 
 use super::late::SentCall;
+use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::dedupe;
 use crate::request::RequestIdentity;
@@ -156,7 +157,7 @@ impl RedisStore {
         asks: &[KeyAsk],
         id: Option<RequestIdentity<'_>>,
     ) -> Option<Vec<u8>> {
-        let limiters = self.limiters(asks, &[], &[], (&[], &[]));
+        let limiters = script_limiters(self, asks, &[], &[], (&[], &[]));
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 use tokio::time::Instant;
 
+use super::limiters::script_limiters;
 use super::{MOST_CHANGES, RedisStore};
 use crate::lease::{LimiterReport, Unspent, Wanted};
 use crate::store::redis::script::{
@@ -23,7 +24,8 @@ pub(super) async fn take_lease(
 ) -> LeaseReply {
     let LeaseAsk { wanted, node, on_late } = lease;
     let asked = ask.costing(wanted.units);
-    let limiters = store.limiters(from_ref(&asked), &[], &[Some(wanted.earlier)], (&[], &[]));
+    let limiters =
+        script_limiters(store, from_ref(&asked), &[], &[Some(wanted.earlier)], (&[], &[]));
     let Some(limiter) = limiters.first() else {
         return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
     };
@@ -64,7 +66,7 @@ pub(super) async fn return_lease(
     node: u64,
 ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
     let ask = rest.key.costing(rest.units);
-    let limiters = store.limiters(from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]));
+    let limiters = script_limiters(store, from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]));
     let record = lease_record(store, &ask, node, rest.ticket);
     let deadline = store.client.deadline();
     let mut newer = NewerValues::default();

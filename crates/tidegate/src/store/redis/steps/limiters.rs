@@ -17,53 +17,51 @@ use crate::store::redis::script::{
 };
 use crate::store::{KeyAsk, StepArgs, StoreError, Verb, is_report};
 
-impl RedisStore {
-    /// Returns the limiters in the form that the store is asked with. Of limiters that are settled, `actual` and `under`
-    /// hold the actual costs and the values under which units were taken.
-    pub(super) fn limiters<'m>(
-        &'m self,
-        asks: &'m [KeyAsk],
-        costs: &[u64],
-        leased: &[Option<Micros>],
-        (actual, under): (&[u64], &[Option<Values>]),
-    ) -> Vec<ScriptLimiter<'m>> {
-        let prefix = self.client.settings().key_prefix.as_str();
-        let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
-            let rule = ask.rule_in(self.policy())?;
-            let cost = costs.get(place).copied().unwrap_or(ask.cost);
-            let actual = actual.get(place).copied().unwrap_or_default();
-            // Leases rely on the level: nothing comes back that might have drained by the time they end.
-            let earlier = leased.get(place).copied().flatten();
-            let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
-            // Nor if it is not known when they were taken.
-            let is_kept = earlier.is_some() && since.is_none();
-            let actual = if is_kept { actual.max(cost) } else { actual };
-            let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?;
-            let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
-            let counted = self.counted.get(ask.rule).and_then(Option::as_ref);
-            let limiter = ScriptLimiter {
-                actual,
-                token: ask.token,
-                since,
-                // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
-                purpose: match earlier {
-                    Some(_) => Purpose::Lease,
-                    None if ask.reserves => Purpose::Reservation,
-                    None => Purpose::Use,
-                },
-                taken_under: under.get(place).copied().flatten(),
-                enforced: ask.enforced,
-                revision: revision(self, ask),
-                source: ask.source,
-                among: counted.map(|counted| counted.among(prefix, variant)),
-                ..limiter
-            };
-            // Asked for a unit that it does not take: its usage is reported later.
-            let looks = costs.is_empty() && ask.asks > ask.cost;
-            Some(if looks { limiter.looking() } else { limiter })
-        });
-        limiters.collect()
-    }
+/// Returns the limiters in the form that the store is asked with. Of limiters that are settled, `actual` and `under`
+/// hold the actual costs and the values under which units were taken.
+pub(super) fn script_limiters<'m>(
+    store: &'m RedisStore,
+    asks: &'m [KeyAsk],
+    costs: &[u64],
+    leased: &[Option<Micros>],
+    (actual, under): (&[u64], &[Option<Values>]),
+) -> Vec<ScriptLimiter<'m>> {
+    let prefix = store.client.settings().key_prefix.as_str();
+    let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
+        let rule = ask.rule_in(store.policy())?;
+        let cost = costs.get(place).copied().unwrap_or(ask.cost);
+        let actual = actual.get(place).copied().unwrap_or_default();
+        // Leases rely on the level: nothing comes back that might have drained by the time they end.
+        let earlier = leased.get(place).copied().flatten();
+        let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
+        // Nor if it is not known when they were taken.
+        let is_kept = earlier.is_some() && since.is_none();
+        let actual = if is_kept { actual.max(cost) } else { actual };
+        let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?;
+        let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
+        let counted = store.counted.get(ask.rule).and_then(Option::as_ref);
+        let limiter = ScriptLimiter {
+            actual,
+            token: ask.token,
+            since,
+            // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
+            purpose: match earlier {
+                Some(_) => Purpose::Lease,
+                None if ask.reserves => Purpose::Reservation,
+                None => Purpose::Use,
+            },
+            taken_under: under.get(place).copied().flatten(),
+            enforced: ask.enforced,
+            revision: revision(store, ask),
+            source: ask.source,
+            among: counted.map(|counted| counted.among(prefix, variant)),
+            ..limiter
+        };
+        // Asked for a unit that it does not take: its usage is reported later.
+        let looks = costs.is_empty() && ask.asks > ask.cost;
+        Some(if looks { limiter.looking() } else { limiter })
+    });
+    limiters.collect()
 }
 
 /// Returns the step of a request, and the units each limiter is asked for if they differ from its cost.
