@@ -51,8 +51,7 @@ pub(super) async fn reset(
     reset.await
 }
 
-/// Gives the cost back; the values are those after it, and `allowed` shows whether the cost would
-/// fit now.
+/// Gives the cost back; the values are the values after that, and `allowed` is true.
 pub(super) async fn refund(
     app: &App,
     who: Option<Who>,

@@ -149,13 +149,21 @@ impl Step {
         }
     }
 
-    /// The step that runs on the overflow limiter for a key without a limiter of its own. It gives
+    /// The step, and its cost, that runs on the overflow limiter for a key without a limiter of its own. It gives
     /// nothing back, because it is not known whether the units were taken there.
-    pub(crate) const fn beyond(self, cost: u64) -> Self {
+    pub(crate) const fn beyond(self, cost: u64) -> (Self, u64) {
         match self {
-            Self::Refund | Self::Reset { .. } => Self::Peek,
-            Self::Settle { .. } if !self.takes(cost) => Self::Peek,
-            other => other,
+            Self::Refund | Self::Reset { .. } => (Self::Peek, 0),
+            Self::Settle { .. } if !self.takes(cost) => (Self::Peek, 0),
+            other => (other, cost),
+        }
+    }
+
+    /// The units that the decision of this step is about: none if it settles or gives back.
+    pub(crate) const fn asked(self, cost: u64) -> u64 {
+        match self {
+            Self::Refund | Self::Settle { .. } => 0,
+            _ => cost,
         }
     }
 

@@ -182,9 +182,16 @@ fn nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no
     assert!(ask(&[(BEYOND, 4)], |request| gate.admits(request)));
     let strangers: Entries<'_> = &[("user", "never came"), ("ip", "neither")];
     for entries in [strangers, &strangers[..1], BEYOND, &BEYOND[1..]] {
-        assert!(ask(&[(entries, 3)], |request| gate.refund(request).is_overflow()));
+        let refunded = ask(&[(entries, 3)], |request| {
+            let answer = gate.refund(request);
+            (answer.is_overflow(), answer.is_allowed())
+        });
+        assert_eq!(refunded, (true, true));
         assert_eq!(seen(gate.as_ref(), BEYOND), [1, 1]);
     }
+    let full = narrow(case, OnFull::Refuse);
+    assert!(ask(&[(FIRST, 1)], |request| full.admits(request)));
+    assert!(ask(&[(BEYOND, 3)], |request| full.refund(request).is_allowed()));
     assert!(!ask(&[(FIRST, 1)], |request| gate.refund(request).is_overflow()));
     assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "a key with a limiter gets its units back");
 }

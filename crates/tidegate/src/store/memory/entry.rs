@@ -211,7 +211,8 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
             }
             // It gives nothing back there, because it is not known where its units were taken.
             (_, None) => shared.map(|entry| {
-                let one = entry.run(rules, step.beyond(cost), cost, at, false);
+                let (step, cost) = step.beyond(cost);
+                let one = entry.run(rules, step, cost, at, false);
                 One { overflow: true, elsewhere: true, ..one }
             }),
         };

@@ -245,7 +245,8 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             || self.sweep_chain(&chain, now) > 0 && self.find_space(stays, now);
         if !has_space {
             drop(chain);
-            let part = Part::alone(fingerprint, cost, step.beyond(cost));
+            let (step, cost) = step.beyond(cost);
+            let part = Part::alone(fingerprint, cost, step);
             return self.common.one(&Part { generation, ..part }, reading);
         }
         let mut slot = None;

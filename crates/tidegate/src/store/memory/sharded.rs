@@ -241,8 +241,8 @@ impl<E: Entry> Table for Sharded<E> {
             return Ok(one);
         }
         drop(shard);
-        let step = part.step.beyond(part.cost);
-        self.common.one(&Part { step, ..*part }, reading)
+        let (step, cost) = part.step.beyond(part.cost);
+        self.common.one(&Part { step, cost, ..*part }, reading)
     }
 
     fn tidy(&self, now: Timestamp) {

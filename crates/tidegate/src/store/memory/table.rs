@@ -20,7 +20,7 @@ use crate::step::{One, Step};
 /// The refusal of a key that has no room and may not share. It may come back a window later, because every limiter that
 /// was not asked for a window is idle. A permit of such a key is out no more.
 pub(super) fn refusal<R: Algorithm>(algorithm: &R, part: &Part<'_>) -> Decision {
-    let outcome = match part.cost {
+    let outcome = match part.step.asked(part.cost) {
         0 if !matches!(part.step, Step::Renew { .. }) => Outcome::Allow { delay: Micros::ZERO },
         _ => Outcome::Deny { retry_after: algorithm.window() },
     };
