@@ -252,7 +252,7 @@ impl Limiters {
             return answer;
         }
         let answer = self.check_as_long_as_it_takes(request).await;
-        log(RequestVerb::Check, request, &answer);
+        self.log(RequestVerb::Check, request, &answer);
         answer
     }
 
@@ -291,7 +291,7 @@ impl Limiters {
             ServerStore::Shared(gate, _) => gate.check_unless_waiting(request),
         };
         if let Some(answer) = &answer {
-            log(RequestVerb::Check, request, answer);
+            self.log(RequestVerb::Check, request, answer);
         }
         answer
     }
@@ -307,7 +307,7 @@ impl Limiters {
             (RequestVerb::Check, _) => self.try_check(request),
             (RequestVerb::Peek, ServerStore::Memory(gate)) => {
                 let answer = gate.peek(request);
-                log(verb, request, &answer);
+                self.log(verb, request, &answer);
                 Some(answer)
             }
             (RequestVerb::Peek, ServerStore::Shared(..)) => None,
@@ -330,7 +330,7 @@ impl Limiters {
                 Box::pin(gate.peek(&request)).await
             }
         };
-        log(RequestVerb::Peek, request, &answer);
+        self.log(RequestVerb::Peek, request, &answer);
         answer
     }
 
@@ -352,13 +352,13 @@ impl Limiters {
             ServerStore::Shared(gate, _) => Box::pin(gate.reset(request)).await,
         }
     }
-}
 
-/// Logs a decision if decisions are logged.
-#[inline]
-fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
-    if tracing::enabled!(tracing::Level::DEBUG) {
-        decided::log(verb, request, answer);
+    /// Logs a decision if decisions are logged.
+    #[inline]
+    fn log(&self, verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            decided::log(&self.policy(), verb, request, answer);
+        }
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use tidegate::{Answer, Request};
+use tidegate::{Answer, Policy, Request};
 
 use super::RequestVerb;
 use crate::counts::RequestOutcome;
 use crate::listener::source;
 
 /// Logs who decided a request of a rule's domain, and how; at `trace` also the entries of the request, which name the
-/// caller. The values of a key that a rule hides are left out.
+/// caller. The values of a key that any rule of the domain hides are left out, whether that rule matched or not.
 #[cold]
-pub(super) fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
+pub(super) fn log(policy: &Policy, verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>) {
     let reported = answer.reported();
     let rule = reported.as_ref().map(|matched| matched.rule().name());
     let entries = tracing::enabled!(tracing::Level::TRACE)
-        .then(|| ShownEntries { request, answer }.to_string());
+        .then(|| ShownEntries { request, policy }.to_string());
     tracing::debug!(
         verb = verb.name(),
         listener = source::listener(),
@@ -31,14 +31,16 @@ pub(super) fn log(verb: RequestVerb, request: &Request<'_>, answer: &Answer<'_>)
 /// The descriptors of a request: `user=ann, path=/a; ip=192.0.2.1`, or `card=…` if a rule hides the key.
 struct ShownEntries<'a> {
     request: &'a Request<'a>,
-    answer: &'a Answer<'a>,
+    policy: &'a Policy,
 }
 
 impl ShownEntries<'_> {
     fn is_hidden(&self, name: &str) -> bool {
-        let matched = self.answer.matched();
-        let mut hiding = matched.iter().map(|one| one.rule().spec()).filter(|spec| spec.hide_keys);
-        hiding.any(|spec| spec.key.iter().any(|key| of_entry(key) == name))
+        let domain = self.request.domain();
+        let rules = self.policy.rules().iter().map(|rule| rule.spec());
+        rules
+            .filter(|spec| spec.hide_keys && spec.domain == domain)
+            .any(|spec| spec.key.iter().any(|key| of_entry(key) == name))
     }
 }
 

@@ -99,11 +99,16 @@ async fn every_decision_has_a_line_at_debug_and_answers_are_the_same() {
 
 #[tokio::test]
 async fn no_level_shows_a_key_that_its_rule_hides() {
-    let rules = RULES.replace("limit = 2", "limit = 2\nhide_keys = true");
-    let (_, log) = asked(&rules, "trace").await;
-    assert!(log.contains("entries=\"user=…\""), "{log}");
-    // CL.THROTTLE has a rule of its own, which hides nothing.
-    let throttled = "domain=\"cl.throttle\"";
-    let named = log.lines().filter(|line| line.contains(CALLER) && !line.contains(throttled));
-    assert_eq!(named.collect::<Vec<_>>(), [""; 0], "{log}");
+    let hiding = RULES.replace("limit = 2", "limit = 2\nhide_keys = true");
+    // Also a rule that does not match, or has no limit.
+    let unmatched = hiding.replace("[\"user\"]", "[\"user\", \"card\"]");
+    let unlimited = hiding.replace("limit = 2", "limit = -1");
+    for rules in [hiding, unmatched, unlimited] {
+        let (_, log) = asked(&rules, "trace").await;
+        assert!(log.contains("entries=\"user=…\""), "{rules}{log}");
+        // CL.THROTTLE has a rule of its own, which hides nothing.
+        let throttled = "domain=\"cl.throttle\"";
+        let named = log.lines().filter(|line| line.contains(CALLER) && !line.contains(throttled));
+        assert_eq!(named.collect::<Vec<_>>(), [""; 0], "{rules}{log}");
+    }
 }
