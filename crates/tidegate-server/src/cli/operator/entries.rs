@@ -58,7 +58,7 @@ pub(super) fn shown(entries: &[EntryArg]) -> String {
 
 /// An entry as [`parse`] takes it back, without a character that a terminal obeys.
 pub(super) fn printed(name: &str, value: &str) -> String {
-    format!("{}={}", escaped(name), escaped(value))
+    format!("{}={}", escaped(name).replace('=', EQUALS), escaped(value))
 }
 
 fn escaped(text: &str) -> String {
@@ -69,7 +69,7 @@ fn escaped(text: &str) -> String {
                 // Writing to a text cannot fail.
                 let _ = write!(plain, "\\x{byte:02x}");
             }
-        } else if text.get(at..).and_then(control).is_some() {
+        } else if text.get(at..).and_then(escape_of).is_some() {
             plain.push_str("\\x5c");
         } else {
             plain.push(c);
@@ -82,8 +82,8 @@ fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let (c, length) = match control(rest) {
-            Some(control) => (control, ESCAPE_BYTES),
+        let (c, length) = match escape_of(rest) {
+            Some(escaped) => (escaped, ESCAPE_BYTES),
             None => (c, c.len_utf8()),
         };
         plain.push(c);
@@ -93,15 +93,18 @@ fn unescaped(text: &str) -> String {
     canonical_text(&plain).into_owned()
 }
 
+/// The escape of the sign that ends a name.
+const EQUALS: &str = "\\x3d";
 /// Bytes of an escape: `\x0a`.
 const ESCAPE_BYTES: usize = 4;
 
-/// The control character in ASCII whose escape `text` begins with.
-fn control(text: &str) -> Option<char> {
+/// The character whose escape `text` begins with: a control character in ASCII, or the sign that ends a name.
+fn escape_of(text: &str) -> Option<char> {
     let digits = text.strip_prefix("\\x")?.get(..2)?;
     let is_escape = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let byte = u8::from_str_radix(digits, 16).ok()?;
-    (is_escape && byte.is_ascii_control()).then(|| char::from(byte))
+    let is_escaped = byte.is_ascii_control() || byte == b'=';
+    (is_escape && is_escaped).then(|| char::from(byte))
 }
 
 #[cfg(test)]
@@ -135,6 +138,7 @@ mod tests {
             (br"\x0A\x4\n", r"\x0A\x4\n"),
             (b"\xff\x00", r"\xff\x00"),
             (br"\xff", r"\x5cxff"),
+            (br"\x3d", r"\x5cx3d"),
             ("jürgen 日本".as_bytes(), "jürgen 日本"),
         ] {
             let text = tidegate::key_text(bytes);
@@ -143,5 +147,9 @@ mod tests {
             let entry = parse(&shown).unwrap();
             assert_eq!([entry.name, entry.value], [&*text, &*text], "{shown}");
         }
+        let shown = printed("a=b", "c=d");
+        assert_eq!(shown, r"a\x3db=c=d");
+        let entry = parse(&shown).unwrap();
+        assert_eq!([entry.name, entry.value], ["a=b", "c=d"]);
     }
 }
