@@ -200,6 +200,9 @@ impl DecidedStep {
         self.decisions.insert(place, decision);
         self.replies.insert(place, reply);
         self.newer.insert_none(place);
+        if !self.settled.is_empty() {
+            self.settled.insert(place.min(self.settled.len()), SettledUnits::default());
+        }
     }
 
     /// Adds the values that decided.
@@ -218,6 +221,8 @@ impl DecidedStep {
         let newer = if self.newer.is_empty() { self.newer } else { self.newer.at(&order) };
         let decisions = at_places(&self.decisions, &order);
         let replies = at_places(&self.replies, &order);
-        Self { decisions, replies, newer, ..self }
+        let settled =
+            if self.settled.is_empty() { self.settled } else { at_places(&self.settled, &order) };
+        Self { decisions, replies, newer, settled, ..self }
     }
 }
