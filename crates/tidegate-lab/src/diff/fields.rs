@@ -22,7 +22,7 @@ type FieldText = (&'static str, Option<String>);
 /// A field of `T` and its value, unless it is left out.
 type NamedValue<T> = (&'static str, fn(&T) -> Option<String>);
 
-/// The warning of a revision that is not larger than it was, so that a store keeps the values of the old policy.
+/// The warning of a revision that is smaller than it was, so that a store keeps the values of the old policy.
 pub(super) fn falling_revision(old: &Policy, new: &Policy) -> Option<String> {
     let before = old.revision()?;
     if new.revision().is_some_and(|after| after >= before) {
@@ -30,10 +30,9 @@ pub(super) fn falling_revision(old: &Policy, new: &Policy) -> Option<String> {
     }
     // A policy without a revision is older than all policies with one.
     let after = text(new.revision()).unwrap_or_else(|| "none".to_owned());
-    let larger = before.get().saturating_add(1);
     Some(format!(
         "`revision` falls from {before} to {after}: over a store, keys that are in use keep the limits of {before}; \
-         expected at least {larger}"
+         expected at least {before}"
     ))
 }
 

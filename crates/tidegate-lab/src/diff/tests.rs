@@ -303,7 +303,7 @@ fn a_revision_that_falls_is_warned_of() {
             None => policy,
         }
     };
-    let warning = "over a store, keys that are in use keep the limits of 11; expected at least 12";
+    let warning = "over a store, keys that are in use keep the limits of 11; expected at least 11";
     for (old, new, expected) in [
         (Some(11), Some(10), Some("`revision` falls from 11 to 10")),
         (Some(11), None, Some("`revision` falls from 11 to none")),

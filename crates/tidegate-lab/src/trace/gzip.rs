@@ -71,6 +71,7 @@ fn buffered<R: BufRead>(raw: &mut R) -> io::Result<&[u8]> {
             return Err(error);
         }
     }
+    // What is buffered is returned again; only at the end of the source is it asked a second time.
     raw.fill_buf()
 }
 

@@ -99,7 +99,7 @@ async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
         let put = admin.put_rules(query, "*", &before).await;
         let warning = put.json()["warnings"][0].as_str().unwrap().to_owned();
         assert!(
-            warning.contains("falls from 11 to 10") && warning.contains("at least 12"),
+            warning.contains("falls from 11 to 10") && warning.contains("at least 11"),
             "{warning}"
         );
     }
