@@ -71,7 +71,7 @@ fn buffered<R: BufRead>(raw: &mut R) -> io::Result<&[u8]> {
             return Err(error);
         }
     }
-    // What is buffered is returned again; only at the end of the source is it asked a second time.
+    // Buffered bytes are returned again. Only at its end is the source asked a second time.
     raw.fill_buf()
 }
 
