@@ -39,8 +39,8 @@ pub(super) async fn reset(
     }
     takes_no_id(&question, "a reset")?;
     let reset = question.ask(async |request: &tidegate::Request<'_>| {
-        let audit = Audit::begin(app, who.as_ref(), "reset", request).await;
         let looked = app.limiters.peek(request).await;
+        let audit = Audit::after_look(who.as_ref(), "reset", &looked);
         let reset = app.limiters.reset(request).await;
         audit.end(app, request, reset.as_ref().err()).await;
         let mut rules: Vec<_> = looked.matched().iter().map(|one| one.rule().name()).collect();

@@ -26,10 +26,20 @@ impl<'a> Audit<'a> {
         verb: &'static str,
         request: &Request<'_>,
     ) -> Self {
-        let Some(who) = who else { return Self(None) };
+        match who {
+            Some(_) => Self::after_look(who, verb, &app.limiters.peek(request).await),
+            None => Self(None),
+        }
+    }
+
+    /// Begins with a look that the request needs anyway.
+    pub(super) fn after_look(
+        who: Option<&'a Who>,
+        verb: &'static str,
+        looked: &Answer<'_>,
+    ) -> Self {
         // Other requests may come between the looks and the change, so the difference is not the change alone.
-        let before = standing(&app.limiters.peek(request).await);
-        Self(Some(Begun { who, verb, before }))
+        Self(who.map(|who| Begun { who, verb, before: standing(looked) }))
     }
 
     /// Logs the change, and how the limiters stand after it.
