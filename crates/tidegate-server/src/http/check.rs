@@ -41,9 +41,15 @@ pub(super) async fn decide(
         }
         QuestionBody::Each(questions) => {
             // Claimed before the first question is asked, because a batch that does not fit must take nothing.
-            let held = held.map_or(Ok(()), |held| held.keep_questions(questions.len()));
-            held.inspect_err(|why| failed(app, verb, why))?;
-            Box::pin(each(app, verb, &questions)).await
+            let claimed = held.as_ref().map_or(Ok(()), |held| held.keep_questions(questions.len()));
+            claimed.inspect_err(|why| failed(app, verb, why))?;
+            let answers = Box::pin(each(app, verb, &questions)).await;
+            if verb == RequestVerb::Peek {
+                // A peek has taken nothing, so it may be refused when it is known how many rules it names.
+                let rules = answers.iter().map(|answer| answer.enforced().count()).sum();
+                held.map_or(Ok(()), |held| held.keep_answers(answers.len(), rules))?;
+            }
+            answer::each(verb, &answers)
         }
     };
     if verb == RequestVerb::Check {
@@ -72,11 +78,11 @@ fn failed(app: &App, verb: RequestVerb, why: &HttpProblem) {
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not
 /// wait for the store once per question, but not all, so that others get their turn and a batch takes
 /// little memory.
-async fn each(
-    app: &App,
+async fn each<'l>(
+    app: &'l App,
     verb: RequestVerb,
     questions: &[HttpQuestion<'_>],
-) -> Result<HttpResponse, HttpProblem> {
+) -> Vec<Answer<'l>> {
     let mut answers = Vec::with_capacity(questions.len());
     let mut under_way = FuturesOrdered::new();
     for question in questions {
@@ -89,7 +95,7 @@ async fn each(
     while let Some(answer) = under_way.next().await {
         answers.push(answer);
     }
-    answer::each(verb, &answers)
+    answers
 }
 
 async fn put<'l>(app: &'l App, verb: RequestVerb, question: &HttpQuestion<'_>) -> Answer<'l> {

@@ -19,6 +19,8 @@ const SHORT_BYTES: usize = 2 << 10;
 const REQUEST_BYTES: usize = 8 << 10;
 /// Bytes of each question of a batch while it is decided.
 const QUESTION_BYTES: usize = 1 << 10;
+/// Bytes of each rule that an answer names.
+const RULE_BYTES: usize = 256;
 
 /// The state that all requests of one connection share.
 #[derive(Clone)]
@@ -117,7 +119,16 @@ impl RequestClaims {
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
     pub(super) fn keep_questions(&self, questions: usize) -> Result<(), HttpProblem> {
-        self.keep(questions.saturating_mul(QUESTION_BYTES))
+        self.keep_answers(questions, 0)
+    }
+
+    /// Claims the bytes of a number of questions whose answers name so many rules in all.
+    ///
+    /// # Errors
+    /// Returns a problem as [`Self::keep`] does.
+    pub(super) fn keep_answers(&self, questions: usize, rules: usize) -> Result<(), HttpProblem> {
+        let of_questions = questions.saturating_mul(QUESTION_BYTES);
+        self.keep(of_questions.saturating_add(rules.saturating_mul(RULE_BYTES)))
     }
 
     /// Waits for the turn of a request with a body of `bytes`. The waiting request does not count
