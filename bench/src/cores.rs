@@ -6,7 +6,7 @@ pub fn count() -> usize {
 }
 
 /// Keeps the calling thread on the `number`th of the cores it may run on, so that threads that are
-/// measured together do run together; which one that is, as the system counts them. Nothing where that can not be
+/// measured together do run together; which one that is, as the system counts them. Nothing where that cannot be
 /// said: the system goes on choosing.
 #[cfg(target_os = "linux")]
 pub fn stay_on(number: usize) -> Option<usize> {

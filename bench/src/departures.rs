@@ -64,7 +64,7 @@ struct Line {
 /// Measures and prints the `wanted` parts of each load; returns the number of lines.
 ///
 /// # Errors
-/// When something can not be built or printed.
+/// When something cannot be built or printed.
 pub fn run(wanted: impl Fn(&str, &str) -> bool, json: bool) -> Result<usize, String> {
     let mut measured = 0;
     for load in &LOADS {
@@ -73,7 +73,7 @@ pub fn run(wanted: impl Fn(&str, &str) -> bool, json: bool) -> Result<usize, Str
             subjects.map(|(subject, measure)| load.line(subject, *measure)).collect();
         let lines = lines?;
         measured += lines.len();
-        print(load, &lines, json).map_err(|problem| format!("can not print: {problem}"))?;
+        print(load, &lines, json).map_err(|problem| format!("cannot print: {problem}"))?;
     }
     Ok(measured)
 }

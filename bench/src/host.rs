@@ -41,7 +41,7 @@ impl Stolen {
 /// When there is no `/proc/stat`.
 pub fn stolen_of_each() -> Result<BTreeMap<usize, Duration>, String> {
     let stat = fs::read_to_string("/proc/stat");
-    let stat = stat.map_err(|error| format!("can not read /proc/stat: {error}"))?;
+    let stat = stat.map_err(|error| format!("cannot read /proc/stat: {error}"))?;
     Ok(per_core(&stat).collect())
 }
 

@@ -73,7 +73,7 @@ impl InProcess {
         };
         let values = measure::case(case, candidates, &asks, timing, step)?;
         progress.finish_and_clear();
-        self.print(case, &values).map_err(|problem| format!("can not print: {problem}"))
+        self.print(case, &values).map_err(|problem| format!("cannot print: {problem}"))
     }
 
     fn timing(&self) -> Timing {

@@ -52,7 +52,7 @@ fn own_peak_bytes(pid: u32) -> Result<u64, String> {
 
 fn read(pid: u32, file: &str) -> Result<String, String> {
     let path = format!("/proc/{pid}/{file}");
-    fs::read_to_string(&path).map_err(|error| format!("can not read {path}: {error}"))
+    fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Program {
     /// Starts `program`, and drops its output.
     ///
     /// # Errors
-    /// When it can not be started, with the package that brings it.
+    /// When it cannot be started, with the package that brings it.
     pub fn start(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -58,7 +58,7 @@ impl Program {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(format!("{} ended with {status} while starting", self.name)),
-            Err(error) => Err(format!("can not ask after {}: {error}", self.name)),
+            Err(error) => Err(format!("cannot ask after {}: {error}", self.name)),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Drop for Program {
 /// Runs `command` to its end, and returns its output.
 ///
 /// # Errors
-/// When it can not be started, with the package that brings it; or fails, with its output.
+/// When it cannot be started, with the package that brings it; or fails, with its output.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let done = command.stdin(Stdio::null()).output();
@@ -111,7 +111,7 @@ fn can_not_start(name: &str, error: &std::io::Error) -> String {
         Some(package) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("{name} is not installed: `apt-get install {package}` (Debian, Ubuntu)")
         }
-        _ => format!("can not start {name}: {error}"),
+        _ => format!("cannot start {name}: {error}"),
     }
 }
 

@@ -22,7 +22,7 @@ struct Line {
 /// One line per subject of `case`, in the order of the list.
 ///
 /// # Errors
-/// When `out` can not be written to.
+/// When `out` cannot be written to.
 pub fn json(out: &mut impl Write, case: &Case, values: &[Measured]) -> io::Result<()> {
     for one in values {
         let line = Line {
@@ -42,7 +42,7 @@ pub fn json(out: &mut impl Write, case: &Case, values: &[Measured]) -> io::Resul
 /// A table of the subjects of `case`, fastest first.
 ///
 /// # Errors
-/// When `out` can not be written to.
+/// When `out` cannot be written to.
 pub fn table(out: &mut impl Write, case: &Case, values: &[Measured]) -> io::Result<()> {
     let base = values.iter().find(|one| one.subject == case.base).map(|one| score(case, one));
     let mut sorted: Vec<&Measured> = values.iter().collect();

@@ -27,7 +27,7 @@ impl Connection {
     /// # Errors
     /// If no server answers at `at`.
     pub fn open(at: SocketAddr) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
+        let failed = |error: std::io::Error| format!("cannot connect to {at}: {error}");
         let out = TcpStream::connect(at).map_err(failed)?;
         out.set_nodelay(true).map_err(failed)?;
         let input = out.try_clone().map_err(failed)?;

@@ -104,7 +104,7 @@ impl Case {
     /// Prints it to standard output.
     ///
     /// # Errors
-    /// When that can not be written to.
+    /// When that cannot be written to.
     pub fn print(&self, form: Form) -> Result<(), String> {
         let mut out = io::stdout().lock();
         let printed = match form {
@@ -112,7 +112,7 @@ impl Case {
             Form { markdown: true, .. } => self.markdown(&mut out),
             Form { .. } => self.table(&mut out),
         };
-        printed.map_err(|problem| format!("can not print: {problem}"))
+        printed.map_err(|problem| format!("cannot print: {problem}"))
     }
 
     fn json(&self, out: &mut impl Write) -> io::Result<()> {

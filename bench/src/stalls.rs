@@ -50,7 +50,7 @@ struct Missing {
 /// Measures and prints.
 ///
 /// # Errors
-/// When a core can not be watched.
+/// When a core cannot be watched.
 pub fn run(wanted: &Stalls) -> Result<(), String> {
     let length = Duration::from_secs(wanted.seconds);
     let before = host::stolen_of_each()?;
@@ -60,7 +60,7 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
     let after = host::stolen_of_each()?;
     let mut rows = Vec::new();
     for watched in watched {
-        let (core, missing) = watched.ok_or("a core can not be watched by itself")?;
+        let (core, missing) = watched.ok_or("a core cannot be watched by itself")?;
         let until = |moment: &BTreeMap<_, _>| moment.get(&core).copied().unwrap_or_default();
         let stolen = until(&after).saturating_sub(until(&before));
         let row = [core as u128, wanted.seconds.into()].into_iter().chain(missing.values());
@@ -79,7 +79,7 @@ impl Missing {
     }
 }
 
-/// Nothing where the thread can not be kept on that core: two on one would take each other's time.
+/// Nothing where the thread cannot be kept on that core: two on one would take each other's time.
 fn watch(number: usize, length: Duration) -> Option<Watched> {
     let core = cores::stay_on(number)?;
     Some((core, missing(Instant::now(), length, Instant::now)))

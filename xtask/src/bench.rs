@@ -36,7 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(which: &Args) -> Result<bool> {
     let context = Context::load()?;
     let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);
-    let status = run.args(&which.words).status().context("can not start cargo")?;
+    let status = run.args(&which.words).status().context("cannot start cargo")?;
     Ok(status.success())
 }
 

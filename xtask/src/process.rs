@@ -92,7 +92,7 @@ fn announce(command: &Command) {
 }
 
 fn cannot_start(command: &Command) -> String {
-    format!("can not start `{}`", line(command))
+    format!("cannot start `{}`", line(command))
 }
 
 /// The command as a line of a shell, with its environment.

@@ -92,7 +92,7 @@ fn call_of(domain: &str) -> RateLimitRequest {
 /// # Errors
 /// If no server answers, or not as the listener does.
 pub fn open(listener: Listener, at: SocketAddr) -> Result<TcpStream, String> {
-    let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
+    let failed = |error: std::io::Error| format!("cannot connect to {at}: {error}");
     let mut stream = TcpStream::connect(at).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     if listener == Listener::Grpc {

@@ -140,10 +140,10 @@ fn percentiles(us: &mut [u32]) -> [f64; 2] {
 /// Prints lines of one scenario and one load.
 ///
 /// # Errors
-/// When standard output can not be written to.
+/// When standard output cannot be written to.
 pub fn print(lines: &[Line], form: Form) -> Result<(), String> {
     let mut out = io::stdout().lock();
-    write(&mut out, lines, form).map_err(|problem| format!("can not print: {problem}"))
+    write(&mut out, lines, form).map_err(|problem| format!("cannot print: {problem}"))
 }
 
 fn write(out: &mut impl Write, lines: &[Line], form: Form) -> io::Result<()> {

@@ -40,7 +40,7 @@ impl Asking {
     /// # Errors
     /// If no server answers, or not as the listener does.
     pub fn open(self, at: SocketAddr) -> Result<(TcpStream, Answers), String> {
-        let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
+        let failed = |error: std::io::Error| format!("cannot connect to {at}: {error}");
         let mut stream = TcpStream::connect(at).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let mut answered = 0..;
@@ -131,7 +131,7 @@ fn http_answer(read: &[u8]) -> Result<Option<usize>, String> {
     Ok((bytes <= read.len()).then_some(bytes))
 }
 
-/// A connection can not be used.
+/// A connection cannot be used.
 pub fn lost(error: std::io::Error) -> String {
     format!("the connection was lost: {error}")
 }

@@ -1,5 +1,5 @@
 //! The minimum that any server does for requests that come one by one: it waits for them, and each is a `recv` and a
-//! `send`. This time is the system's, and a server that also decides can not take less.
+//! `send`. This time is the system's, and a server that also decides cannot take less.
 
 use super::asking::{Asking, lost};
 use super::cases::Subject;
@@ -92,7 +92,7 @@ pub struct Floor {
 /// Answers until it is ended, on one thread: bytes that come at once are taken for a request.
 ///
 /// # Errors
-/// When the address can not be had, or the system fails it.
+/// When the address cannot be had, or the system fails it.
 pub fn run(wanted: &Floor) -> Result<(), String> {
     serve(wanted.at, wanted.imitated).map_err(|error| format!("cannot serve: {error}"))
 }

@@ -28,7 +28,7 @@ pub struct Running {
 /// Where the server's program is: built, optimised, if it is not said.
 ///
 /// # Errors
-/// When it can not be built.
+/// When it cannot be built.
 pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
     said.map_or_else(|| build(&["build"], &[]), |path| Ok(path.to_owned()))
 }
@@ -39,7 +39,7 @@ fn build(command: &[&str], more: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let cargo = cargo.args(command).args(arguments).args(more).current_dir(ROOT);
     let built = cargo.stdout(Stdio::null()).status();
-    let built = built.map_err(|error| format!("can not start cargo: {error}"))?;
+    let built = built.map_err(|error| format!("cannot start cargo: {error}"))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let program = Path::new(ROOT).join(target).join("dist/tidegate");
     built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
@@ -48,7 +48,7 @@ fn build(command: &[&str], more: &[&str]) -> Result<PathBuf, String> {
 /// The server without observers, built next to the usual server, which is built after it.
 ///
 /// # Errors
-/// When it can not be built.
+/// When it cannot be built.
 pub fn unwatched(said: Option<&Path>) -> Result<PathBuf, String> {
     match said {
         Some(path) => Ok(path.to_owned()),
@@ -56,7 +56,7 @@ pub fn unwatched(said: Option<&Path>) -> Result<PathBuf, String> {
             let built = build(&["rustc", "--bin", "tidegate"], &["--", "--cfg", "unwatched"])?;
             let program = built.with_file_name("tidegate-unwatched");
             let copied = fs::copy(built, &program);
-            copied.map(|_| program).map_err(|error| format!("can not keep the server: {error}"))
+            copied.map(|_| program).map_err(|error| format!("cannot keep the server: {error}"))
         }
     }
 }
@@ -154,11 +154,11 @@ impl Listener {
 /// A folder with one file in it, gone when dropped.
 ///
 /// # Errors
-/// When it can not be made.
+/// When it cannot be made.
 pub fn folder_with(name: &str, text: impl AsRef<[u8]>) -> Result<TempDir, String> {
     let made = TempDir::new().and_then(|folder| {
         fs::write(folder.path().join(name), text)?;
         Ok(folder)
     });
-    made.map_err(|error| format!("can not write a file to begin with: {error}"))
+    made.map_err(|error| format!("cannot write a file to begin with: {error}"))
 }

@@ -1,7 +1,7 @@
 //! The subjects: one file per peer, each with a small list of its abilities.
 //!
 //! To add a subject: a file here with `pub fn offers(case: &Case) -> Vec<Candidate>`, and one
-//! line in [`PEERS`]. A subject that can not do a case offers nothing for it.
+//! line in [`PEERS`]. A subject that cannot do a case offers nothing for it.
 
 mod floor;
 mod gate;

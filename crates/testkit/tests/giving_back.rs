@@ -161,7 +161,7 @@ fn reservations_that_are_open_together_give_back_no_more_than_was_there() {
     }
 }
 
-/// A window stays when its only unit comes back, so its owner can not move it.
+/// A window stays when its only unit comes back, so its owner cannot move it.
 #[test]
 fn a_window_that_was_opened_stays() {
     let mut policy = Policy::new(AlgorithmKind::FixedWindow, 10, S);

@@ -39,7 +39,7 @@ fn columns_stars_and_the_dash_are_read() {
         reset_after_us: None,
         delay_us: Some(0),
     };
-    let step = row("250ms 3 | never 2 - * 0  # a cost that can not fit");
+    let step = row("250ms 3 | never 2 - * 0  # a cost that cannot fit");
     assert_eq!((step.line, step.at_us, step.expect), (5, 250_000, Some(never)));
     assert_eq!(row("0 1 |").expect, None);
     assert_eq!(row("0 1 | * * * * *").expect, Some(Expect::default()));

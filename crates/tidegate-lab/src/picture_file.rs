@@ -149,7 +149,7 @@ impl PictureError {
 
 impl fmt::Display for PictureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "can not write the picture to {}: ", self.asked.display())?;
+        write!(f, "cannot write the picture to {}: ", self.asked.display())?;
         match &self.why {
             FileFault::Name => {
                 f.write_str("expected a name that ends in .svg, for pictures are SVG")

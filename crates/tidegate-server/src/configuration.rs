@@ -134,7 +134,7 @@ impl Configuration {
         let file = file.display();
         if let Err(wrong) = text.and_then(|text| self.try_text(&file.to_string(), text, &cause)) {
             self.reloads().failed(wrong.lines().join("\n"));
-            tracing::error!(%cause, "{file} can not be put in force; the configuration before stays");
+            tracing::error!(%cause, "{file} cannot be put in force; the configuration before stays");
             for mistake in wrong.lines().iter().take(MOST_NAMED) {
                 tracing::error!("{mistake}");
             }

@@ -107,7 +107,7 @@ impl Log {
     pub(crate) fn begin(format: LineFormat, level: LogLevel) -> Result<Self, Failure> {
         let (targets, switch) = reload::Layer::new(targets(level));
         let queue = LogQueue::to(stderr(), format.escape(), tell_of_dropped).map_err(|error| {
-            Failure::new(format!("can not start the thread of the log: {error}"))
+            Failure::new(format!("cannot start the thread of the log: {error}"))
         })?;
         let often = Often::by(SystemClock::new());
         // A line that cannot be written is dropped: a message about it on the same stream would

@@ -50,7 +50,7 @@ impl NewFile {
         new.persist(&path).map_err(|error| error.error)?;
         // The new content is in place. Only a power failure could still bring the old content back.
         if let Err(error) = File::open(folder(&path)).and_then(|folder| folder.sync_all()) {
-            tracing::warn!(%error, file = %path.display(), "the folder can not be synced");
+            tracing::warn!(%error, file = %path.display(), "the folder cannot be synced");
         }
         Ok(())
     }

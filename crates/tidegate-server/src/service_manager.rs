@@ -44,7 +44,7 @@ async fn send(state: NotifyState<'static>) -> bool {
         Err(late) => Err(io::Error::from(late)),
     };
     if let Err(error) = &sent {
-        tracing::warn!(%error, "the service manager can not be notified (NOTIFY_SOCKET)");
+        tracing::warn!(%error, "the service manager cannot be notified (NOTIFY_SOCKET)");
     }
     sent.is_ok()
 }

@@ -50,7 +50,7 @@ impl SnapshotFile {
         let opened = open_lock(&lock).map_err(|error| {
             let lock = lock.display();
             unusable(&path, &format!(
-                "{lock} can not be written: {error}; expected a folder that this server may write to"
+                "{lock} cannot be written: {error}; expected a folder that this server may write to"
             ))
         })?;
         match opened.try_lock() {
@@ -60,7 +60,7 @@ impl SnapshotFile {
                 "another server uses it: stop that server, or give this server a file of its own",
             )),
             Err(TryLockError::Error(error)) => {
-                Err(unusable(&path, &format!("{} can not be locked: {error}", lock.display())))
+                Err(unusable(&path, &format!("{} cannot be locked: {error}", lock.display())))
             }
         }
     }
@@ -79,7 +79,7 @@ impl SnapshotFile {
                 return Ok(fresh());
             }
             Err(error) => {
-                return Err(unusable(&self.path, &format!("it can not be read: {error}")));
+                return Err(unusable(&self.path, &format!("it cannot be read: {error}")));
             }
         };
         match fresh().with_snapshot(BufReader::with_capacity(1 << 20, file)) {
@@ -113,12 +113,12 @@ impl SnapshotFile {
         let aside = with_suffix(&self.path, &format!(".damaged-{now_s}"));
         let renamed = fs::rename(&self.path, &aside);
         renamed.map_err(|error| {
-            unusable(&self.path, &format!("{why}; and it can not be renamed: {error}"))
+            unusable(&self.path, &format!("{why}; and it cannot be renamed: {error}"))
         })?;
         tracing::warn!(
             file = %self.path.display(),
             kept_as = %aside.display(),
-            "the snapshot can not be used, so nothing is used: {why}"
+            "the snapshot cannot be used, so nothing is used: {why}"
         );
         Ok(())
     }
@@ -147,7 +147,7 @@ impl SnapshotFile {
             }
         });
         let thread = thread.map_err(|error| {
-            Failure::new(format!("can not start the thread that writes snapshots: {error}"))
+            Failure::new(format!("cannot start the thread that writes snapshots: {error}"))
         })?;
         Ok(SnapshotThread { running, thread })
     }
@@ -170,7 +170,7 @@ impl SnapshotFile {
                 let error = error.to_string();
                 if self.failed.as_ref() != Some(&error) {
                     let file = self.path.display();
-                    tracing::error!(%file, error, "the snapshot can not be written; the previous snapshot stays");
+                    tracing::error!(%file, error, "the snapshot cannot be written; the previous snapshot stays");
                 }
                 self.failed = Some(error);
                 None
@@ -230,5 +230,5 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 fn unusable(path: &Path, why: &str) -> Failure {
-    Failure::new(format!("can not use the snapshot {} (--snapshot): {why}", path.display()))
+    Failure::new(format!("cannot use the snapshot {} (--snapshot): {why}", path.display()))
 }

@@ -62,7 +62,7 @@ fn write_to_reader(bytes: &[u8]) -> Result<bool, Failure> {
 pub(crate) fn had_reader(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("can not write to standard output: {error}")))
+            Err(Failure::new(format!("cannot write to standard output: {error}")))
         }
         written => Ok(written.is_ok()),
     }

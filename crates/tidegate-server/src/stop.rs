@@ -29,7 +29,7 @@ impl Stop {
     /// Returns an error if the system does not let the process listen for signals.
     pub(crate) fn on_signals(patience: Duration, drain: Duration) -> Result<Self, Failure> {
         let mut signals = signals::Signals::listen()
-            .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
+            .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
         let (phase, seen) = watch::channel(Phase::Running);
         tokio::spawn(async move {
             signals.next().await;

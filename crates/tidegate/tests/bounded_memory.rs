@@ -284,7 +284,7 @@ fn logs_that_grow_to_their_largest_stay_within_max_memory_at_any_time() {
             assert!(overflow > 0 && own < keys * limit, "{own} units: it was never full");
             assert!(
                 own * 16 > cap as u64 * 3 / 10,
-                "{own} units: those who are there can not go on"
+                "{own} units: those who are there cannot go on"
             );
         }
     }

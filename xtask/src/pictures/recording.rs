@@ -74,7 +74,7 @@ pub(super) fn record(root: &Path, binary: &Path, scratch: &Path) -> Result<Strin
 
 /// The output of a command, on both streams.
 fn output(command: &mut Command) -> Result<String> {
-    let ended = command.output().context("can not start the program that is recorded")?;
+    let ended = command.output().context("cannot start the program that is recorded")?;
     let streams =
         [ended.stdout, ended.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(streams.concat())
@@ -85,7 +85,7 @@ fn served(root: &Path, mut tidegate: Command) -> Result<(String, String)> {
     let any = ["--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
     let child = tidegate.args(["serve", "-c", RULES, "--log-level", "off"]).args(any);
     let child = child.current_dir(root).stdout(Stdio::piped()).spawn();
-    let mut server = Server(child.context("can not start the server")?);
+    let mut server = Server(child.context("cannot start the server")?);
     let stdout = server.0.stdout.take().context("the server has no standard output")?;
     let mut banner = String::new();
     for line in BufReader::new(stdout).lines() {

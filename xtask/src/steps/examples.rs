@@ -43,7 +43,7 @@ fn program(target: &Utf8Path, example: &str) -> Utf8PathBuf {
 }
 
 fn ends_well(run: &mut Command) -> Result<bool> {
-    let ended = run.stderr(Stdio::inherit()).output().context("can not start what was built")?;
+    let ended = run.stderr(Stdio::inherit()).output().context("cannot start what was built")?;
     print!("{}", beginning(&String::from_utf8_lossy(&ended.stdout)));
     Ok(ended.status.success())
 }

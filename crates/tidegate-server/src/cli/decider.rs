@@ -38,7 +38,7 @@ impl ReplayDecider {
         settings.timeout = PATIENCE;
         let built = Builder::new_current_thread().enable_all().build();
         let runtime =
-            built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))?;
+            built.map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
         let (replay, stop) = runtime.block_on(async {
             let replay = SharedReplay::new(policy, settings).map_err(Failure::usage)?;
             let found = replay.gate().store().connected().await;

@@ -22,7 +22,7 @@ const TROUBLE: u8 = 2;
 /// Say what changes from one configuration to another, and for whom
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code 0: they say the same; 1: they differ; 2: one of them can not be read.
+    after_help = "Exit code 0: they say the same; 1: they differ; 2: one of them cannot be read.
 
 Example:  tidegate diff /etc/tidegate/rules.toml rules.toml"
 )]

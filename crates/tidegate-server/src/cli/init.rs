@@ -32,7 +32,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
         ErrorKind::AlreadyExists => {
             Failure::new(format!("{file} exists and is left as it is: expected another name"))
         }
-        _ => Failure::new(format!("can not write {file}: {error}")),
+        _ => Failure::new(format!("cannot write {file}: {error}")),
     })?;
     stdout::print(&format!("{file} is written; next: tidegate serve --config {file}\n"))?;
     Ok(ExitCode::SUCCESS)

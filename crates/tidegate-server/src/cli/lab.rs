@@ -95,7 +95,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
         if !flags.allow_unreadable && u128::from(bad) * 100 > u128::from(all) {
             let first = source.bad_lines.first.first().map_or(1, |line| line.line_number);
             faults.push(Failure::new(format!(
-                "{bad} of {all} lines of {file} can not be read, which is more than 1%: the report covers the \
+                "{bad} of {all} lines of {file} cannot be read, which is more than 1%: the report covers the \
                  others. --explain-line {first} shows how a line is read, --log-format says how lines of another \
                  format are, and --allow-unreadable accepts them"
             )));
@@ -208,7 +208,7 @@ pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failur
 
 /// Prints one JSON object as a line.
 pub(super) fn print_json(json: serde_json::Result<String>) -> Result<(), Failure> {
-    let json = json.map_err(|error| Failure::new(format!("can not write JSON: {error}")))?;
+    let json = json.map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?;
     stdout::print(&format!("{}\n", printable::json(&json)))
 }
 

@@ -47,13 +47,13 @@ pub(super) fn bind(
     if let Some(socket) = passed.of(option) {
         return taken(socket).map(Some).map_err(|error| {
             Failure::new(format!(
-                "can not listen on the socket that is passed for {option}: {error}"
+                "cannot listen on the socket that is passed for {option}: {error}"
             ))
         });
     }
     listen(at).map(Some).map_err(|error| {
         let hint = hint(error.kind(), at, option);
-        Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
+        Failure::new(format!("cannot listen on {at} ({option}): {error}{hint}"))
     })
 }
 

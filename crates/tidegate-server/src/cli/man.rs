@@ -28,14 +28,14 @@ pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure>
     match &args.dir {
         Some(dir) => {
             write_all(command, dir).map_err(|error| {
-                Failure::new(format!("can not write the manual to {}: {error}", dir.display()))
+                Failure::new(format!("cannot write the manual to {}: {error}", dir.display()))
             })?;
         }
         None => {
             let mut text = Vec::new();
             Man::new(command)
                 .render(&mut text)
-                .map_err(|error| Failure::new(format!("can not write the manual: {error}")))?;
+                .map_err(|error| Failure::new(format!("cannot write the manual: {error}")))?;
             stdout::write(&text)?;
         }
     }

@@ -166,7 +166,7 @@ impl ListenerClient {
         asked.map_err(|why| self.away(&why))
     }
 
-    /// The failure of a server that can not be asked.
+    /// The failure of a server that cannot be asked.
     fn away(&self, why: &str) -> Failure {
         Failure::new(format!("{why}; {}", self.expected()))
     }
@@ -237,7 +237,7 @@ fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Fai
                 Ok(Err(_)) => "it is not UTF-8".to_owned(),
                 Err(error) => error.to_string(),
             };
-            Err(Failure::usage(format!("can not read {from}: {why}")))
+            Err(Failure::usage(format!("cannot read {from}: {why}")))
         }
     }
 }
@@ -264,9 +264,10 @@ fn run(asks: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Fail
 
 /// Waits for what asks a server.
 fn wait<T>(asks: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::new(format!("can not start a thread for the network: {error}"))
-    })?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start a thread for the network: {error}")))?;
     runtime.block_on(asks)
 }
 

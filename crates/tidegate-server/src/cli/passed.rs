@@ -38,7 +38,7 @@ impl Passed {
                 _ if passed.0.iter().any(|(other, _)| other == name) => {
                     "is not the only one of its name".to_owned()
                 }
-                (Some(_), Err(error)) => format!("can not be used: {error}"),
+                (Some(_), Err(error)) => format!("cannot be used: {error}"),
                 (Some(_), Ok(socket)) => {
                     passed.0.extend(socket.map(|socket| (name.to_owned(), socket)));
                     continue;

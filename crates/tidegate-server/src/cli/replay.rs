@@ -195,7 +195,7 @@ impl DecisionLines {
     fn still_read(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::nobody_reads()),
-            Err(error) => Err(Failure::new(format!("can not write to standard output: {error}"))),
+            Err(error) => Err(Failure::new(format!("cannot write to standard output: {error}"))),
             Ok(()) => Ok(()),
         }
     }

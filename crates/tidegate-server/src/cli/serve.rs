@@ -107,7 +107,7 @@ fn runtimes_of_grpc(args: &ServeArgs) -> Result<Vec<Runtime>, Failure> {
 fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
     let built = builder.worker_threads(threads).enable_all().build();
-    built.map_err(|error| Failure::new(format!("can not start the threads of {option}: {error}")))
+    built.map_err(|error| Failure::new(format!("cannot start the threads of {option}: {error}")))
 }
 
 /// The listeners that are bound.

@@ -62,7 +62,7 @@ fn own_limit(
     let window = Duration::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
     let units = Limit::Units(limit.requests_per_unit.into());
     let own = policy.own_limit(domain, descriptor, units, window);
-    let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
+    let own = own.map_err(|errors| format!("its `limit` cannot be: {errors}"))?;
     // The rules of a policy were checked when it was loaded; values of a request come only now.
     let held = policy.store().is_none_or(|store| own.rules().all(|rule| store.can_hold(rule)));
     if held { Ok(Some(own)) } else { Err("no store can hold its `limit`".to_owned()) }
@@ -119,7 +119,7 @@ mod tests {
         assert!(of_unit.message().starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
         let large = own(u32::MAX, 1).unwrap_err();
         assert_eq!(large.code(), tonic::Code::InvalidArgument);
-        assert!(large.message().starts_with("descriptor 0: its `limit` can not be"), "{large:?}");
+        assert!(large.message().starts_with("descriptor 0: its `limit` cannot be"), "{large:?}");
         assert!(large.message().contains("(`bucket`)") && large.message().contains("(`log`)"));
     }
 }

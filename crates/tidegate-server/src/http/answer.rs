@@ -250,5 +250,5 @@ fn field(name: &'static str) -> Result<HeaderName, HttpProblem> {
 }
 
 fn unwritable(error: &dyn std::fmt::Display) -> HttpProblem {
-    HttpProblem::new(ProblemKind::Internal, format!("the answer can not be written: {error}"))
+    HttpProblem::new(ProblemKind::Internal, format!("the answer cannot be written: {error}"))
 }

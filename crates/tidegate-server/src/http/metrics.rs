@@ -25,7 +25,7 @@ pub(super) fn metrics(
     format: MetricsFormat,
 ) -> Result<HttpResponse, HttpProblem> {
     let text = text_of(limiters).map_err(|error| {
-        HttpProblem::new(ProblemKind::Internal, format!("the metrics can not be written: {error}"))
+        HttpProblem::new(ProblemKind::Internal, format!("the metrics cannot be written: {error}"))
     })?;
     let text = match format {
         MetricsFormat::OpenMetrics => text,

@@ -86,8 +86,8 @@ impl ProblemKind {
             Self::InvalidQuery => {
                 ("invalid-query", "The query of the path is not what is expected")
             }
-            Self::InvalidRules => ("invalid-rules", "The configuration can not be put in force"),
-            Self::Conflict => ("conflict", "The file of the configuration can not be changed"),
+            Self::InvalidRules => ("invalid-rules", "The configuration cannot be put in force"),
+            Self::Conflict => ("conflict", "The file of the configuration cannot be changed"),
             Self::PreconditionFailed => ("stale", "Another configuration is in force"),
             Self::PreconditionRequired => {
                 ("precondition-required", "The change does not say what it changes")

@@ -235,7 +235,7 @@ mod tests {
         assert!(refused[0]["retry_after_us"].is_u64(), "{refused:?}");
         assert_eq!(refused[0]["degraded"], false);
         assert_eq!(taken(&mut ada).len(), 2);
-        assert_eq!(taken(&mut card).len(), 0, "a hidden key can not be asked for");
+        assert_eq!(taken(&mut card).len(), 0, "a hidden key cannot be asked for");
         drop(all);
         assert_eq!(tail.readers.load().len(), 3);
     }

@@ -145,7 +145,7 @@ async fn next(
             Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
             Err(error) => {
                 if outages.refused.is_new(Instant::now()) {
-                    tracing::warn!(%error, "can not accept connections; goes on trying");
+                    tracing::warn!(%error, "cannot accept connections; goes on trying");
                 }
                 // File handles that ran out stay so for a while, and an accept that fails returns at once.
                 sleep(BREATH).await;

@@ -27,7 +27,7 @@ pub(crate) fn on_hangup(files: Vec<Again>) {
             });
         }
         Err(error) => {
-            tracing::warn!(%error, "can not listen for SIGHUP: certificates and tokens need a restart");
+            tracing::warn!(%error, "cannot listen for SIGHUP: certificates and tokens need a restart");
         }
     }
 }

@@ -76,7 +76,7 @@ impl Tls {
             Err(error) => {
                 tracing::error!(
                     error,
-                    "certificates can not be used; those read before stay in force"
+                    "certificates cannot be used; those read before stay in force"
                 );
             }
         }
@@ -169,7 +169,7 @@ fn unfit(files: &TlsFiles, error: &rustls::Error) -> String {
             "{key} is not the key of the certificate in {cert}: expected the key it was asked for \
              with, and that certificate as the first of its file"
         ),
-        other => format!("{cert} and {key} can not be used: {other}"),
+        other => format!("{cert} and {key} cannot be used: {other}"),
     }
 }
 
@@ -179,5 +179,5 @@ fn wrong(file: &Path, why: impl std::fmt::Display, expected: &str) -> String {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
-    read_secret_file(file).map_err(|error| format!("can not read {}: {error}", file.display()))
+    read_secret_file(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }

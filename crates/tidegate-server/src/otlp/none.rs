@@ -34,7 +34,7 @@ impl Exporter {
         match endpoint {
             None => Ok(None),
             Some(CollectorAddress(url)) => Err(Failure::usage(format!(
-                "spans can not be sent to {url} (--otlp): this program is built without the feature `otlp`; \
+                "spans cannot be sent to {url} (--otlp): this program is built without the feature `otlp`; \
                  expected one of `cargo install --features otlp`, or no collector"
             ))),
         }

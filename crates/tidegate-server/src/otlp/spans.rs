@@ -84,10 +84,11 @@ impl Exporter {
     /// Returns an error if the exporter cannot be made.
     pub(crate) fn begin(endpoint: Option<&CollectorAddress>) -> Result<Option<Self>, Failure> {
         let Some(CollectorAddress(url)) = endpoint else { return Ok(None) };
-        let exporter =
-            SpanExporter::builder().with_tonic().with_endpoint(url).build().map_err(|error| {
-                Failure::new(format!("spans can not be sent to {url}: {error}"))
-            })?;
+        let exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_endpoint(url)
+            .build()
+            .map_err(|error| Failure::new(format!("spans cannot be sent to {url}: {error}")))?;
         let version = env!("CARGO_PKG_VERSION");
         let resource = Resource::builder().with_service_name("tidegate");
         let resource = resource.with_attribute(KeyValue::new("service.version", version)).build();

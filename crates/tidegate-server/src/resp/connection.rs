@@ -229,7 +229,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let mut was_full = false;
         loop {
             // Both times begin when their cause is seen, however long the replies have been waited for. With a full input the
-            // end of the client can not be seen.
+            // end of the client cannot be seen.
             if self.wire.has_ended() && !had_ended {
                 had_ended = true;
                 grace.as_mut().reset(Instant::now() + half_closed);

@@ -107,7 +107,7 @@ impl Certificates {
         let mut command = Command::new("openssl");
         command.current_dir(self.0.path()).args(arguments);
         let made = command.output();
-        let made = made.expect("openssl can not be run: install the package `openssl`");
+        let made = made.expect("openssl cannot be run: install the package `openssl`");
         assert!(made.status.success(), "{command:?}: {}", String::from_utf8_lossy(&made.stderr));
     }
 }

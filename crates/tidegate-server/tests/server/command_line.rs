@@ -122,7 +122,7 @@ fn an_address_in_use_is_reported_with_its_option_and_exit_code_1() {
         assert_eq!(code(&output), Some(1));
         assert_eq!(text(&output.stdout), "", "nothing is promised");
         let said = text(&output.stderr);
-        assert!(said.contains(&format!("can not listen on {taken} ({option})")), "{said}");
+        assert!(said.contains(&format!("cannot listen on {taken} ({option})")), "{said}");
         assert!(said.contains(&format!("choose another address with {option}")), "{said}");
     }
 }
@@ -281,7 +281,7 @@ fn a_help_that_can_not_be_written_is_exit_code_1() {
         let output = Command::new("sh").args(["-c", &line]).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(code(&output), Some(1), "{args}: {said}");
-        assert!(said.contains("tidegate: can not write to standard output"), "{args}: {said}");
+        assert!(said.contains("tidegate: cannot write to standard output"), "{args}: {said}");
     }
 }
 

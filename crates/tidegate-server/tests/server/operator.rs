@@ -123,7 +123,7 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
         "{said}"
     );
     let said = asked(&format!("https://{}", server.admin), 1);
-    assert!(said.contains("can not be trusted"), "{said}");
+    assert!(said.contains("cannot be trusted"), "{said}");
     assert!(said.contains(&format!("without TLS it is http://{}", server.admin)), "{said}");
     let stranger = answers("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
     let said = asked(&stranger, 1);
@@ -188,7 +188,7 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let trusted = ["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")];
     assert!(printed(&trusted).contains("in force"));
     let said = refused(&["rules", "--admin", &admin], 1);
-    assert!(said.contains("can not be trusted") && said.contains("--tls-roots"), "{said}");
+    assert!(said.contains("cannot be trusted") && said.contains("--tls-roots"), "{said}");
     let clear = format!("http://{}", server.admin);
     assert!(refused(&["rules", "--admin", &clear], 1).contains(&format!("with TLS it is {admin}")));
 

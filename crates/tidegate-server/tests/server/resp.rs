@@ -27,7 +27,7 @@ fn redis_cli(at: SocketAddr, args: &[&str]) -> String {
 
 fn program(name: &str, args: &[&str]) -> Output {
     let output = Command::new(name).args(args).output();
-    let output = output.unwrap_or_else(|_| panic!("{name} can not be run: install `redis-tools`"));
+    let output = output.unwrap_or_else(|_| panic!("{name} cannot be run: install `redis-tools`"));
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }

@@ -127,7 +127,7 @@ async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
     bytes[30] ^= 1;
     fs::write(place.file(), &bytes).unwrap();
     let mut server = place.server(&[]);
-    let warning = server.logs("can not be used");
+    let warning = server.logs("cannot be used");
     assert!(
         warning.contains("WARN") && warning.contains("the checksum of the block at byte 12"),
         "{warning}"
@@ -168,7 +168,7 @@ async fn a_file_that_cannot_be_replaced_is_an_error_until_it_can() {
         let _ = fs::remove_file(place.file());
     }
     wait_for_more(&server, FAILED, 2).await;
-    let error = server.logs("can not be written");
+    let error = server.logs("cannot be written");
     assert!(error.contains("ERROR") && error.contains("Is a directory"), "{error}");
     fs::remove_dir(place.file()).unwrap();
     wait_for_more(&server, SUCCEEDED, 1).await;
@@ -198,7 +198,7 @@ async fn on_a_full_disk_the_file_before_stays_whole() {
     let all = place.with(&["--snapshot-every", "100ms", "-c", rules.path().to_str().unwrap()]);
     let mut server = Server::of(command, &all.iter().map(String::as_str).collect::<Vec<_>>());
     wait_for_more(&server, FAILED, 2).await;
-    assert!(server.logs("can not be written").contains("ERROR"));
+    assert!(server.logs("cannot be written").contains("ERROR"));
     assert_eq!(asked(&server, "0").await, 429, "it decides");
     let log = ended(server);
     assert!(!log.contains("the snapshot is written"), "{log}");

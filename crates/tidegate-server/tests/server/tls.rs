@@ -355,13 +355,13 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
     let begins = "expected a certificate in PEM, which begins with `-----BEGIN CERTIFICATE-----`";
     let no_key = "there is no private key in it, or only one that is encrypted";
     for (cert, key, ca, expected) in [
-        (&missing, &key, None, format!("can not read {missing}: No such file")),
-        (&server, &missing, None, format!("can not read {missing}: No such file")),
+        (&missing, &key, None, format!("cannot read {missing}: No such file")),
+        (&server, &missing, None, format!("cannot read {missing}: No such file")),
         (&empty, &key, None, format!("{empty}: there is no certificate in it; {begins}")),
         (&key, &key, None, format!("{key}: there is no certificate in it; {begins}")),
         (&server, &empty, None, format!("{empty}: {no_key}; expected a ")),
         (&server, &server, None, format!("{server}: {no_key}; expected")),
-        (&noise, &key, None, format!("{noise}: certificate 1 can not be read")),
+        (&noise, &key, None, format!("{noise}: certificate 1 cannot be read")),
         (
             &expired,
             &key,

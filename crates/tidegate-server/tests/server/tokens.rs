@@ -72,7 +72,7 @@ fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
             "(--token-file): there is no token: expected one a line",
         ),
         (vec!["--admin-token-file", &spaced], None, "(--admin-token-file): line 2 is no token"),
-        (vec!["--token-file", &missing], None, "can not read "),
+        (vec!["--token-file", &missing], None, "cannot read "),
         (vec!["--token-file", &spaced], Some("a"), "by --token-file and by TIDEGATE_TOKEN"),
         (vec![], Some(""), "TIDEGATE_TOKEN: there is no token"),
     ] {

@@ -147,7 +147,7 @@ fn several_traces_are_merged_by_time_and_judged_one_by_one() {
     let args = ["replay", "-c", path(&rules), "--trace", path(&large), "--trace", path(&small)];
     let output = run(&args);
     assert_eq!(output.status.code(), Some(1));
-    let expected = format!("1 of 2 lines of {} can not be read", path(&small));
+    let expected = format!("1 of 2 lines of {} cannot be read", path(&small));
     assert!(said(&output.stderr).contains(&expected), "{}", said(&output.stderr));
 }
 

@@ -68,7 +68,7 @@ fn unreadable(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "no such file: expected a TOML file of rules".to_owned(),
         io::ErrorKind::IsADirectory => "is a directory: expected a TOML file of rules".to_owned(),
         io::ErrorKind::FileTooLarge => "larger than 16 MiB: expected a file of rules".to_owned(),
-        _ => format!("can not be read: {error}"),
+        _ => format!("cannot be read: {error}"),
     }
 }
 

@@ -46,7 +46,7 @@ impl Secret {
             Self::File(path) => {
                 let bytes = read_secret_file(path);
                 let held =
-                    bytes.map_err(|error| format!("can not be read: {error}")).and_then(|bytes| {
+                    bytes.map_err(|error| format!("cannot be read: {error}")).and_then(|bytes| {
                         String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
                     });
                 (format!("file `{}`", path.display()), held)

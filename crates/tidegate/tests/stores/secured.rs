@@ -28,7 +28,7 @@ fn certificate(folder: &Path) -> (String, String) {
         .args(["subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext"])
         .args(["basicConstraints=critical,CA:FALSE", "-keyout", &key, "-out", &certificate])
         .output()
-        .expect("openssl can not be run: install the package `openssl`");
+        .expect("openssl cannot be run: install the package `openssl`");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     (certificate, key)
 }

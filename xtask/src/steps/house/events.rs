@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn an_event_that_is_explained_passes() {
-        let source = "fn f() { tracing::warn!(%error, verb = \"settle\", \"can not \\\n  read {file}: try\") }";
-        assert!(found("| warn: can not read | try |\n", source).is_empty());
+        let source = "fn f() { tracing::warn!(%error, verb = \"settle\", \"cannot \\\n  read {file}: try\") }";
+        assert!(found("| warn: cannot read | try |\n", source).is_empty());
         let dynamic = "fn f() { tracing::error!(\"{mistake}\") }";
         assert!(found("| error: *a mistake* | |\n", dynamic).is_empty());
     }
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn a_row_that_no_message_says_is_found() {
-        let source = "const A: &str = \"can not read {path}: {error}\";";
-        assert!(found("| can not read FILE; error | |\n", source).is_empty());
-        let found = found("| can not read FILE; can not write FILE | |\n", source);
-        assert_eq!(found, [format!("{PAGE}:3: no message in the code says `can not write FILE`")]);
+        let source = "const A: &str = \"cannot read {path}: {error}\";";
+        assert!(found("| cannot read FILE; error | |\n", source).is_empty());
+        let found = found("| cannot read FILE; cannot write FILE | |\n", source);
+        assert_eq!(found, [format!("{PAGE}:3: no message in the code says `cannot write FILE`")]);
     }
 }

@@ -49,7 +49,7 @@ impl TokenBucket {
         });
     }
 
-    /// The grains of units that can not have drained since they were taken, if the level drained them first.
+    /// The grains of units that cannot have drained since they were taken, if the level drained them first.
     fn undrained(&self, state: &Level, at: Timestamp, units: u64, since: Since) -> u128 {
         if !state.past().admits(since) {
             return 0;

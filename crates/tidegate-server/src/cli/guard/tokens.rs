@@ -87,7 +87,7 @@ pub(in crate::cli) fn read_again(files: &[TokenFile]) {
         }
         for failure in failures {
             let error = failure.message();
-            tracing::error!(error, "tokens can not be used; those read before stay in force");
+            tracing::error!(error, "tokens cannot be used; those read before stay in force");
         }
         return;
     }
@@ -181,5 +181,5 @@ fn read(file: &Path, flag: &str) -> Result<String, Failure> {
         Ok(Err(_)) => "it is not UTF-8: expected tokens".to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(Failure::usage(format!("can not read {} ({flag}): {why}", file.display())))
+    Err(Failure::usage(format!("cannot read {} ({flag}): {why}", file.display())))
 }

@@ -98,7 +98,7 @@ impl HttpClient {
             request = request.header(AUTHORIZATION, token);
         }
         let request = request.body(Full::from(body.to_owned()));
-        let request = request.map_err(|error| format!("the request can not be made: {error}"))?;
+        let request = request.map_err(|error| format!("the request cannot be made: {error}"))?;
         let url = &self.url;
         let stream = TcpStream::connect((url.host.as_str(), url.port)).await;
         let stream = stream.map_err(|error| format!("no server answers at {url}: {error}"))?;
@@ -107,7 +107,7 @@ impl HttpClient {
         let name = name.map_err(|error| format!("{} has no certificate: {error}", url.host))?;
         let stream = tls.connect(name, stream).await;
         let stream = stream.map_err(|error| {
-            format!("{url} can not be trusted: {error}{}", self.what_helps(&error))
+            format!("{url} cannot be trusted: {error}{}", self.what_helps(&error))
         })?;
         self.exchange(stream, request).await
     }
@@ -172,7 +172,7 @@ impl HttpClient {
         let url = &self.url;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;
-        let body = body.map_err(|error| format!("the answer of {url} can not be read: {error}"))?;
+        let body = body.map_err(|error| format!("the answer of {url} cannot be read: {error}"))?;
         let text = String::from_utf8(body.to_bytes().to_vec());
         let text = text.map_err(|_| format!("the answer of {url} is not UTF-8"))?;
         Ok((head.status, text))
@@ -193,7 +193,7 @@ fn connector(file: Option<&Path>) -> Result<TlsConnector, Failure> {
     let provider = Arc::new(crypto::ring::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| Failure::usage(format!("TLS can not be used: {error}")))?;
+    let config = config.map_err(|error| Failure::usage(format!("TLS cannot be used: {error}")))?;
     let config = config.with_root_certificates(roots).with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

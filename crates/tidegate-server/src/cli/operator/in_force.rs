@@ -18,7 +18,7 @@ pub(super) fn policy(answer: &Value) -> Result<Policy, Failure> {
     };
     policy.map_err(|why| {
         Failure::new(format!(
-            "the rules of the server can not be shown ({why}): expected a server of this version; \
+            "the rules of the server cannot be shown ({why}): expected a server of this version; \
              --format json prints them as they are"
         ))
     })

@@ -62,7 +62,7 @@ async fn fetch(listener: &ListenerClient) -> Result<File, Failure> {
 }
 
 fn unwritable(url: &ServerUrl, error: &io::Error) -> Failure {
-    Failure::new(format!("can not keep what {url} recorded in a temporary file: {error}"))
+    Failure::new(format!("cannot keep what {url} recorded in a temporary file: {error}"))
 }
 
 fn broken(url: &ServerUrl) -> Failure {

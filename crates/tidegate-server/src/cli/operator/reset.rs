@@ -68,7 +68,7 @@ fn agrees(args: &ResetArgs) -> Result<bool, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::usage(
-            "can not ask for confirmation without a terminal: expected a terminal, or --yes",
+            "cannot ask for confirmation without a terminal: expected a terminal, or --yes",
         ));
     }
     let question = format!(
@@ -81,6 +81,6 @@ fn agrees(args: &ResetArgs) -> Result<bool, Failure> {
     let asked = write!(stderr, "{}", printable::text(&question)).and_then(|()| stderr.flush());
     let mut line = String::new();
     let read = asked.and_then(|()| stdin.lock().read_line(&mut line));
-    read.map_err(|error| Failure::new(format!("the terminal can not be read: {error}")))?;
+    read.map_err(|error| Failure::new(format!("the terminal cannot be read: {error}")))?;
     Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
 }

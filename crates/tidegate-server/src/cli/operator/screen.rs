@@ -92,7 +92,7 @@ impl Screen {
 }
 
 fn unusable(error: io::Error) -> Failure {
-    Failure::new(format!("signals can not be received: {error}"))
+    Failure::new(format!("signals cannot be received: {error}"))
 }
 
 impl Drop for Screen {

@@ -24,7 +24,7 @@ pub(in super::super) fn load(file: &Path) -> Result<(Policy, SectionValues), Con
 /// The settings of a file alone, without flags and variables.
 ///
 /// # Errors
-/// Returns what can not be together.
+/// Returns what cannot be together.
 pub(in super::super) fn check(file: &Path, values: &SectionValues) -> Result<(), Failure> {
     // Files of certificates need each other; the others may be named by flags or variables.
     let listeners = ["http", "grpc", "resp", "admin", "probe"];

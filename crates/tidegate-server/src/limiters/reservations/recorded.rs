@@ -1,7 +1,7 @@
 //! Reservations that are records in a store: any server of the store settles them, once.
 //!
 //! A server that knows a reservation, because it made it or read its record, claims the record before it settles. So a
-//! reservation that another server has settled is known here until it ends, and can not be settled again.
+//! reservation that another server has settled is known here until it ends, and cannot be settled again.
 
 use std::sync::Arc;
 use std::time::Duration;

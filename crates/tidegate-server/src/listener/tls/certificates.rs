@@ -46,7 +46,7 @@ fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Re
     let mut roots = RootCertStore::empty();
     roots
         .add(certificate.clone().into_owned())
-        .map_err(|error| format!("can not be read: {error}"))?;
+        .map_err(|error| format!("cannot be read: {error}"))?;
     let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
     let verifier = verifier.build().map_err(|error| error.to_string())?;
     let anyone = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
@@ -61,7 +61,7 @@ fn in_force(why: &CertificateError) -> Result<(), String> {
     match why {
         E::Expired | E::ExpiredContext { .. } => Err("has expired".to_owned()),
         E::NotValidYet | E::NotValidYetContext { .. } => Err("is not valid yet".to_owned()),
-        E::BadEncoding => Err("can not be read".to_owned()),
+        E::BadEncoding => Err("cannot be read".to_owned()),
         _ => Ok(()),
     }
 }

@@ -265,7 +265,7 @@ async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
     ] {
         fs::write(&file, text).unwrap();
         server.signal("HUP");
-        server.logs(if expected.0 == Some(0) { "can not be put in force" } else { "in force" });
+        server.logs(if expected.0 == Some(0) { "cannot be put in force" } else { "in force" });
         assert_eq!(values().await, expected);
     }
 }

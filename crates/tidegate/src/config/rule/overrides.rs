@@ -40,7 +40,7 @@ fn not_for_overrides(name: &str) -> Option<String> {
     let is_changeable = fields().names().any(|(word, also)| word == name || also.contains(&name));
     (super::fields().has(name) && !is_changeable).then(|| {
         format!(
-            "`{name}` can not be changed by an override: expected only `limit`, `window`, \
+            "`{name}` cannot be changed by an override: expected only `limit`, `window`, \
              `capacity` or `rate`"
         )
     })

@@ -81,7 +81,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout => f.write_str("the store did not answer in time"),
-            Self::Unreachable(text) => write!(f, "the store can not be reached: {text}"),
+            Self::Unreachable(text) => write!(f, "the store cannot be reached: {text}"),
             Self::Away => f.write_str("the store is away; it is looked at again soon"),
             Self::Overloaded { .. } => {
                 f.write_str("the store is asked for more than it decides in time")
@@ -100,7 +100,7 @@ impl fmt::Display for StoreError {
                  whose `hash_tag` names one entry that all of them have in their key",
             ),
             Self::ClusterDown(text) => write!(f, "the cluster has no answer: {text}"),
-            Self::Unreadable(text) => write!(f, "the store can not be asked: {text}"),
+            Self::Unreadable(text) => write!(f, "the store cannot be asked: {text}"),
             Self::Denied(text) => write!(f, "the store does not let this user do it: {text}"),
             Self::Refused(text) => write!(f, "the store refuses: {text}"),
             Self::OtherVersion(text) => write!(f, "nodes of two versions share the store: {text}"),

@@ -95,7 +95,7 @@ fn pem(
     let why = match read_secret_file(path) {
         Ok(pem) if holds(&pem) => return Ok(Some(pem)),
         Ok(_) => format!("holds no {what}: expected PEM"),
-        Err(error) => format!("can not be read: {error}"),
+        Err(error) => format!("cannot be read: {error}"),
     };
     let path = path.display();
     Err(StoreError::Unreadable(format!("the file `{path}` of `{setting}` {why}")))

@@ -46,7 +46,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
     server.start_again(&[]);
     gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9, "its memory was lost with it, and not the limit");
-    one_outage(&events, "can not be reached");
+    one_outage(&events, "cannot be reached");
 }
 
 #[tokio::test]
@@ -311,7 +311,7 @@ async fn an_outage_that_goes_on_for_another_reason_is_reported_again() {
         .until(|message| message.starts_with("still lost: the store does not let this user"))
         .await;
     std::fs::remove_file(&file).unwrap();
-    events.until(|message| message.starts_with("still lost: the store can not be asked")).await;
+    events.until(|message| message.starts_with("still lost: the store cannot be asked")).await;
     std::fs::write(&file, "other").unwrap();
     gate.store().fit().await;
     events.until(|answer| answer == "back").await;

@@ -84,7 +84,7 @@ async fn a_server_that_is_gone_is_an_outage_at_once_and_no_request_waits_for_it(
     server.kill();
     assert!(check(&gate, "ada", 1).await.is_unavailable());
     let answer = events.seen();
-    assert!(answer.len() == 1 && answer[0].contains("can not be reached"), "{answer:?}");
+    assert!(answer.len() == 1 && answer[0].contains("cannot be reached"), "{answer:?}");
     server.start_again(&[]);
     gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 9);

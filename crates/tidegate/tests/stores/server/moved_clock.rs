@@ -16,7 +16,7 @@ static CLOCK: LazyLock<PathBuf> = LazyLock::new(|| {
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([&built, &source])
         .output()
-        .expect("cc can not be run: install a C compiler");
+        .expect("cc cannot be run: install a C compiler");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let clock = folder.join("clock.so");
     std::fs::rename(&built, &clock).expect("the same folder");
