@@ -9,7 +9,7 @@ pub struct Revised {
     model: Model,
     /// The revision in force; none before the first unit.
     revision: Option<u64>,
-    /// The number of times that other values came in force.
+    /// The number of times that other values took effect.
     changes: usize,
 }
 
@@ -24,7 +24,7 @@ impl Revised {
         self.model.policy()
     }
 
-    /// The number of times that other values came in force.
+    /// The number of times that other values took effect.
     pub fn changes(&self) -> usize {
         self.changes
     }
@@ -33,7 +33,7 @@ impl Revised {
     ///
     /// Values that are not newer than those in force do not decide. Newer values do, for the used units as they are;
     /// or, if that refuses, as though they had been in force since the last unit: everything then counts as taken at
-    /// that time, eased as by any change. They come in force with the units they admit.
+    /// that time, eased as by any change. They take effect with the units they admit.
     pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
         let in_force = self.revision.is_some_and(|known| known >= revision);
         if self.revision.is_none() {

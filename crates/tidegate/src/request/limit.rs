@@ -12,7 +12,7 @@ use crate::inline_list::InlineList;
 /// [`RequestLimit::new`] makes it from one checked [`Rule`], which replaces the values of all these rules.
 /// [`Policy::own_limit`](crate::Policy::own_limit) makes it from a limit and a window: each rule keeps its other fields.
 ///
-/// The values come in force when units are taken or given back under them, and units used before
+/// The values take effect when units are taken or given back under them, and units used before
 /// stay used; a refused request, and a look, keep the limiter's present values. They take precedence over a plan
 /// ([`Setup::plans`](crate::Setup::plans)). If several descriptors of a request match one limiter, the first with values
 /// for it decides.

@@ -106,8 +106,8 @@ impl Policy {
 
     /// Sets the revision of the policy: a larger number is newer. It matters if nodes with different values share a
     /// [store](Policy::with_store), as in a rolling change: the values of the newest revision that has taken from a
-    /// key decide for it, whichever node asks. Among policies with the same revision, or without, the newer values came
-    /// in force later on their node: with the first policy that it loaded, or with a later policy that changed them. A
+    /// key decide for it, whichever node asks. Among policies with the same revision, or without, the newer values took
+    /// effect later on their node: with the first policy that it loaded, or with a later policy that changed them. A
     /// policy without a revision is older than every policy with a revision. So if nodes with the old policy may
     /// restart during a change, set a larger revision with each change.
     #[must_use]

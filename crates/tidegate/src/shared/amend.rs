@@ -19,7 +19,7 @@ impl<S: Store> SharedGate<S> {
     ///
     /// Each node gets the policy separately. While nodes differ, the newest [revision](Policy::with_revision)
     /// that has taken from a limiter decides it, whichever node asks. Revisions are compared by the number of
-    /// the policy first, then by the time at which the values of the rule came in force on their node, by the
+    /// the policy first, then by the time at which the values of the rule took effect on their node, by the
     /// store's clock; values that stay keep their time. So this node has the newest values of each rule that is added
     /// or whose values or overrides change, unless its policy has a smaller revision number than another node's, or
     /// none.

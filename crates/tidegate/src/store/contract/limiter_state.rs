@@ -113,7 +113,7 @@ impl LimiterStep {
 }
 
 impl LimiterState {
-    /// Runs a step under `rule` at `now`. New values come in force with any step but a look, and usage carries over.
+    /// Runs a step under `rule` at `now`. New values take effect with any step but a look, and usage carries over.
     /// Under an unlimited rule everything is admitted, and a settlement gives back units taken before.
     pub fn step(&mut self, rule: &Rule, step: LimiterStep, now: Timestamp) -> LimiterReply {
         let (step, cost) = step.parts();

@@ -21,7 +21,7 @@ pub(super) struct Build<'a> {
     /// The base of packed times; `None` if the clock may step back.
     pub(super) base: Option<Timestamp>,
     pub(super) budget: &'a Arc<Budget>,
-    /// When the rule comes in force.
+    /// When the rule takes effect.
     pub(super) at: Timestamp,
 }
 

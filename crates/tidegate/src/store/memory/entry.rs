@@ -109,7 +109,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     }
 }
 
-/// A change of a limiter's rule, undone after the step unless it comes in force.
+/// A change of a limiter's rule, undone after the step unless it takes effect.
 #[derive(Debug)]
 pub(super) struct Change<E> {
     pub(super) before: E,
@@ -121,7 +121,7 @@ pub(super) struct Change<E> {
 }
 
 impl<E> Change<E> {
-    /// Returns the reply to a step on the limiter as changed. The change comes in force if the step takes; if it does
+    /// Returns the reply to a step on the limiter as changed. The change takes effect if the step takes; if it does
     /// not, a denial under the rule that the request supplied says when the cost fits.
     pub(super) fn reply(&mut self, one: One, step: Step, cost: u64) -> One {
         self.in_force |= self.commits && one.verdict.is_allowed() && step.takes(cost);

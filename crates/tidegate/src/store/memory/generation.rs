@@ -27,7 +27,7 @@ pub(super) struct TablesOfRule {
     /// By variant. One table for all if each limiter has a rule of its own.
     pub(super) tables: Vec<TableInForce>,
     pub(super) is_per_key: bool,
-    /// When its values came in force; a later change of a rule always has a later time.
+    /// When its values took effect; a later change of a rule always has a later time.
     pub(super) since: Timestamp,
 }
 
@@ -100,7 +100,7 @@ impl Generation {
         number.map_or(Lineage::NONE, |number| self.lineage(number))
     }
 
-    /// When the values of a rule came in force.
+    /// When the values of a rule took effect.
     #[cfg(feature = "redis")]
     pub(crate) fn since(&self, rule: usize) -> Timestamp {
         self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)

@@ -159,7 +159,7 @@ impl Known {
         (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
     }
 
-    /// When the values of `rule` came in force, if `rule` comes in force at `at`.
+    /// When the values of `rule` took effect, if `rule` takes effect at `at`.
     pub(super) fn since_under(&self, rule: &PolicyRule, at: Timestamp) -> Timestamp {
         let since = self.of_rule.since;
         let old = self.rule.spec();

@@ -105,7 +105,7 @@ impl Entry for RuledEntry {
             entry.any_mut().pass(now);
             return Box::new(AfterChange { entry, rule: rule.clone(), now, then: None });
         }
-        // Its own rule comes in force with any step, so the preview begins under it.
+        // Its own rule takes effect with any step, so the preview begins under it.
         Self::put_under(&mut entry, rule, now);
         entry.map_or_else(|| Box::new(UnlimitedPreview) as _, |entry| entry.any().preview(now))
     }
@@ -151,7 +151,7 @@ impl Entry for RuledEntry {
         part.rule.is_none_or(|rule| self.has_rule(rule))
     }
 
-    /// A rule that a request supplied does not come in force by a denial.
+    /// A rule that a request supplied does not take effect by a denial.
     fn begin(
         &mut self,
         part: &Part<'_>,
@@ -196,12 +196,12 @@ impl RuledEntry {
     }
 }
 
-/// Returns whether the rule comes in force only if units are taken under it.
+/// Returns whether the rule takes effect only if units are taken under it.
 const fn is_tried(part: &Part<'_>) -> bool {
     part.supplied && !part.step.is_unconditional()
 }
 
-/// Returns whether the rule comes in force with any decision.
+/// Returns whether the rule takes effect with any decision.
 const fn follows(part: &Part<'_>) -> bool {
     part.step.changes_rule(part.cost) && !is_tried(part)
 }

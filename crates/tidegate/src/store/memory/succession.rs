@@ -32,7 +32,7 @@ pub(crate) struct Moved;
 pub(super) struct Succession<T: ?Sized> {
     /// The rule of the table.
     pub(super) rule: Rule,
-    /// When the rule came in force.
+    /// When the rule took effect.
     pub(super) at: Timestamp,
     /// Since when the rules of these tables give units back alike, and which limits they had since then.
     pub(super) meaning_since: Timestamp,
@@ -43,7 +43,7 @@ pub(super) struct Succession<T: ?Sized> {
 }
 
 impl<T: ?Sized> Succession<T> {
-    /// Creates the succession of the table of `rule`, which comes in force at `at` and succeeds the `old` tables.
+    /// Creates the succession of the table of `rule`, which takes effect at `at` and succeeds the `old` tables.
     pub(super) fn new(rule: Rule, at: Timestamp, old: Vec<Arc<T>>) -> Self {
         let mark = AtomicU64::new(u64::from(!old.is_empty()));
         let meaning_since = Timestamp::EPOCH;

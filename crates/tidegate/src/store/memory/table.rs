@@ -35,8 +35,8 @@ pub(crate) struct Part<'a> {
     pub(super) step: Step,
     /// The rule of the limiter, if the table has none of its own.
     pub(super) rule: Option<&'a Rule>,
-    /// True if the request supplied the rule: then it comes in force only if units are taken or given back. A key's
-    /// own rule comes in force with any step for which [`Step::changes_rule`] is true.
+    /// True if the request supplied the rule: then it takes effect only if units are taken or given back. A key's
+    /// own rule takes effect with any step for which [`Step::changes_rule`] is true.
     pub(super) supplied: bool,
     /// The generation that the step asks in; [`KEPT`] without a limit.
     pub(super) generation: GenerationNumber,

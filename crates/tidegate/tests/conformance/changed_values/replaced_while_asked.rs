@@ -148,7 +148,7 @@ struct Changed {
     limit: u64,
 }
 
-/// Requests and changes, each with the moments between which it came in force.
+/// Requests and changes, each with the moments between which it took effect.
 #[derive(Debug, Default)]
 struct History {
     moments: AtomicU64,

@@ -92,8 +92,8 @@ impl Walk {
         }
     }
 
-    /// The model's answer for values that a call supplies and that are not in force; `None` where they would come in
-    /// force anyway.
+    /// The model's answer for values that a call supplies and that are not in force; `None` where they would take
+    /// effect anyway.
     fn would_be(&self, key: &'static str, plan: &model::Policy, cost: u64) -> Option<Expected> {
         let at_us = self.clock.now_us();
         let old = self.models.get(key).filter(|old| !self.by_plan && old.policy() != plan)?;

@@ -122,7 +122,7 @@ fn of_two_descriptors_with_one_limiter_the_first_that_supplies_values_decides() 
     assert!(answer.is_allowed());
 }
 
-/// Without the rule for all, the request would be admitted, and its values would come in force.
+/// Without the rule for all, the request would be admitted, and its values would take effect.
 #[test]
 fn a_refused_request_does_not_put_its_supplied_values_in_force() {
     let short = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(1));

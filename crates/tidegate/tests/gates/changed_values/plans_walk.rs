@@ -152,7 +152,7 @@ impl Walk {
         self.clock.now_us()
     }
 
-    /// The model of a limiter after these values came in force.
+    /// The model of a limiter after these values took effect.
     fn model(&mut self, id: &Id, values: &model::Policy) -> &mut Model {
         let at_us = self.at_us();
         let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(values.clone()));
@@ -162,7 +162,7 @@ impl Walk {
         model
     }
 
-    /// A copy of the model of a limiter under these values, which do not come in force.
+    /// A copy of the model of a limiter under these values, which do not take effect.
     fn seen(&self, id: &Id, values: &model::Policy) -> Model {
         let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(values.clone()));
         if model.policy() != values {
@@ -171,12 +171,12 @@ impl Walk {
         model
     }
 
-    /// The expected peek, under request-supplied values that do not come in force.
+    /// The expected peek, under request-supplied values that do not take effect.
     fn look(&self, ask: &AskOf, values: &model::Policy) -> Expected {
         self.tried(ask, values).0
     }
 
-    /// The expected peek; and whether the values must come in force, because no wait would suffice.
+    /// The expected peek; and whether the values must take effect, because no wait would suffice.
     fn tried(&self, ask: &AskOf, values: &model::Policy) -> (Expected, bool) {
         let (at_us, cost) = (self.at_us(), ask.asks);
         let seen = self.seen(&ask.id, values).peek(at_us, cost);

@@ -250,7 +250,7 @@ fn rising(algorithms: &[AlgorithmKind]) {
             let user = rng.below(4) as usize;
             let admitted = admits(&gate, USERS[user], 1);
             let taken = taken[user].fetch_add(u64::from(admitted), SeqCst) + u64::from(admitted);
-            // A policy that is about to come in force may decide already, but no later one.
+            // A policy that is about to take effect may decide already, but no later one.
             assert!(taken <= 10 * step.load(SeqCst), "{taken} at once");
             if was_last
                 && USERS

@@ -241,7 +241,7 @@ struct Answered {
     densest: usize,
     /// The longest that nothing was admitted.
     pause_ms: u64,
-    /// The number of times that other values came in force.
+    /// The number of times that other values took effect.
     changes: usize,
 }
 

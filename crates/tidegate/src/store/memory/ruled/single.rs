@@ -10,7 +10,7 @@ use crate::step::{One, Step};
 pub(crate) struct Single(Option<RuledEntry>);
 
 impl Single {
-    /// Runs a step under `rule`, which comes in force; `None` if the rule is unlimited.
+    /// Runs a step under `rule`, which takes effect; `None` if the rule is unlimited.
     pub(crate) fn run(
         &mut self,
         rule: &Rule,

@@ -25,7 +25,7 @@ pub(super) struct Seen {
     /// The limiter under the new rule.
     pub(super) tried: RuledEntry,
     pub(super) one: One,
-    /// True if the rule must come in force although the cost was denied, because no wait under the old rule suffices:
+    /// True if the rule must take effect although the cost was denied, because no wait under the old rule suffices:
     /// a bucket that is created with fewer tokens, for example, must exist before it fills.
     pub(super) has_to_begin: bool,
 }
@@ -49,7 +49,7 @@ impl Supplied<'_> {
         Seen { tried, one, has_to_begin }
     }
 
-    /// Returns the denial with this wait. Until the new rule comes in force, the old rule says when the limiter is
+    /// Returns the denial with this wait. Until the new rule takes effect, the old rule says when the limiter is
     /// idle.
     fn denied(&self, decision: Decision, wait: Micros) -> Decision {
         let outcome = Outcome::Deny { retry_after: wait };

@@ -214,8 +214,8 @@ local function drains_in(v, arg, used)
   return math.min((2 + most / N2) * W2 / 1000, 9007199254740)
 end
 
--- Brings a state under the rule of the argument. Values of a later revision than the state's come in force with units
--- taken under them; values without a revision, such as plans, come in force this way only next to values with a
+-- Brings a state under the rule of the argument. Values of a later revision than the state's take effect with units
+-- taken under them; values without a revision, such as plans, take effect this way only next to values with a
 -- revision.
 function changes.amend(key, v, arg, flag)
   if flag % 8 < 4 and (verb == 'ask' or verb == 'decide' or verb == 'peek' or verb == 'report')

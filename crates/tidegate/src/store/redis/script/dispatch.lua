@@ -148,7 +148,7 @@ for i = count, 1, -1 do
       wait, reset = changes.wait(key, amending, arg, verb ~= 'decide')
     end
     -- A state that was only tried stays as it is. The exception is a denial for which no wait
-    -- is long enough: then the new values come in force, because waiting alone would not help.
+    -- is long enough: then the new values take effect, because waiting alone would not help.
     stays = flag % 8 > 1 and (verb == 'peek' or not takes and (wait or flag % 8 < 4 or verdict ~= 1))
     if not stays then changes.bars(key, amending) end
     -- Nothing is left of the old state, and the writes below rely on a key that is not there.

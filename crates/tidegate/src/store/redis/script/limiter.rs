@@ -152,9 +152,9 @@ impl<'a> ScriptLimiter<'a> {
     }
 
     /// Gives the rule a revision. If the limiter was written under other values, the values of the newer revision
-    /// decide. Newer values of this rule come in force when units are taken under them; a refusal and a look
+    /// decide. Newer values of this rule take effect when units are taken under them; a refusal and a look
     /// leave the limiter unchanged. Values that are not newer are answered
-    /// [`CallResult::Superseded`](super::CallResult::Superseded). Without a revision, other values come in force
+    /// [`CallResult::Superseded`](super::CallResult::Superseded). Without a revision, other values take effect
     /// immediately.
     #[must_use]
     pub const fn of_revision(mut self, revision: Revision) -> Self {

@@ -19,7 +19,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// No revision: older than every other. Values without one come in force in the order of the requests that
+    /// No revision: older than every other. Values without one take effect in the order of the requests that
     /// supply them.
     pub const NONE: Self = Self { given: 0, loaded: Timestamp::EPOCH };
     /// Bytes of a revision in a state.

@@ -192,7 +192,7 @@ pub(super) async fn know_loaded(
 }
 
 /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
-/// values of its rule came in force. A replay has none, because no other node asks about its limiters.
+/// values of its rule took effect. A replay has none, because no other node asks about its limiters.
 pub(super) fn revision(store: &RedisStore, ask: &KeyAsk) -> Revision {
     let Some(loaded) = store.loaded.there.get().filter(|_| has_revision(ask)) else {
         return Revision::NONE;
