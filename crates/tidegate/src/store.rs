@@ -7,6 +7,7 @@
 //! A store runs a step over the limiters of a request: all of them or none. [`LimiterState`] has the verbs of every
 //! algorithm for a store that keeps states in a process of yours.
 
+// Only a gate over a shared store needs the contract: without the feature there is the gate in memory alone.
 #[cfg(feature = "redis")]
 mod contract;
 #[cfg(test)]

@@ -1,4 +1,15 @@
-//! The trait of a store: a step over the limiters of a request.
+//! The contract of a store: the trait that a store keeps, and each layer over it.
+//!
+//! A gate turns a request into asks, one for each limiter, and hands them to [`Store::step`] of the outermost
+//! layer. Each layer answers the asks that it can and hands the rest inward; the innermost store, Redis or a store
+//! of your own, decides them in one atomic step. [`Layer`] has the verbs that only the layers of this crate call.
+//! The reply of an undecided step travels back as [`GaveUp`], and carries [`Late`] units: units that the step took,
+//! or takes later, after its caller had given up.
+//!
+//! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is
+//! not), and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the
+//! arguments and the reply of a step (`step`), its errors, events and counts, the records of reservations, the
+//! process around a store (`host`), and the verbs of the algorithms for a store of your own (`limiter_state`).
 
 mod counts;
 mod error;
@@ -106,6 +117,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         _ask: &KeyAsk,
         _lease: LeaseAsk<'_>,
     ) -> impl Future<Output = LeaseReply> + Send {
+        // In time: a late reply would count as the sign of a store that is too slow for leases.
         std::future::ready(LeaseReply { is_in_time: true, result: LeaseResult::Undecided })
     }
 
@@ -132,12 +144,13 @@ pub trait Store: Clone + Send + Sync + 'static {
         _name: &[u8],
         _verb: RecordVerb<'_>,
     ) -> impl Future<Output = Result<RecordReply, StoreError>> + Send {
+        // By this error the checks of the kit know that the store keeps no records.
         let none = StoreError::Refused("it keeps no records of reservations".to_owned());
         std::future::ready(Err(none))
     }
 
-    /// Resolves when the store can be asked; immediately, while it can. Only leases that are given back,
-    /// and callers of a gate's store, wait for it: a request asks in any case, and a store that knows that it is away
+    /// Resolves when the store is fit to be asked; immediately, while it is. Only leases that are given back, and
+    /// callers of a gate's store, wait for it: a request asks in any case, and a store that knows that it is away
     /// should return [`StoreError::Away`] at once.
     fn fit(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -159,7 +172,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         true
     }
 
-    /// Checks whether limiters of the store can have the values of a policy.
+    /// Checks whether a policy fits: limiters of the store can have its values.
     ///
     /// # Errors
     /// The rules that cannot be kept there.
@@ -229,6 +242,7 @@ pub struct GaveUp {
     /// The decisions of limiters that the error is not about: they hold units that were taken ahead. Empty if there
     /// are none.
     pub(crate) covered: Vec<Option<Decided>>,
+    /// The units that the step took, or takes later.
     pub(crate) late: Late,
 }
 
@@ -268,12 +282,14 @@ impl Late {
     }
 
     pub(crate) fn and(mut self, mut other: Self) -> Self {
+        // This empties `other`, so that dropping it gives nothing back.
         self.0.append(&mut other.0);
         self
     }
 
     /// Keeps the units, because the request is admitted.
     pub(crate) fn keep(mut self) {
+        // Drained: `drop` runs next, and finds nothing that it would give back.
         self.0.drain(..).for_each(|decided| decided(true));
     }
 }

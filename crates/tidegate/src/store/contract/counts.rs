@@ -1,4 +1,7 @@
-//! The counts of a store and of the layers over it.
+//! The counts of a store and of the layers over it: requests by their fate, and units that were lost, by their
+//! cause.
+//!
+//! A gate adds what the layers count to what the store counts, and metrics read the sum.
 
 use crate::stats::Durations;
 

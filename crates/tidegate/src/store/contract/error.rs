@@ -1,4 +1,5 @@
-//! Why a store took no decision.
+//! Why a store took no decision. The fallback layer decides by it in place of the store, and events and logs print
+//! it.
 
 use std::fmt;
 
@@ -69,6 +70,7 @@ impl StoreError {
     /// The error after a part of the work was done: it no longer says that nothing was sent.
     pub(crate) fn in_part(self) -> Self {
         match self {
+            // Both promise that nothing stays taken, which is no longer true.
             Self::Away | Self::Overloaded { .. } => {
                 Self::Unreachable(format!("a part was done, then: {self}"))
             }

@@ -1,4 +1,7 @@
-//! Events of a store that are not decisions.
+//! Events of a store that are not decisions: it is lost or back, overloaded, or set up in a way that breaks limits.
+//!
+//! The store and the layers over it report each event once. A gate hands it to the function that its caller gave
+//! it, which the server logs.
 
 use std::fmt;
 

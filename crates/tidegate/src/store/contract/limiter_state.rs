@@ -1,4 +1,7 @@
 //! The state of one limiter of any algorithm, for a store of your own.
+//!
+//! Such a store keeps a [`LimiterState`] for each key, turns each ask into a [`LimiterStep`], and runs it where the
+//! state lives. The code is the code of the gate in memory, so that both decide alike.
 
 use tidegate_core::{Decision, Rule, Since, Timestamp, Token};
 
@@ -93,6 +96,7 @@ impl LimiterStep {
     fn parts(self) -> (Step, u64) {
         let Self { cost, asks, actual, token, .. } = self;
         match self.verb {
+            // In this order, because a report of 0 units, which asks about one unit, must only look.
             Verb::Ask if self.is_report && cost > 0 => (Step::Report, cost),
             Verb::Ask if asks > cost => (Step::AskReported, asks),
             Verb::Ask if self.reserves => (Step::Reserve, cost),
@@ -131,6 +135,7 @@ impl LimiterState {
     fn run(&mut self, rule: &Rule, step: Step, cost: u64, now: Timestamp) -> LimiterReply {
         let one = if rule.is_unlimited() {
             if matches!(step, Step::Settle { .. }) {
+                // The state may be of a rule that had a limit: its units come back, though no limit decides now.
                 self.0.run_as_it_is(step, cost, now);
             }
             None

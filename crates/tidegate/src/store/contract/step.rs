@@ -1,4 +1,4 @@
-//! A step over the limiters of a request, as a store is asked for it, and its reply.
+//! The question to a store about one request ([`StepArgs`]), with its limiters, and the reply ([`StepReply`]).
 
 use std::any::Any;
 use std::fmt;
