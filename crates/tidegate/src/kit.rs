@@ -50,6 +50,7 @@ pub async fn decides_as_a_gate_in_memory<S: Store>(gate: impl Fn(Policy) -> Shar
         let rules = vec![RuleSpec::new("user", spec).key(["user"])];
         let in_memory = Gate::with_clock(policy(rules.clone()), ManualClock::new());
         let gate = gate(policy(rules));
+        // Costs that fit, that never fit, that fit only later, that use up the rest, and of nothing.
         for cost in [3, 4, 11, 4, 2, 0, 1, 1, 5] {
             let expected = in_memory.check(&of_ada(&[costing(cost)])).is_allowed();
             let found = admits(&gate, cost).await;
@@ -90,6 +91,7 @@ pub async fn a_look_takes_nothing<S: Store>(gate: impl Fn(Policy) -> SharedGate<
 /// The store breaks the promise.
 pub async fn settles_what_was_reserved<S: Store>(gate: impl Fn(Policy) -> SharedGate<S>) {
     let gate = gate(policy(vec![rule("user", 10)]));
+    // A surplus, a shortfall, and a surplus of everything.
     for (actual, left) in [(1, 9), (7, 2), (0, 2)] {
         settle(&gate, 2, actual).await;
         assert_eq!(gate.peek(ADA).await.remaining(), Some(left), "2 reserved units cost {actual}");
@@ -204,9 +206,11 @@ pub async fn loses_no_leased_unit<S: Store>(gate: impl Fn(Policy) -> SharedGate<
     let mut admitted = 0;
     for _ in 0..300 {
         admitted += u64::from(admits(&gate, 1).await);
+        // Leases are taken by tasks, which run only while the check waits.
         tokio::task::yield_now().await;
     }
     assert_eq!(admitted, 300, "1,000 units are left, or this node holds them");
+    // Only then are leased units back that no request spent, so that the store alone says what is left.
     assert_eq!(gate.leave().await, Ok(()), "a node can leave");
     let (store, asks) = gate.store_and_asks(&of_ada(&[costing(701)]));
     let args = StepArgs::new(Verb::Ask, Origin::default(), store.host().deadline());
@@ -232,6 +236,7 @@ pub async fn keeps_records_of_reservations<S: Store>(gate: impl Fn(Policy) -> Sh
     let write = |content| RecordVerb::Write { content, life: DAY };
     let first = store.record(b"kit", write(b"first")).await;
     if matches!(first, Err(StoreError::Refused(_))) {
+        // Such a store makes no other promise about records.
         return;
     }
     assert_eq!(first, Ok(RecordReply::Done), "a record is written");

@@ -1,4 +1,8 @@
 //! A store for the tests of layers: it runs the verbs of the core, in virtual time, and fails on command.
+//!
+//! A test puts the layer that it tests over a [`FakeStore`], says which of the next steps go wrong
+//! ([`FakeStore::fault`]), and reads the steps that got through the layer ([`FakeStore::steps`]). The states are in
+//! `limiters`, the records of reservations in `records`.
 
 mod limiters;
 mod records;
@@ -56,6 +60,7 @@ struct FakeShared {
     state: Mutex<Faults>,
 }
 
+/// The contents of the store: the faults to come, the steps so far, and the state that the steps change.
 #[derive(Debug, Default)]
 struct Faults {
     /// The faults of the next steps.
@@ -157,6 +162,7 @@ pub(crate) async fn let_tasks_run() {
 impl Store for FakeStore {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         let keys = asks.iter().map(|ask| String::from_utf8_lossy(&ask.fingerprint).into_owned());
+        // In a block, so that the lock is released: `decide` locks again, and a late reply is awaited.
         let fault = {
             let mut state = self.state();
             state.steps.push((args.verb, keys.collect()));
@@ -169,7 +175,9 @@ impl Store for FakeStore {
                 let store = self.clone();
                 let asks = asks.to_vec();
                 let leased = args.leased.to_vec();
+                // Taken before the error is returned, as by a store whose reply is on its way.
                 let reply = self.decide(&asks, args);
+                // A task, because the error may be dropped long after this call has returned.
                 tokio::spawn(async move {
                     if kept.await.is_err() {
                         store.give_back(&asks, &leased, &reply);

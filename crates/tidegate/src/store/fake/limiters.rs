@@ -1,4 +1,8 @@
-//! The limiters of a store for tests: the verbs of the core, one atomic step after the other, and a record of each lease.
+//! The limiters of a store for tests: the verbs of the core, one atomic step after the other, and a record of each
+//! lease.
+//!
+//! The [`FakeStore`](super::FakeStore) of the layers' tests and the simulator of the layers run their steps here.
+//! It is the plainest code that keeps the contract, for comparison with the script in Redis.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,6 +72,7 @@ impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
         let begins = self.slot.is_some() || step.begins(cost);
         let one = step.run(&self.algorithm, &mut self.slot, cost, now);
+        // A verb of the core may leave a fresh state; a step that begins no limiter leaves none.
         self.slot.take_if(|_| !begins);
         one
     }
@@ -144,6 +149,7 @@ impl FakeLimiters {
         let revision = policy.revision();
         let new = || (revision, limiter(rule).expect("the rule has a limit"));
         let (newest, of_key) = self.all.entry(key_of(ask)).or_insert_with(new);
+        // A node under an older policy does not undo the values of a newer policy.
         if revision >= *newest {
             *newest = revision;
             if let Some(carried) = of_key.carried_to(rule, now) {
@@ -172,6 +178,7 @@ impl FakeLimiters {
             asks.iter().for_each(|ask| self.reset(policy, ask, now));
             return StepReply::nothing(asks.len(), now);
         }
+        // Two passes: no limiter takes anything before all have decided.
         let mut ones = Vec::new();
         for (place, ask) in asks.iter().enumerate() {
             let costs = args.costs.get(place).copied();
@@ -235,6 +242,8 @@ impl FakeLimiters {
         now: Timestamp,
     ) -> One {
         let limiter = self.of(policy, ask, now);
+        // Only giving back is special: other nodes may rely on leased units. A shortfall is taken as without
+        // leases.
         let Some(earlier) = earlier.filter(|_| actual < ask.cost) else {
             let settle = Step::Settle { actual, token: ask.token, since: ask.taken() };
             return limiter.run(settle, ask.cost, now);
@@ -260,6 +269,7 @@ impl FakeLimiters {
         node: u64,
         now: Timestamp,
     ) -> LeaseResult {
+        // The values of a newer policy come in force first, so that only a node under an older policy is refused.
         let _ = self.of(policy, ask, now);
         if self.other_values(policy, ask).is_some() {
             return LeaseResult::Undecided;
@@ -268,6 +278,7 @@ impl FakeLimiters {
         let end = limiter.lease(wanted.units, now, wanted.life);
         let one = limiter.run(Step::Peek, 0, now);
         if end.is_some() {
+            // The node has closed its lower tickets, and never asks for their records again.
             self.leases.retain(|(key, of, ticket), _| {
                 *key != key_of(ask) || *of != node || *ticket >= wanted.oldest
             });
@@ -289,6 +300,7 @@ impl FakeLimiters {
         let mut taken_at = None;
         let mut given_back = GivenBack::NotTaken;
         if let Some(recorded) = lease {
+            // The call was repeated: the record says already how many units stay.
             if recorded.units == rest.kept {
                 given_back = GivenBack::Back;
             } else if recorded.units >= rest.kept + rest.units {

@@ -1,4 +1,4 @@
-//! Records of reservations, of a store for tests.
+//! Records of reservations of the store for tests, which a gate writes, claims and extends by name.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,7 @@ impl FakeRecords {
         let Some(record) = self.0.get_mut(name) else { return RecordReply::Unknown };
         match (verb, record.claimed_by) {
             (RecordVerb::Claim { by }, None) => record.claimed_by = Some(by),
+            // The same claim, sent again because its reply was lost.
             (RecordVerb::Claim { by }, Some(first)) if by == first => {}
             (_, Some(_)) => return RecordReply::Claimed,
             (RecordVerb::Read, None) => {
