@@ -1,4 +1,7 @@
 //! The gate's answer: the decision of every rule that matched, and the reported decision.
+//!
+//! Both gates make it from the replies of a step; observers, the protocols of the server and callers of the library
+//! read it.
 
 mod values;
 
@@ -378,6 +381,7 @@ impl Answer<'_> {
             self.enforced().min_by_key(|matched| matched.decision().remaining)
         } else {
             let denying = self.enforced().filter(|matched| !matched.decision().is_allowed());
+            // The smallest of the reversed waits: `max_by_key` would return the last of equal waits.
             denying.min_by_key(|matched| Reverse(wait(matched.decision())))
         }
     }

@@ -1,4 +1,8 @@
 //! Requests with an id: their identity, and the time for which their answers are remembered.
+//!
+//! A gate asks here, between the resolution of a request and the step over its limiters, if the request has an
+//! identity under which an answer is remembered. The [`DedupeCache`] keeps the answers of a gate in memory, and of
+//! a node that decides in place of its store; Redis keeps its own.
 
 mod cache;
 mod saved;
@@ -48,9 +52,11 @@ fn of_request<'m>(
         // The length keeps the bytes of an id apart from the limiters after it.
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
+        // A check and a reservation under one id are two requests.
         hasher.write_u8(reserves.into());
         for ask in asks {
             ask.lineage.hash(hasher);
+            // With the values: an answer under other values is not repeated.
             let values: Option<&Spec> = ask.rule_in(policy).map(|rule| rule.spec());
             (ask.fingerprint, ask.cost, values).hash(hasher);
         }

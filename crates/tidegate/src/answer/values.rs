@@ -40,6 +40,7 @@ impl Answer<'_> {
 
     /// Returns [`Answer::retry_after`] in the engine's own unit.
     pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
+        // A request that no rule matches is refused for good; without limits no wait is needed.
         let without_rule = (!self.is_no_rule()).then_some(Micros::ZERO);
         self.reported().map_or(without_rule, |matched| matched.decision().retry_after_micros())
     }
@@ -116,6 +117,7 @@ impl Answer<'_> {
         let policy = self.rules.policy().filter(|_| self.replies.is_empty());
         if policy.is_some_and(|policy| policy.refuses_without_rule(request)) {
             self.allowed = false;
+            // No limiter decided, so it does not matter if the store was away.
             self.standing = Standing::Exact;
         }
         self

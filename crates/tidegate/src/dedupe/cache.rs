@@ -135,6 +135,7 @@ impl DedupeCache {
         }
         // Counted before it is kept: threads that add answers at a time pass the bound only until each has dropped one.
         let is_new = !shard.kept.contains_key(&once.fingerprint);
+        // Relaxed, here and below: the number bounds memory, and no other data depends on it.
         if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
             self.forget_first(shard, done.at, |_| true);
         }
@@ -205,6 +206,7 @@ impl CacheShard {
             at: done.at,
             decisions: decisions.collect(),
         };
+        // An expired answer to the same request may still be here.
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
             self.by_end.remove(&(before.end, once.fingerprint));
         }
@@ -222,6 +224,7 @@ impl CacheShard {
 
 /// Puts a kept answer, in the order of [`order_of`], into the order of the limiters now.
 fn put_back(asks: &[Ask], kept: &[Decided]) -> InlineList<Decided> {
+    // Filled in any order at first, because a list has no empty places; then each is put where it belongs.
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
     for (index, decided) in order_of(asks).into_iter().zip(kept) {
         if let Some(here) = decisions.get_mut(index) {

@@ -1,4 +1,5 @@
-//! Remembered answers in a snapshot.
+//! Remembered answers in a snapshot: written with the limiters, so that a request repeated after a restart takes
+//! nothing.
 
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -24,6 +25,7 @@ impl DedupeCache {
             loop {
                 let shard = held(shard);
                 let mut payload = Vec::new();
+                // By the end of their time, which is an order that lasts while other answers come and go.
                 let next = shard.by_end.range((after, Unbounded)).take(AT_ONCE);
                 let next: Vec<_> = next.copied().collect();
                 for (_, fingerprint) in &next {
@@ -32,6 +34,7 @@ impl DedupeCache {
                     kept.put(&mut payload);
                     answers += 1;
                 }
+                // Before the block is written: requests wait for this lock, and a disk may be slow.
                 drop(shard);
                 let Some(last) = next.last() else { break };
                 blocks.put(Kind::Answers, &payload)?;
@@ -50,6 +53,7 @@ impl DedupeCache {
         while !from.is_at_end() {
             let fingerprint = read_fingerprint(&mut from)??;
             let kept = KeptAnswer::read(&mut from)?;
+            // The answer is skipped, but its bytes had to be read to find the answer after it.
             if kept.end <= at || self.len() >= self.most {
                 continue;
             }
