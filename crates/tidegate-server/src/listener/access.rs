@@ -1,4 +1,5 @@
-//! The roles of operators at the admin listener: by token, and by the name in a certificate.
+//! The operators of the admin listener: which role a client has there, by its token and by the name in its
+//! certificate. `http/authorize.rs` asks for each request; a request that changes something needs [`Role::Change`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl OperatorAccess {
         self.change.clone().or_else(|| self.read.clone())
     }
 
-    /// The operator with this token; `None` if a token is needed and this is none, which is counted.
+    /// The operator that sent this token; `None`, and counted as refused, if a token is needed and this is not known.
     pub(crate) fn admit(&self, said: Option<&[u8]>, peer: Peer) -> Option<Who> {
         let token = self.token(said);
         if token.is_none() && self.needs_token() {
@@ -63,7 +64,7 @@ impl OperatorAccess {
         Some(Who { peer, token, role })
     }
 
-    /// A client that is not known to change reads.
+    /// The role of an admitted client: one that is not known to change may only read.
     fn role(&self, of_token: Option<Role>, peer: &Peer) -> Role {
         // A certificate that may only read wins over any token, so that a lost token does not make its client a
         // changer.
@@ -86,6 +87,7 @@ impl OperatorAccess {
         // Both are looked at, so that the time tells nothing of where a token was found.
         let [change, read] =
             [&self.change, &self.read].map(|secret| secret.as_ref()?.number(said?));
+        // A token that is in both files may change, because the file of changers comes first.
         let change = change.map(|number| (Role::Change, number));
         change.or(read.map(|number| (Role::Read, number)))
     }

@@ -1,4 +1,6 @@
-//! The activity of a connection: requests under way, admitted requests, and heads that have begun to arrive.
+//! The activity of a connection of hyper: requests under way, admitted requests, and heads that have begun to arrive.
+//! The protocol notes events here, [`Heads`](super::Heads) notes heads, and [`Shell`](super::Shell) reads all at each
+//! check, because hyper tells neither whether a connection is idle nor whether a request is under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,6 +8,7 @@ use std::task::Waker;
 
 use super::ConnectionCheck;
 
+/// Shared by the connection, its requests and its checks.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// True if a request was admitted since the last check.

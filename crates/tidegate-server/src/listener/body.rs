@@ -1,4 +1,4 @@
-//! Reads the body of a request within bounds.
+//! Reads the body of a request within bounds of bytes, for HTTP and gRPC. The callers add the bound of time.
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};
@@ -16,7 +16,7 @@ pub(crate) enum BadBody {
 /// one is read and dropped, up to `past` bytes. Most bodies are in one piece, which is not copied.
 ///
 /// # Errors
-/// Returns an error if the body is too large, breaks off, or finds no room.
+/// Returns an error if the body is too large, breaks off, or `keep` refuses its bytes.
 pub(crate) async fn read_body(
     mut body: impl Body<Data = Bytes, Error = hyper::Error> + Unpin,
     most: usize,
@@ -44,6 +44,7 @@ pub(crate) async fn read_body(
             first = data;
             continue;
         }
+        // The hint is known with `content-length`. Otherwise the buffer may grow up to `most`.
         let to_come = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let whole = to_come.map_or(most, |bytes| most.min(came.saturating_add(bytes)));
         // The first piece was claimed by its length, and its copy takes over that claim.

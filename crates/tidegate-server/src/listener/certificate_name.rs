@@ -1,4 +1,6 @@
-//! The name in a client's certificate: its one common name, else its one DNS name, else none.
+//! The name in a client's certificate: its one common name, else its one DNS name, else none. Settings grant roles
+//! and verbs to such a name ([`access`](super::access), [`clients`](super::clients)), so a certificate that could be
+//! read in two ways has no name.
 
 use std::fmt;
 
@@ -33,7 +35,7 @@ impl CertificateName {
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return Self::None };
         let name = match common_names(parsed.subject()).as_deref() {
             Some([]) => dns_name(certificate, &parsed).map(|name| format!("{DNS}{name}")),
-            // Otherwise a common name could pass for the DNS name of another certificate.
+            // A common name with this prefix could pass for the DNS name of another certificate.
             Some([value]) => text(value).filter(|name| !name.starts_with(DNS)),
             Some(_) | None => None,
         };

@@ -1,4 +1,6 @@
-//! The clients of the public listeners, and the verbs that each is granted.
+//! The clients of the public listeners, and the verbs that each is granted: by the settings for all clients, by its
+//! token, and by its certificate. HTTP and gRPC look up the token of each request, RESP the token that a connection
+//! gave.
 
 use std::sync::Arc;
 

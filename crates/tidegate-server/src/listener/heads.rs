@@ -1,5 +1,6 @@
-//! The version of HTTP that a client speaks, and where the heads of its requests begin and end:
-//! read from its bytes, because hyper reports neither.
+//! The version of HTTP that a client speaks, and where the heads of its requests begin and end: read from its bytes,
+//! because hyper reports neither. [`Stream`](super::Stream) passes all bytes that it reads; the result goes to the
+//! [`Activity`] of the connection, so that a client that does not finish a head is ended in time.
 
 use std::sync::Arc;
 
@@ -56,16 +57,17 @@ impl Heads {
 
     /// Compares with the preface; returns the bytes after it.
     fn begin<'b>(&mut self, missing: &'static [u8], bytes: &'b [u8]) -> &'b [u8] {
-        let (begins, behind) = bytes.split_at(missing.len().min(bytes.len()));
+        let (begins, after) = bytes.split_at(missing.len().min(bytes.len()));
         self.protocol = match missing.strip_prefix(begins) {
             None => Protocol::Http1,
             Some([]) => Protocol::Http2(Frames::default()),
             Some(missing) => Protocol::Preface(missing),
         };
-        behind
+        after
     }
 }
 
+/// The frames of a connection over HTTP/2. Only their first bytes are looked at; payloads are skipped.
 #[derive(Debug, Default)]
 struct Frames {
     /// The frame under way, up to its payload.
@@ -81,13 +83,14 @@ struct Frames {
 
 impl Frames {
     fn read(&mut self, mut bytes: &[u8]) {
-        while let Some((first, behind)) = bytes.split_first() {
+        while let Some((first, after)) = bytes.split_first() {
             if self.left > 0 {
+                // A payload is skipped in one step, whatever its length, because this runs for every read.
                 let part = self.left.min(bytes.len());
                 self.left -= part;
                 bytes = bytes.get(part..).unwrap_or_default();
             } else {
-                bytes = behind;
+                bytes = after;
                 self.begin(*first);
             }
             // Here and not where a frame begins: a payload may be empty, or arrive later.

@@ -1,4 +1,6 @@
-//! Accepts a bounded number of connections until asked to stop; then waits for those under way.
+//! Accepts a bounded number of connections until asked to stop; then waits for the connections under way. This is the
+//! first code that a request meets: `cli/listeners.rs` starts it once for each listener, and it hands every
+//! connection to the [`Handler`] of its protocol, within a [`Shell`].
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
-//! Closes connections whose clients send no request, do not finish a request, or do not read.
+//! Closes connections whose clients send no request, do not finish a request, or do not read. The task of a
+//! connection waits for the next check, describes the connection as a [`ConnectionCheck`], and ends it if
+//! [`ConnectionPatience::ends`] says so.
 
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ pub(crate) struct ConnectionCheck {
     pub(crate) unread: Option<u64>,
 }
 
+/// The reason for which a connection is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The connection was not used.
@@ -48,6 +51,7 @@ struct Unchanged {
 
 impl Unchanged {
     fn looks(&mut self, now: Option<u64>) -> u32 {
+        // A client that goes on, however slowly, changes the number and is waited for.
         self.looks = if now.is_some() && now == self.last { self.looks + 1 } else { 0 };
         self.last = now;
         self.looks

@@ -1,4 +1,5 @@
-//! The other end of a connection, as it is named in the log of changes.
+//! The other end of a connection: its address and the name in its certificate. The listener makes it; roles and verbs
+//! are granted by it ([`access`](super::access), [`clients`](super::clients)), and the log of changes names it.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! SIGHUP: files are read again, so that new contents need no restart.
+//! SIGHUP: files are read again, so that new contents need no restart. `cli/serve.rs` says which files; the
+//! configuration, certificates and tokens are among them.
 
 #[cfg(unix)]
 use tokio::task::JoinSet;

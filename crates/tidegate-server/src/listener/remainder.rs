@@ -1,5 +1,6 @@
-//! The last bytes that are read from a connection: those that had arrived when the process began to
-//! drain, and those that come soon after.
+//! The last bytes that are read from a connection: bytes that had arrived when the process began to drain, and bytes
+//! that come soon after. The fast path, hyper's stream and RESP read through it once the process drains, so that a
+//! request on its way is still answered.
 
 use std::future::poll_fn;
 use std::io;
@@ -79,7 +80,7 @@ impl Remainder {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads some of them into `room`; returns their number.
+    /// Reads some of them into `space`; returns their number, which is 0 at the end.
     ///
     /// # Errors
     /// Returns the errors of the stream.

@@ -1,4 +1,6 @@
-//! The secret of a listener: one token, or several while one replaces another.
+//! The secret of a listener: one token, or several while one replaces another. Each protocol asks it whether the
+//! token of a client is known and which verbs it grants; a reload of the file replaces the tokens in place
+//! ([`ListenerSecret::follow`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -106,8 +108,8 @@ impl ListenerSecret {
         Given { token: token.into(), changes: self.changes.load(Acquire) }
     }
 
-    /// The verbs that the token of a connection grants, if the tokens have changed since it was last looked up; `None` in
-    /// place of verbs if it is none of them any more.
+    /// For a connection that gave its token earlier: `None` if the tokens have not changed since then; else the verbs
+    /// that its token grants now, or `Some(None)` if it is not known any more.
     pub(crate) fn granted_since(&self, given: &mut Given) -> Option<Option<PublicVerbs>> {
         // Loaded before the tokens: a change in between is noticed by the next call, and never missed.
         let changes = self.changes.load(Acquire);

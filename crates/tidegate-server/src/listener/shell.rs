@@ -1,4 +1,6 @@
-//! The shell of every connection, for any protocol: its bounds, its kept bytes, and its end.
+//! The shell of every connection, for any protocol: its bounds, the bytes that it keeps, and its end.
+//! [`serve`](super::serve) makes one for each connection. HTTP and gRPC let [`Shell::run`] drive hyper; RESP and the
+//! fast path of HTTP use its parts in loops of their own.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ impl Shell {
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,
+                // Asked again and again, because the client may not have shown its version yet. Over HTTP/1.1 the
+                // answer stays no: the stream itself ends the connection.
                 () = sleep(BREATH), if draining && !was_shut_down => if can_shut_down() {
                     was_shut_down = true;
                     shut_down(connection.as_mut());

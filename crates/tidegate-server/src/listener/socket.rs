@@ -1,4 +1,5 @@
-//! A TCP connection whose client has to read: bytes that it does not read are not kept for ever.
+//! A TCP connection whose client has to read: a write that makes no progress for a time fails. It is the innermost
+//! stream of every connection, below TLS, so that a client that does not read cannot hold its answers for ever.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -25,7 +26,7 @@ impl Socket {
         Self { tcp, within, stalled: None }
     }
 
-    /// The write, or its failure if it has waited too long. Nothing else writes here, so a write
+    /// Returns the write, or its failure if it has waited too long. Nothing else writes here, so a write
     /// that is tried again has waited all that time.
     fn bounded<T>(
         &mut self,

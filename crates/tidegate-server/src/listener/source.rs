@@ -1,5 +1,6 @@
-//! The connection of a request: its number, and its listener and its peer, which the log names. If a store cannot
-//! decide every request in time, connections take turns by their numbers.
+//! The connection of a request: its number, its listener and its peer, kept in a local variable of the task so that
+//! no function has to pass them on. Logs name the listener and the peer. If a store cannot decide every request in
+//! time, connections take turns by their numbers.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

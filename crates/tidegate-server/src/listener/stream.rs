@@ -1,4 +1,5 @@
-//! A connection as its protocol uses it: bytes both ways, encrypted or not.
+//! A connection as its protocol uses it: bytes both ways, encrypted or not. [`serve`](super::serve) makes it after
+//! the TLS handshake, and every [`Handler`](super::Handler) reads and writes it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,7 +1,8 @@
 //! Threads with connections of their own: one thread serves a connection from its first byte to its
 //! last.
 //!
-//! Threads that share work wake one another whenever one has several tasks, and take tasks from
+//! `cli/serve.rs` makes the threads; [`serve`](super::serve) gives each accepted connection to one of them. Threads
+//! that share work wake one another whenever one has several tasks, and take tasks from
 //! each other. For many short tasks that costs more than it saves.
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! TLS from files: the server's certificate, and the clients that it accepts.
+//! TLS from files: the server's certificate, and the clients that it accepts. `cli/guard.rs` loads it at the start
+//! and SIGHUP reads it again; [`serve`](super::serve) lets it complete the handshake of each connection.
 
 mod certificates;
 

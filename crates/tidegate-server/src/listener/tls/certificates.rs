@@ -1,4 +1,5 @@
-//! The certificates of a file, none of them expired.
+//! The certificates of a file, none of them expired. Otherwise an expired certificate would be found by the first
+//! client and not by the operator.
 
 use std::path::Path;
 use std::sync::Arc;
