@@ -1,4 +1,5 @@
-//! `POST /v1/reset` and `POST /v1/refund`: for operators, and for clients if the setting allows.
+//! `POST /v1/reset` and `POST /v1/refund`, at the admin listener for operators, and at the public listener for
+//! clients that are granted the verb. `routes.rs` calls them after it has checked the right to ask.
 
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
@@ -39,11 +40,13 @@ pub(super) async fn reset(
     }
     takes_no_id(&question, "a reset")?;
     let reset = question.ask(async |request: &tidegate::Request<'_>| {
+        // Peeked before the reset, for the audit line and for the names of the rules in the answer.
         let looked = app.limiters.peek(request).await;
         let audit = Audit::after_look(who.as_ref(), "reset", &looked);
         let reset = app.limiters.reset(request).await;
         audit.end(app, request, reset.as_ref().err()).await;
         let mut rules: Vec<_> = looked.matched().iter().map(|one| one.rule().name()).collect();
+        // Several descriptors may match one rule, which is named once.
         rules.sort_unstable();
         rules.dedup();
         answer::json(&Reset { reset: reset.map_err(away)?, rules })

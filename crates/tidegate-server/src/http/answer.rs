@@ -1,4 +1,5 @@
-//! An answer of the gate as an HTTP response.
+//! Writes an answer of the gate as an HTTP response: status, JSON and header fields. The handlers of `check.rs`,
+//! `reserve.rs` and `admin.rs` end here; the fast path writes the same body through [`write`] with a head of its own.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -89,6 +90,7 @@ pub(super) fn settled(
     let each = actual.iter().enumerate().map(|(index, units)| settled.shares(index, *units));
     let shares: SmallVec<[[u64; 2]; 1]> = each.collect();
     for (place, name) in ["settled", "cut"].into_iter().enumerate() {
+        // Each share is a pair, which is written as two fields: place 0 is `settled`, place 1 `cut`.
         let mut values = shares.iter().filter_map(|share| share.get(place));
         // A number is answered with a number, and an array with an array, even if it has one item.
         let written = match values.next() {

@@ -1,4 +1,4 @@
-//! The state that every answer over HTTP uses.
+//! The state that every answer over HTTP uses: one for the public listener, the admin listener and the probes.
 
 use std::sync::Arc;
 

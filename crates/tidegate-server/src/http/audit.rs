@@ -45,6 +45,7 @@ impl<'a> Audit<'a> {
     /// Logs the change, and how the limiters stand after it.
     pub(super) async fn end(self, app: &App, request: &Request<'_>, error: Option<&StoreError>) {
         let Some(Begun { who, verb, before }) = self.0 else { return };
+        // After an error too: the second look may show whether the change took place.
         let after = standing(&app.limiters.peek(request).await);
         let units = request.descriptors().iter().map(Descriptor::units);
         // A reset forgets all used units, so the costs of its descriptors say nothing.

@@ -1,4 +1,5 @@
-//! Authorization over HTTP: a token as `Authorization: Bearer TOKEN` (RFC 6750).
+//! Authorization over HTTP: a token as `Authorization: Bearer TOKEN` (RFC 6750). `routes.rs` asks here before it
+//! reads a body: [`verbs`] at the public listener, [`admit`] at the admin listener.
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};

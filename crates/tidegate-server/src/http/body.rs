@@ -1,4 +1,5 @@
-//! Reads the body of a request: declared as JSON, within its size, in time.
+//! Reads the body of a request: declared as JSON, within its size, in time. Every handler with a body calls it, and
+//! `routes.rs` calls [`pass_over`] for a body that no handler reads.
 
 use std::error::Error;
 use std::pin::{Pin, pin};
@@ -85,6 +86,8 @@ pub(super) async fn pass_over(mut request: HttpRequest, bounds: Bounds) {
             let drained = drained(request.into_body(), most);
             within(bounds.body.min(PASSED_OVER), drained).await
         }
+        // Over HTTP/1.1 a body that has not arrived is not waited for: the answer announces the end of the
+        // connection.
         _ => soon(pin!(drained(request.into_body(), most))).await,
     };
     // Otherwise the rest of the body follows, where the next request would be read: the connection must end.
@@ -124,6 +127,7 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
         Poll::Pending if polled => Poll::Ready(None),
         Poll::Pending => {
             polled = true;
+            // Woken at once, so that the second poll waits for no event.
             cx.waker().wake_by_ref();
             Poll::Pending
         }

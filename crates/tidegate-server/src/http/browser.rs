@@ -1,9 +1,9 @@
-//! Requests that a browser makes for a web page, from the network of the page's reader.
+//! Refuses requests that a browser makes for a web page, from the network of the page's reader. `routes.rs` asks here
+//! before any handler.
 //!
-//! A browser can reach addresses that the page's server cannot: this machine, a private network. If
-//! clients need a token, a page has none. Otherwise two things reveal a page: `Origin`, which a
-//! browser adds and a page cannot change; and, for a page whose own name resolves to this machine
-//! (DNS rebinding), that name as the host.
+//! A browser can reach addresses that the page's server cannot: this machine, a private network. If clients need a
+//! token, a page has none. Otherwise two things reveal a page: `Origin`, which a browser adds and a page cannot
+//! change; and, for a page whose own name resolves to this machine (DNS rebinding), that name as the host.
 
 use std::net::IpAddr;
 

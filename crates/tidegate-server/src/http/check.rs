@@ -1,4 +1,5 @@
-//! `POST /v1/check` and `POST /v1/peek`: decisions that take or only look; one, or a batch of them.
+//! `POST /v1/check` and `POST /v1/peek`: decisions that take or only look; for one question, or for a batch.
+//! `routes.rs` calls [`decide`] for requests that the fast path has not answered.
 
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use tidegate::{Answer, readable};
@@ -23,6 +24,7 @@ pub(super) async fn decide(
     verb: RequestVerb,
     request: HttpRequest,
 ) -> Result<HttpResponse, HttpProblem> {
+    // Begun before the body is read, so the span includes the time of a slow sender.
     let mut span = Span::begin(verb.name(), request.headers());
     let (body, held) =
         body::read_held(request, app.bounds).await.inspect_err(|why| failed(app, verb, why))?;

@@ -1,4 +1,5 @@
-//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used.
+//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used. It begins on the fast path, if its
+//! listener has one, and goes over to hyper with all bytes that were read and not answered.
 
 #[cfg(test)]
 mod tests;
@@ -143,6 +144,8 @@ fn tracked(
                     return Ok(Unread::alone(problem.into_response()));
                 }
             };
+            // The handler takes its copy of the claims out of the request, and reports through it whether it has read
+            // the body.
             let has_body = !request.body().is_end_stream();
             if has_body {
                 request.extensions_mut().insert(held.clone());

@@ -1,4 +1,5 @@
-//! `GET /v1/decisions`: decisions as they are taken, as a stream of events.
+//! `GET /v1/decisions`: decisions as they are taken, as a stream of events, for `tidegate tail`. `routes.rs` calls it
+//! at the admin listener; the lines come from [`Tail`](crate::limiters::Tail).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Streams of events (`text/event-stream`, WHATWG HTML, 9.2): a bounded number, each written by a task of its own.
+//! `GET /v1/stats/events`, `GET /v1/decisions` and `GET /v1/recorded` answer with such a stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,5 +1,6 @@
 //! The fast path: answers checks that arrive complete and need no wait, without hyper.
 //!
+//! `connection.rs` begins public connections here, if limiters are in memory and every client may check.
 //! hyper handles every request, at several times the cost of a decision. Nearly all requests are of
 //! one kind: `POST /v1/check` over HTTP/1.1, in one piece. They are answered here, with the same
 //! bytes as over hyper. At the first other or incomplete request the connection goes over to hyper
@@ -114,6 +115,7 @@ impl FastPath {
             self.app.counts().took(read, self.answered - before);
             // Asked before the write, which clears the bytes.
             came |= !self.reply.bytes.is_empty();
+            // Written before a hand-over, because hyper must not answer a later request first.
             self.write(stream, account).await?;
             match next {
                 NextAction::HandOver => return Ok(Some(self.into_unread())),
@@ -122,6 +124,7 @@ impl FastPath {
                 NextAction::Partial => {
                     match body::soon(pin!(stream.read_buf(&mut self.input))).await {
                         Some(Ok(1..)) => {}
+                        // Also at the end of the input or after an error: hyper ends such a connection.
                         _ => return Ok(Some(self.into_unread())),
                     }
                 }
@@ -183,6 +186,8 @@ impl FastPath {
                     self.start += end;
                 }
                 Found::Part => {
+                    // Answered bytes are dropped only here and when all is answered, so a burst of requests is moved
+                    // once.
                     self.input.drain(..self.start);
                     self.start = 0;
                     self.input.reserve(SPACE);
@@ -200,6 +205,7 @@ impl FastPath {
         let Ok(question) = HttpQuestion::parse(input.get(body).unwrap_or_default()) else {
             return false;
         };
+        // Earlier answers of this read are before it in the same buffer.
         let before = reply.bytes.len();
         let decided = catch_unwind(AssertUnwindSafe(|| {
             question.ask_now(|request| {

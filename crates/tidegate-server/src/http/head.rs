@@ -1,5 +1,6 @@
-//! Rules for the head of a request over every version of HTTP: a bounded size, one host, and a body in
-//! a known coding (RFC 9112, 3.2 and 6.1).
+//! Rules for the head of a request over every version of HTTP: a bounded size, one host, and a body in a known coding
+//! (RFC 9112, 3.2 and 6.1). hyper accepts more, so `routes.rs` asks [`is_clear`] first: a proxy that reads an unclear
+//! head in another way would see other requests.
 
 use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};

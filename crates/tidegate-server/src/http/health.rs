@@ -1,4 +1,5 @@
-//! `GET /healthz`: healthy only if a decision can be made.
+//! `GET /healthz`: healthy only if a decision can be made, which [`Probe`](crate::probe::Probe) tries. The state of
+//! the store is added for its reader and does not change the status.
 
 use serde::Serialize;
 

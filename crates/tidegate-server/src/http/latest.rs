@@ -1,4 +1,5 @@
-//! The statistics that all streams without a filter send, made once a second.
+//! The statistics that all streams of `GET /v1/stats/events` without a filter send, made once a second for all of
+//! them.
 
 use std::time::Duration;
 

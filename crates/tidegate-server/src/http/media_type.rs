@@ -1,4 +1,4 @@
-//! The media type of a body.
+//! The media type of a body: which spellings count as JSON, for the fast path and for `body.rs` alike.
 
 const JSON: &str = "application/json";
 

@@ -1,4 +1,5 @@
-//! A request and an answer, as types, and the content of an answer: whole, or a stream of events.
+//! A request and an answer, as types, and the content of an answer: whole, or a stream of events. Handlers make them;
+//! `unread.rs` hands the content to hyper.
 
 use std::task::{Context, Poll};
 

@@ -35,6 +35,7 @@ pub(super) fn metrics(
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // The format depends on `accept`: without this field a cache could give one client the format of another.
     fields.insert(VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }

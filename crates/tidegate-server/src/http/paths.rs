@@ -1,4 +1,4 @@
-//! The paths of requests.
+//! The paths of requests over HTTP. `table.rs` gives each its methods, its verb or role, and its handler.
 
 pub(super) const CHECK: &str = "/v1/check";
 pub(super) const PEEK: &str = "/v1/peek";

@@ -48,6 +48,7 @@ impl Probes {
             return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
         }
         match (self.0.probe.is_answered().await, path) {
+            // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false) | None, _) => {
                 Err(HttpProblem::new(ProblemKind::Unavailable, "no decision came in time"))

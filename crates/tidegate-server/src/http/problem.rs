@@ -1,4 +1,6 @@
-//! Errors of requests: `application/problem+json` (RFC 9457) with the expected text.
+//! Errors of requests: `application/problem+json` (RFC 9457) with the expected text. Every handler over HTTP returns
+//! an [`HttpProblem`] for a request that it cannot answer, and `routes.rs` turns it into a response. A refusal by a
+//! limit is an answer and not a problem.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -231,6 +233,8 @@ impl HttpProblem {
             position: self.position,
             mistakes: self.mistakes.as_deref(),
         };
+        // Texts and numbers always serialize. A detail may repeat bytes of a caller, so `printable` escapes control
+        // characters.
         let text = serde_json::to_string(&document).unwrap_or_default();
         printable::json(&text).into_owned().into_bytes()
     }

@@ -1,4 +1,5 @@
-//! `PUT /v1/rules`: another configuration, in the TOML of its file.
+//! `PUT /v1/rules`: another configuration, in the TOML of its file. It checks the request here, and
+//! [`Configuration::put`] checks the text, writes the file and puts the rules in force.
 
 use std::sync::Arc;
 
@@ -67,6 +68,7 @@ pub(super) async fn put(
     })?;
     let is_one_line = !text.trim_end().contains('\n');
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
+    // Parsing a configuration and writing its file block the thread, and the thread of the connection has to decide.
     answer::made_apart(move || {
         let put = configuration.put(proposal).map_err(|refused| {
             let is_wrong = matches!(refused, PutRefused::Wrong(Wrong::Text(_)));

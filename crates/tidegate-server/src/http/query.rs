@@ -1,4 +1,5 @@
-//! The query of a path: `name=value` pairs, percent-encoded.
+//! The query of a path: `name=value` pairs, percent-encoded. The `GET` handlers with a query read it here, and refuse
+//! names that they do not know, so that a misspelt filter is not taken for none.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

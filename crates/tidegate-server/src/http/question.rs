@@ -1,4 +1,5 @@
-//! The question in a body: a domain, and descriptors, each with its cost; or a batch of questions.
+//! The question in a body of JSON: a domain, and descriptors, each with its cost; or a batch of questions. Handlers parse
+//! it, and [`HttpQuestion::ask`] passes it on as the [`tidegate::Request`] that a gate decides.
 //!
 //! ```json
 //! {"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 2, "max_wait_ms": 50}
@@ -218,6 +219,7 @@ impl<'b> HttpQuestion<'b> {
     pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries = self.entries();
         let descriptors = self.descriptors(&entries);
+        // The request borrows both lists, so they live here until it is answered.
         to(&self.request(&descriptors)).await
     }
 

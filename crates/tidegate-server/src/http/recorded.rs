@@ -1,4 +1,5 @@
-//! `GET /v1/recorded`: the requests that were recorded, as a trace for `tidegate replay`.
+//! `GET /v1/recorded`: the requests that were recorded, as a trace for `tidegate replay`. The recorder keeps lines in
+//! blocks; an answer is all blocks of one moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Http
                       as \"10m\"";
         return Err(HttpProblem::new(ProblemKind::NotFound, detail));
     };
-    // A client that reads slowly keeps blocks which the recorder has dropped.
+    // One client at a time: a client that reads slowly keeps blocks which the recorder has dropped.
     let permit = timeout(FOR_ANOTHER, Arc::clone(&app.recording).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
         let detail = "another client reads the recorded requests: come back when it has them";

@@ -1,4 +1,5 @@
-//! `POST /v1/report`: the results of admitted requests, as callers report them.
+//! `POST /v1/report`: the results of admitted requests, as callers report them. They are counted for the statistics
+//! (`limiters/reports.rs`) and decide nothing.
 //!
 //! ```json
 //! {"resource": "GET /orders", "pass": 40, "took_us": [1200, 950], "exception": 1, "in_flight": 3, "from": "api-7"}

@@ -141,6 +141,8 @@ impl RequestClaims {
         self.stop_counting();
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let mut holdings = self.holdings();
+        // The lock is taken after the wait: a lock that is held across an `await` would stop the other claims of this
+        // request.
         holdings.under_way = Some(self.activity.begin());
         holdings.permit = permit;
     }

@@ -1,5 +1,6 @@
 //! `POST /v1/reserve`, `POST /v1/settle` and `POST /v1/renew`: units for work whose cost is known only afterwards, and
-//! permits for as long as work runs.
+//! permits for as long as work runs. `routes.rs` calls them; `limiters/reserve.rs` takes the units and keeps the
+//! reservations.
 //!
 //! ```json
 //! {"descriptor": {"user": "a"}, "cost": 500, "life_ms": 30000}
@@ -99,6 +100,7 @@ pub(super) async fn settle(
     let settling = match app.limiters.settle(&reservation, &actual).await {
         Ok(settling) => settling,
         Err(why @ Unsettled::Pending(ends)) => {
+            // The settle is kept until the store answers, so its client gets 202 and no problem.
             audit::waits(who.as_ref(), &actual);
             return answer::pending(&why.to_string(), ends.as_micros());
         }

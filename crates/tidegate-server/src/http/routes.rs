@@ -1,4 +1,6 @@
-//! The paths of each listener and their handlers, and the steps before and after every request.
+//! The paths of each listener and their handlers, and the steps before and after every request. `connection.rs`
+//! passes each request of hyper to [`Public`] or [`Admin`]: the head is checked, `table.rs` gives the action and who
+//! may ask for it, and the handler answers. A problem anywhere becomes a response in [`guarded`].
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -57,7 +59,7 @@ impl Endpoint for Public {
 
     async fn answer(self, request: HttpRequest) -> HttpResponse {
         guarded(request, async |request| {
-            go(&self.app, request, |request| self.route(request)).await
+            run_action(&self.app, request, |request| self.route(request)).await
         })
         .await
     }
@@ -66,6 +68,7 @@ impl Endpoint for Public {
 impl Public {
     fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
         let rows = rows(request);
+        // Health comes before the token, because a load balancer has none.
         if is_health(&rows) {
             return chosen(&rows, request).map(|row| (row.action, None));
         }
@@ -73,13 +76,16 @@ impl Public {
         let verbs = authorize::verbs(&self.clients, request)?;
         let has_token = self.clients.secret.is_some();
         browser::check_origin(has_token, request)?;
+        // A path that exists only at the other listener gets a hint and not the list of paths.
         let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
         if rows.is_empty() {
             // A client is told only of the paths that it may use.
-            return Err(nothing(request, |row| row.public.is_some_and(|verb| verbs.has(verb))));
+            return Err(unknown_path(request, |row| {
+                row.public.is_some_and(|verb| verbs.has(verb))
+            }));
         }
         if here.is_empty() {
-            return Err(elsewhere(request, "the admin listener"));
+            return Err(at_other_listener(request, "the admin listener"));
         }
         let row = chosen(&here, request)?;
         if let Some(verb) = row.public.filter(|verb| !verbs.has(*verb)) {
@@ -102,7 +108,7 @@ impl Endpoint for Admin {
 
     async fn answer(self, request: HttpRequest) -> HttpResponse {
         guarded(request, async |request| {
-            go(&self.app, request, |request| self.route(request)).await
+            run_action(&self.app, request, |request| self.route(request)).await
         })
         .await
     }
@@ -121,10 +127,10 @@ impl Admin {
         body::check_declared(request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.admin.is_some()).collect();
         if rows.is_empty() {
-            return Err(nothing(request, |row| row.admin.is_some()));
+            return Err(unknown_path(request, |row| row.admin.is_some()));
         }
         if here.is_empty() {
-            return Err(elsewhere(request, "the public listener"));
+            return Err(at_other_listener(request, "the public listener"));
         }
         let row = chosen(&here, request)?;
         match row.admin {
@@ -134,7 +140,8 @@ impl Admin {
     }
 }
 
-async fn go<'a>(
+/// Checks the head, finds the action, and runs its handler.
+async fn run_action<'a>(
     app: &App,
     request: HttpRequest,
     route: impl FnOnce(&HttpRequest) -> Result<AdminRoute<'a>, HttpProblem>,
@@ -168,7 +175,7 @@ async fn go<'a>(
         }
         // The table has them at the admin listener alone.
         Ok((Action::Rules | Action::PutRules | Action::Reservations, None)) => {
-            Err(elsewhere(&request, "the admin listener"))
+            Err(at_other_listener(&request, "the admin listener"))
         }
         Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,
         Ok((Action::Top, _)) => top::top(app, request.uri().query()),
@@ -213,7 +220,7 @@ fn is_health(rows: &[&Row]) -> bool {
 /// The row of the request's method.
 fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, HttpProblem> {
     let row = rows.iter().find(|row| row.takes(request.method()));
-    row.copied().ok_or_else(|| other(request, rows))
+    row.copied().ok_or_else(|| wrong_method(request, rows))
 }
 
 /// Runs a request of either listener: a panic becomes a problem, and the request is logged.
@@ -257,7 +264,7 @@ fn without_body(mut response: HttpResponse) -> HttpResponse {
 }
 
 /// The problem of a method that the path does not take.
-fn other(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
+fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
     let names = rows.iter().flat_map(|row| match row.method {
         Method::GET => vec!["GET", "HEAD"],
         _ => vec![row.method.as_str()],
@@ -276,14 +283,15 @@ fn other(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
     }
 }
 
-fn elsewhere(request: &HttpRequest, listener: &str) -> HttpProblem {
+/// The problem of a path that only the other listener answers.
+fn at_other_listener(request: &HttpRequest, listener: &str) -> HttpProblem {
     let path = request.uri().path();
     let detail = format!("{path} is answered on {listener}, at its own port");
     HttpProblem::new(ProblemKind::NotFound, detail)
 }
 
 /// The problem of an unknown path, with the paths of the listener.
-fn nothing(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> HttpProblem {
+fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> HttpProblem {
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();

@@ -1,5 +1,5 @@
-//! `GET /v1/rules`: the policy in force, with the names of a configuration; lengths in
-//! microseconds.
+//! `GET /v1/rules`: the policy in force, with the names of a configuration; lengths in microseconds. `routes.rs`
+//! calls [`rules`] at the admin listener; the other types are the JSON of the answer.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};

@@ -1,4 +1,5 @@
-//! `GET /v1/stats` and its stream of events: the statistics of rules and of resources that callers name.
+//! `GET /v1/stats` and its stream of events, at the admin listener: the statistics of rules, and of resources that
+//! callers name in reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,6 +182,7 @@ pub(super) fn events(
                 None => made.await,
             };
             let Some(json) = json else { return };
+            // The channel holds one write, so a slow client delays the next event and not other streams.
             if sink.send([json]).await.is_err() {
                 return;
             }

@@ -1,4 +1,5 @@
-//! Every path of both listeners, with its methods, its action, and the clients that may use it.
+//! Every path of both listeners, with its methods, its action, and the clients that may use it. `routes.rs` looks
+//! each request up here.
 //!
 //! A request that is not listed here is not answered, so a new path has to say who may ask it.
 
@@ -54,7 +55,8 @@ impl Row {
     }
 }
 
-/// Health is answered to everyone at both listeners, before anybody is asked for a token.
+/// A row that grants its path at neither listener until [`Row::public`] or [`Row::admin`] says so. Health stays such a
+/// row: `routes.rs` answers it to every client at both listeners, before it asks for a token.
 const fn row(path: &'static str, method: Method, action: Action) -> Row {
     Row { path, method, action, public: None, admin: None }
 }

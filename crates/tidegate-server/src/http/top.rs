@@ -1,4 +1,5 @@
-//! `GET /v1/top`: the keys that were refused most, or asked most.
+//! `GET /v1/top` at the admin listener: the keys that were refused most, or asked most, as sampled by
+//! `limiters/top_keys.rs`.
 
 use std::borrow::Cow;
 

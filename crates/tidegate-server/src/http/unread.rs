@@ -1,7 +1,8 @@
-//! An answer that its client has not read yet, handed over in pieces as the connection has space.
+//! An answer that its client has not read yet, handed to hyper in pieces as the connection has space. `connection.rs`
+//! wraps every response in [`Unread`].
 //!
-//! The rest of the answer, and each piece on its way, holds its part of the bytes that the
-//! connection keeps ([`Kept`]). A long answer ends when its last piece was sent; until then its
+//! The rest of the answer, and each piece on its way, holds its part of the bytes that the connection keeps
+//! ([`KeptBytes`](crate::listener::KeptBytes)). A long answer ends when its last piece was sent; until then its
 //! stream can be reset.
 
 use std::convert::Infallible;
@@ -122,6 +123,7 @@ impl Body for Unread {
     }
 
     fn is_end_stream(&self) -> bool {
+        // A long answer has not ended when its rest is empty: `poll_frame` waits for its last piece.
         self.rest.is_empty() && self.last.is_none() && self.events.is_none()
     }
 

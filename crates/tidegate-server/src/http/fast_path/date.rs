@@ -1,4 +1,4 @@
-//! The `date` of answers, formatted once a second.
+//! The `date` of answers on the fast path, formatted once a second and not for each answer.
 
 use std::time::SystemTime;
 

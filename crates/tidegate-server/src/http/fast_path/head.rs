@@ -1,4 +1,5 @@
-//! Recognizes bytes that begin with a check that the fast path can answer.
+//! Recognizes bytes that begin with a check that the fast path can answer. It errs on one side only: a head that is
+//! unusual in any way is [`Found::Other`], and hyper judges it.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;

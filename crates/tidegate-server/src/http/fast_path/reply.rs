@@ -1,4 +1,5 @@
-//! Writes answers as bytes of HTTP/1.1, in the order and spelling of hyper.
+//! Writes answers of the fast path as bytes of HTTP/1.1, in the order and spelling of hyper, so that a client sees no
+//! difference when its connection goes over.
 
 use hyper::StatusCode;
 use tidegate::{Answer, headers};

@@ -1,4 +1,5 @@
-//! The families of metrics. Each is a row of `docs/metrics.md`, and a test compares both.
+//! The families of metrics: names, help texts and series, written for each `GET /metrics` from the counts of the
+//! limiters. Each family is a row of `docs/metrics.md`, and a test compares both.
 
 use std::fmt;
 
@@ -88,6 +89,7 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let overflow = rules.clone().map(|(rule, counts)| (of_rule(rule), counts.overflow()));
     let help = "Decisions for which a rule had no room for the key";
     to.counter("tidegate_rule_overflow", help, overflow)?;
+    // Rules without `near` have no series: their count can only be 0.
     let marked = rules.filter(|(rule, _)| rule.spec().near.is_some());
     let near = marked.map(|(rule, counts)| (of_rule(rule), counts.near()));
     let help = "Allowed requests after which a rule was near its end";

@@ -1,4 +1,5 @@
-//! The text formats of metrics, and which of them a client prefers.
+//! The text formats of metrics, which of them a client prefers, and the rewriting of the newer format into the older.
+//! `routes.rs` asks for the preference, and [`metrics`](super::metrics) rewrites.
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;

@@ -1,4 +1,5 @@
-//! Writes a family at a time: its description, and a series for each set of labels.
+//! Writes a family of metrics at a time: its description, and a series for each set of labels. It is the only user of
+//! the encoder of `prometheus_client`, so `families.rs` is a list of facts.
 
 use std::fmt;
 

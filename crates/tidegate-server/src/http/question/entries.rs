@@ -1,4 +1,5 @@
-//! The entries of a descriptor, with a bound on their number.
+//! The entries of a descriptor in a body of JSON: names and values in their order, with a bound on their number.
+//! `question.rs` and `item.rs` read them.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The values of fields as written, each within its bounds.
+//! The values of the fields of a question as written, each within its bounds: costs, times and the id of a request.
 
 use std::fmt;
 use std::time::Duration;
