@@ -1,4 +1,5 @@
-//! The words of one command, as ranges of the input: none is copied.
+//! The words of one command, as ranges of the input: none is copied. `parse.rs` finds the ranges, and every command
+//! reads its words through [`Args`]; only a command that has to wait copies them ([`OwnedArgs`]).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +14,7 @@ pub(super) struct WordRange {
 }
 
 impl WordRange {
-    /// Commands are far shorter than the numbers can hold.
+    /// The range in half the space: `COMMAND_BYTES` is far below the largest `u32`.
     pub(super) const fn of(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
     }
@@ -69,6 +70,7 @@ impl<'a> Args<'a> {
         let mut spans = Vec::with_capacity(self.spans.len());
         for word in self.iter() {
             let start = bytes.len();
+            // A text may be longer than its word, so the ranges change, too.
             bytes.extend_from_slice(key_text(word).as_bytes());
             spans.push(WordRange::of(start..bytes.len()));
         }

@@ -1,4 +1,5 @@
-//! The limits in calls of `CL.THROTTLE`: their limiters, and the last limit of each connection.
+//! The limits in calls of `CL.THROTTLE`: their limiters, and the last limit of each connection. Each call brings its own
+//! limit, as in redis-cell, so no rule of the policy belongs to these limiters. `throttle.rs` decides by them.
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, RuleErrors, Spec};
@@ -17,6 +18,8 @@ pub(super) enum Throttle {
 }
 
 impl Throttle {
+    /// The limiters next to these rules: in memory, or in the store if the rules are there.
+    ///
     /// # Errors
     /// No error is known: the default plan, which is never used, is valid.
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {

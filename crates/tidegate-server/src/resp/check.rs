@@ -1,4 +1,5 @@
-//! `TG.CHECK` and `TG.PEEK`: decisions by the configured rules.
+//! `TG.CHECK` and `TG.PEEK`: decisions by the configured rules. `dispatch.rs` calls [`answer`]; if the decision has
+//! to wait, the connection copies the command and [`later`] decides it while the connection goes on reading.
 
 use tidegate::Answer;
 use tidegate::json::DecisionLine;
@@ -36,6 +37,7 @@ pub(super) fn answer(
             return CommandOutcome::Answered;
         }
     };
+    // Without an answer nothing was taken, so `later` may ask the same again.
     let limiters = &session.state.limiters;
     let answered = question.ask(|request| {
         limiters.try_answer(verb, request).map(|answer| {

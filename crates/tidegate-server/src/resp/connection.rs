@@ -1,5 +1,5 @@
-//! One connection: reads, answers all commands read, writes; ends when its client leaves, stalls,
-//! or idles.
+//! One connection of a Redis client: reads, answers all commands read, writes; ends when its client leaves, stalls,
+//! or idles. [`RespService`](super::RespService) starts it for each connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -97,6 +97,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                     continue;
                 }
                 NextStep::End => return self.end().await,
+                // Bytes of a command in part are dropped: the client has closed its side and cannot end it.
                 NextStep::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
                 NextStep::Read if let Some(remainder) = &mut remainder => {
                     self.wire.write_some().await?;
@@ -129,6 +130,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let bytes = self.wire.output.bytes.len();
         let mut later = Vec::new();
         let next = loop {
+            // Asked before each command, because every reply counts and the space depends on other connections as
+            // well.
             if self.wire.output.has(self.wire.output.most()) {
                 break NextStep::Write;
             }

@@ -1,4 +1,5 @@
-//! Dispatch: finds the command, checks that the client may use it, and answers it.
+//! Dispatch: finds the command of a client in the table, checks that the client may use it, and answers it.
+//! `connection.rs` calls [`Session::answer`] for each command.
 
 use super::args::Args;
 use super::reply::RespReply;

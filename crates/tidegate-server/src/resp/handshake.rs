@@ -1,4 +1,5 @@
-//! Commands that set up a connection: HELLO, AUTH, CLIENT, SELECT and RESET.
+//! Commands that set up a connection: HELLO, AUTH, CLIENT, SELECT and RESET. `dispatch.rs` calls them, and they
+//! change the [`Session`]. Errors have the texts of Redis.
 
 use super::args::{Args, integer};
 use super::bounds::WRONG_TOKENS;
@@ -138,7 +139,7 @@ pub(super) fn auth(
     }
 }
 
-/// Limits how many tokens a client can try on one connection.
+/// Writes the error; ends the connection after so many wrong tokens.
 fn refuse(session: &mut Session, error: &str, reply: &mut RespReply<'_>) -> CommandOutcome {
     reply.error(error);
     // Mistakes of syntax are no guesses.

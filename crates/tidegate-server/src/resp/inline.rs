@@ -1,4 +1,5 @@
-//! Inline commands, typed by a person: words on a line, in quotes if they contain space.
+//! Inline commands, typed by a person: words on a line, in quotes if they contain space. `parse.rs` calls [`split`]
+//! for a command that does not begin with `*`.
 
 use super::args::WordRange;
 
@@ -23,10 +24,10 @@ fn word<'a>(mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
         match rest {
             [] => return Some(rest),
             [byte, ..] if byte.is_ascii_whitespace() => return Some(rest),
-            [quote @ (b'"' | b'\''), behind @ ..] => return ended(quoted(*quote, behind, into)?),
-            [byte, behind @ ..] => {
+            [quote @ (b'"' | b'\''), after @ ..] => return ended(quoted(*quote, after, into)?),
+            [byte, after @ ..] => {
                 into.push(*byte);
-                rest = behind;
+                rest = after;
             }
         }
     }
@@ -40,25 +41,25 @@ fn ended(rest: &[u8]) -> Option<&[u8]> {
 /// Takes a quoted text; returns the bytes after it.
 fn quoted<'a>(quote: u8, mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
-        let (byte, behind) = match rest {
+        let (byte, after) = match rest {
             [] => return None,
-            [byte, behind @ ..] if *byte == quote => return Some(behind),
-            [b'\\', b'\'', behind @ ..] if quote == b'\'' => (b'\'', behind),
+            [byte, after @ ..] if *byte == quote => return Some(after),
+            [b'\\', b'\'', after @ ..] if quote == b'\'' => (b'\'', after),
             [b'\\', escape @ ..] if quote == b'"' => escaped(escape)?,
-            [byte, behind @ ..] => (*byte, behind),
+            [byte, after @ ..] => (*byte, after),
         };
         into.push(byte);
-        rest = behind;
+        rest = after;
     }
 }
 
 /// The byte after a backslash.
 fn escaped(rest: &[u8]) -> Option<(u8, &[u8])> {
     match rest {
-        [b'x', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-            Some((digit(*high) << 4 | digit(*low), behind))
+        [b'x', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            Some((digit(*high) << 4 | digit(*low), after))
         }
-        [byte, behind @ ..] => Some((control(*byte), behind)),
+        [byte, after @ ..] => Some((control(*byte), after)),
         [] => None,
     }
 }

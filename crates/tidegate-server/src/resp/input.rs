@@ -1,4 +1,5 @@
-//! The input of a connection that is not yet parsed.
+//! The input of a connection that is not yet parsed. [`Wire`](super::wire::Wire) reads into its space, and
+//! `connection.rs` consumes each command that was answered.
 
 use super::bounds::{AUTHENTICATED, InputBounds};
 

@@ -1,4 +1,5 @@
-//! Commands about the server: COMMAND and INFO.
+//! Commands about the server: COMMAND and INFO, in the form of Redis, for client libraries and monitors.
+//! `dispatch.rs` calls them; all facts about commands come from `table.rs`.
 
 use super::args::Args;
 use super::reply::RespReply;

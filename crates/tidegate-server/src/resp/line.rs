@@ -1,4 +1,5 @@
-//! A decision as a map of names and values. Names, and the flags if none is set, are encoded at compile time.
+//! Writes a decision as a map of names and values, for `check.rs` and `reserve.rs`. Names, and the flags if none is
+//! set, are encoded at compile time, because every decision writes the same bytes.
 
 use tidegate::json::DecisionLine;
 
@@ -88,6 +89,7 @@ pub(super) fn write_line(
         }
         return;
     }
+    // Nearly every answer has no flag set.
     reply.written(match reply.proto() {
         Proto::Resp2 => no_flags!(":0\r\n"),
         Proto::Resp3 => no_flags!("#f\r\n"),

@@ -1,8 +1,10 @@
-//! Replies that are not written yet, bounded for each connection and in all.
+//! Replies of a connection that are not written yet, bounded for each connection and in all. `connection.rs` appends
+//! them, [`Wire`](super::wire::Wire) writes them, and above [`Output::most`] no more commands are answered.
 
 use super::bounds::{AUTHENTICATED, InputBounds};
 use crate::listener::{FREE, KeptBytes};
 
+/// The replies; the first `written` bytes have left.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
@@ -28,6 +30,7 @@ impl Output {
 
     /// Bytes that may wait before commands are no longer answered.
     pub(super) fn most(&self) -> usize {
+        // A client that has not authenticated has a bound of its own, however empty the budget is.
         self.kept.most().min(self.bounds.unread_bytes)
     }
 

@@ -1,4 +1,6 @@
-//! A command that has to wait, with all its data, so that its connection can go on reading.
+//! A command that has to wait, with all its data, so that its connection can go on reading. `connection.rs` makes one
+//! for each command that answers [`CommandOutcome::Later`](super::session::CommandOutcome), and waits for all
+//! together.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -74,6 +76,7 @@ async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8
         Some(CommandVerb::Peek) => {
             check::later(state, limiters::RequestVerb::Peek, args, &mut reply).await
         }
+        // Only commands that `dispatch.rs` lets wait come here, so the rest are checks.
         _ => check::later(state, limiters::RequestVerb::Check, args, &mut reply).await,
     }
     out

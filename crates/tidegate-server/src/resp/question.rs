@@ -1,4 +1,5 @@
-//! The arguments of `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK`.
+//! The arguments of `TG.CHECK domain [COST n] [ID id] [name value ...]`, and of `TG.PEEK`, `TG.RESERVE`, `TG.REFUND` and
+//! `TG.RESET`, as a question to the gate.
 //!
 //! A question is read from words that are texts. If one is not, all of them are copied as texts ([`Args::to_texts`]),
 //! and read again: every value is a key.
@@ -18,10 +19,11 @@ const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
 
-/// The entries of a question, kept apart from it by who asks: they are too large to be moved.
+/// The entries of a question, kept by the caller next to the question: they are too large to be moved.
 #[derive(Default)]
 pub(super) struct RespEntries<'a>(SmallVec<[(&'a str, &'a str); AT_HAND]>);
 
+/// A question as read: its words are borrowed from the command, and its entries from the caller.
 pub(super) struct RespQuestion<'a, 'e> {
     domain: &'a str,
     options: QuestionOptions<'a>,

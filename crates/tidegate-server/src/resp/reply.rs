@@ -1,4 +1,5 @@
-//! Writes replies, in RESP2 or RESP3.
+//! Writes replies, in RESP2 or RESP3, at the end of the output of a connection. Every command writes through
+//! [`RespReply`], so that no command has to know the version.
 
 use tidegate::printable;
 

@@ -1,5 +1,5 @@
 //! `TG.RESERVE`, `TG.SETTLE` and `TG.RENEW`: units for work whose cost is known only afterwards, and permits for as
-//! long as work runs.
+//! long as work runs. They always wait, so `pending_reply.rs` calls them.
 
 use tidegate::MAX_COST;
 

@@ -1,4 +1,5 @@
-//! The session of a connection: the state that its commands change, and the outcomes of commands.
+//! The session of a connection: the state that its commands change, and the outcomes of commands. `connection.rs`
+//! owns it, and `dispatch.rs` runs each command on it.
 
 use std::sync::Arc;
 
@@ -38,7 +39,9 @@ pub(super) struct Session {
     pub(super) wrong_tokens: u32,
     /// Decisions that were made at once.
     pub(super) decided: u64,
+    /// The number of the connection, which `CLIENT ID` returns.
     pub(super) number: u64,
+    /// The name that the client gave the connection; empty if it gave none.
     pub(super) name: Vec<u8>,
     pub(super) plans: LastLimit,
     /// The commands since MULTI.

@@ -1,4 +1,5 @@
-//! The list of commands: their names, their numbers of words, and their actions.
+//! The list of commands: their names, their numbers of words, and their actions. `dispatch.rs` finds each command
+//! here, and `introspection.rs` describes the list to clients.
 
 use crate::verbs::PublicVerb;
 
@@ -70,7 +71,7 @@ impl Argument {
         Self { flags: &["optional"], ..self }
     }
 
-    const fn behind(self, token: &'static str) -> Self {
+    const fn after(self, token: &'static str) -> Self {
         Self { token: Some(token), ..self }
     }
 }
@@ -91,21 +92,21 @@ const ENTRIES: Argument = Argument {
 
 static OF_CHECK: [Argument; 4] = [
     argument("domain", "string"),
-    argument("n", "integer").behind("COST").optional(),
-    argument("id", "string").behind("ID").optional(),
+    argument("n", "integer").after("COST").optional(),
+    argument("id", "string").after("ID").optional(),
     ENTRIES,
 ];
 
 static OF_RESERVE: [Argument; 5] = [
     argument("domain", "string"),
-    argument("n", "integer").behind("COST").optional(),
-    argument("id", "string").behind("ID").optional(),
-    argument("ms", "integer").behind("LIFE").optional(),
+    argument("n", "integer").after("COST").optional(),
+    argument("id", "string").after("ID").optional(),
+    argument("ms", "integer").after("LIFE").optional(),
     ENTRIES,
 ];
 
 static OF_REFUND: [Argument; 3] =
-    [argument("domain", "string"), argument("n", "integer").behind("COST").optional(), ENTRIES];
+    [argument("domain", "string"), argument("n", "integer").after("COST").optional(), ENTRIES];
 
 static OF_RESET: [Argument; 2] = [argument("domain", "string"), ENTRIES];
 
@@ -114,6 +115,7 @@ static OF_SETTLE: [Argument; 2] =
 
 static OF_RENEW: [Argument; 1] = [argument("reservation", "string")];
 
+/// A command, with the facts that Redis tells of it.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) verb: CommandVerb,

@@ -1,4 +1,5 @@
-//! `CL.THROTTLE`: the call carries its limit, as in redis-cell.
+//! `CL.THROTTLE`: the call carries its limit, as in redis-cell. `dispatch.rs` calls [`answer`], and `pending_reply.rs`
+//! calls [`later`] if a store has to decide.
 //!
 //! The keys have a namespace of their own, separate from every configured rule. A key that is used
 //! under another limit is amended: used units stay used.
@@ -26,6 +27,7 @@ pub(super) fn answer(
     let decided = match &session.state.throttle {
         Throttle::InStore => return CommandOutcome::Later,
         Throttle::Here(limiter) => ThrottleCall::read(args).and_then(|call| {
+            // Most calls of a connection repeat its limit, whose rule is kept.
             let rule = session.plans.rule(call.limit)?;
             Ok(limiter.check(Under(rule, call.key), call.cost))
         }),

@@ -1,10 +1,12 @@
-//! The arguments of `CL.THROTTLE key max_burst count period [quantity]`, read as redis-cell does.
+//! The arguments of `CL.THROTTLE key max_burst count period [quantity]`, read as redis-cell does, and the rule of
+//! their limit. `throttle.rs` decides by it.
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Rule, Spec};
 
 use super::args::{Args, integer};
 
+/// The limit of a call, as its client wrote it. Two equal limits have the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallLimit {
     max_burst: i64,
@@ -12,6 +14,7 @@ pub(super) struct CallLimit {
     period: i64,
 }
 
+/// One call.
 pub(super) struct ThrottleCall<'a> {
     pub(super) key: &'a [u8],
     pub(super) limit: CallLimit,
@@ -53,6 +56,7 @@ impl CallLimit {
         let seconds = MAX_WINDOW.as_secs().cast_signed();
         let period = within("period", self.period, 1, seconds)?;
         let mut spec = Spec::new(AlgorithmKind::TokenBucket, count, Duration::from_secs(period));
+        // redis-cell admits one request and `max_burst` more.
         spec.capacity = Some(max_burst + 1);
         Rule::new(spec).map_err(|mistakes| mistakes.to_string())
     }

@@ -1,4 +1,5 @@
-//! `TG.REFUND` and `TG.RESET`, where the setting of the listener allows them.
+//! `TG.REFUND` and `TG.RESET`, for clients that are granted these verbs. They always wait, so `pending_reply.rs`
+//! calls them.
 
 use tidegate::json::DecisionLine;
 

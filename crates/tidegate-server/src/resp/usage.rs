@@ -1,4 +1,4 @@
-//! The usage of commands, and errors about it, in the wording of Redis.
+//! The usage of commands, and errors about it, in the wording of Redis. The commands and `dispatch.rs` write them.
 
 use std::borrow::Cow;
 

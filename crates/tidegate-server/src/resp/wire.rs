@@ -1,5 +1,5 @@
-//! Both directions of a connection, so that a client that writes much and reads late does not block
-//! itself.
+//! Both directions of a connection: it reads while it writes, so that a client that writes much and reads late does
+//! not block itself. `connection.rs` drives it, fills its output and consumes its input.
 
 use std::future::poll_fn;
 use std::io;

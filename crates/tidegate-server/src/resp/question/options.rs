@@ -1,5 +1,5 @@
-//! The options between the domain and the entries: `COST n` and `ID id`, in either order, each at
-//! most once.
+//! The options of a question, between its domain and its entries: `COST n`, `ID id` and, for a reserve, `LIFE ms`, in
+//! any order, each at most once.
 
 use std::time::Duration;
 
