@@ -1,4 +1,5 @@
-//! One unary call: reads the message within bounds, and sends the answer.
+//! One unary call: reads the message within bounds, and sends the answer. `routes.rs` calls [`unary`] with the
+//! decision as a function.
 
 use std::panic::AssertUnwindSafe;
 

@@ -1,4 +1,5 @@
-//! One HTTP/2 connection, kept for as long as its client keeps it.
+//! One HTTP/2 connection of a proxy, kept for as long as its client keeps it. It serves each call by [`Routes`], on a
+//! [`Gathered`] stream and with calls polled in place ([`inline`]).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ impl Handler for Connections {
             let kept = account.take(OF_A_CALL);
             async move {
                 let Some(kept) = kept else {
+                    // A refusal has space of its own, because some proxies let a request through that gets no answer.
                     let space = account.take_to_refuse(OF_A_CALL);
                     return Ok(routes.without_space(&request, space));
                 };

@@ -1,4 +1,5 @@
-//! One call: gives back its refunds, decides its charges in one step, and reports both.
+//! Decides one call: gives back its refunds, decides its charges in one step, and reports both. `routes.rs` calls
+//! [`GrpcDecider::answer`] with the bytes of the message, and gets the bytes of the response.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The header fields that the proxy passes on to a caller.
+//! The header fields of an answer that the proxy passes on to a caller, in the families that the settings choose.
 
 use tidegate::{Answer, headers};
 
@@ -26,6 +26,7 @@ pub(crate) struct GrpcFields {
 impl GrpcFields {
     /// The header fields of an answer.
     pub(super) fn of(self, answer: &Answer<'_>) -> Vec<HeaderValue> {
+        // The default: no field is written to be dropped again.
         if self == Self::default() {
             return Vec::new();
         }

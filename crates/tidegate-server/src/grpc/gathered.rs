@@ -1,5 +1,6 @@
 //! Writes of a connection, gathered while it is polled: HTTP/2 flushes after each response, and one write for several
-//! costs less.
+//! costs less. hyper holds one handle of the stream; [`InlineConnection`](super::inline::InlineConnection) holds the
+//! other, and sends at the end of a poll.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! gRPC's health service: SERVING only if a decision can be made.
+//! gRPC's health service: SERVING only if a decision can be made, as far as [`Probe`] finds. tonic runs it, and
+//! `routes.rs` calls it before it asks for a token.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 type HealthReply = Result<HealthCheckResponse, Status>;
 
+/// The service; all its calls share one probe.
 #[derive(Clone)]
 struct Asks(Arc<Probe>);
 

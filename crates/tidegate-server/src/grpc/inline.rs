@@ -2,7 +2,8 @@
 //!
 //! A decision in memory waits for nothing, and a task for each call would cost more than the
 //! decision. Its answer wakes the connection, which is polled already and sends it next: such a
-//! wake-up would only have the connection polled once more, with nothing to do.
+//! wake-up would only have the connection polled once more, with nothing to do. `connection.rs` gives hyper [`Inline`] as
+//! its executor, and runs the connection of hyper within [`InlineConnection`].
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -132,6 +133,7 @@ impl Wake for Quiet {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        // A call of this connection runs within its poll, which goes on to send the answer. Any other wake-up counts.
         if CALLED.get() != self.number() {
             self.0.wake_by_ref();
         }

@@ -1,4 +1,5 @@
-//! The request of Envoy's rate limit service, version 3. `reflection` describes the whole protocol.
+//! The request of Envoy's rate limit service, version 3, as `decide.rs` reads it. `reflection` describes the whole
+//! protocol.
 //!
 //! The protocol demands UTF-8 of its texts, but a proxy passes on the bytes that its callers send. So texts are bytes
 //! here, and bytes that are no text are written as [`key_text`] does.

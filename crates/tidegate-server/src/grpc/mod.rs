@@ -2,8 +2,8 @@
 //!
 //! A call passes [`connection`] -> [`routes`] -> [`call`] (reads its message) -> [`decide`] ->
 //! [`question`] (its charges and refunds) -> the gate -> [`status`] (of each descriptor) ->
-//! [`response`] (the bytes); [`undecided`] answers what cannot be decided. Health and reflection are tonic's. The service itself uses HTTP/2
-//! without a framework, which would cost more than a decision.
+//! [`response`] (the bytes). [`undecided`] answers a call that cannot be decided. Health and reflection are tonic's. The
+//! service itself uses HTTP/2 without a framework, which would cost more than a decision.
 
 mod call;
 mod connection;

@@ -1,4 +1,5 @@
-//! The limits that descriptors supply, for the rules that use them.
+//! The limits that the descriptors of a message supply (`RateLimitDescriptor.limit`), for the rules with
+//! `limit_from_request`. `decide.rs` reads them before it asks the gate.
 
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ fn own_limit(
     descriptor: &Descriptor<'_>,
     policy: &Policy,
 ) -> Result<Option<RequestLimit>, String> {
+    // Before the unit is read: a limit that no rule uses must not refuse the call.
     if !policy.looks_at_own_limit(domain, descriptor) {
         return Ok(None);
     }

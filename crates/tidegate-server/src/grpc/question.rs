@@ -1,4 +1,5 @@
-//! The question in a message: a request to the engine, and its refunds.
+//! The question in a message, as descriptors for the engine: charges, which are decided, and refunds, which give
+//! units back. `decide.rs` asks both and puts their statuses in the order of the message again.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! gRPC's reflection, which tools such as grpcurl use to find the methods.
+//! gRPC's reflection, which tools such as grpcurl use to find the methods. tonic runs it; `routes.rs` passes its calls
+//! on.
 
 use tonic_reflection::server::Builder;
 

@@ -1,4 +1,5 @@
-//! The body of a response: one message and its trailers, or a body of tonic.
+//! The body of a response to a call: one message and its trailers, or a body of tonic; each counted against the
+//! connection until it was sent. `call.rs` and `routes.rs` make it, and hyper takes its frames.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -113,7 +114,7 @@ impl Body for GrpcReply {
                 *this = Self::Trailers;
                 Some(Ok(Frame::data(bytes)))
             }
-            Self::Trailers => Some(Ok(Frame::trailers(well()))),
+            Self::Trailers => Some(Ok(Frame::trailers(ok_trailers()))),
             Self::Done | Self::Tonic(..) => None,
         })
     }
@@ -145,11 +146,12 @@ fn counted(
         (Ok(data), None) => return Ok(Frame::data(data)),
         (Err(other), _) => return Ok(other),
     };
+    // A stream of tonic has no known length, so each piece is claimed when it is made.
     if kept.add(data.len()) { Ok(Frame::data(kept.sent(data))) } else { Err(too_much_kept()) }
 }
 
 /// The trailers of a successful call.
-fn well() -> HeaderMap {
+fn ok_trailers() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
     trailers

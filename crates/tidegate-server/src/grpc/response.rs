@@ -1,4 +1,5 @@
-//! The response of Envoy's rate limit service, version 3, and its framed bytes.
+//! The response of Envoy's rate limit service, version 3, and its framed bytes. `decide.rs` and `undecided.rs` fill
+//! it.
 
 use hyper::body::Bytes;
 use prost::{Enumeration, Message};
@@ -58,6 +59,7 @@ impl RateLimitResponse {
     pub(super) fn framed(&self) -> Bytes {
         let length = self.encoded_len();
         let mut to = Vec::with_capacity(PREFIX_BYTES + length);
+        // The flag of a message that is not compressed.
         to.push(0);
         to.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
         self.encode_raw(&mut to);

@@ -1,4 +1,5 @@
-//! The paths and their handlers.
+//! The paths of the gRPC listener and their handlers: decisions, health and reflection, with the token that each
+//! needs. `connection.rs` calls [`Routes::answer`] for each call.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::verbs::PublicVerbs;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
+/// The handlers of one listener, and the clients that it answers.
 pub(super) struct Routes {
     decider: GrpcDecider,
     health: TonicService,
@@ -44,7 +46,7 @@ impl Routes {
     }
 
     /// Answers a request that claims `kept` of its connection's account, and is granted what its connection is and its
-    /// token; calls `let_in` for an authorized call. Health is answered to everybody, because a prober often has no token.
+    /// token; calls `let_in` for an authorized call. Health is answered to every client, because a prober often has no token.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -89,7 +91,7 @@ impl Routes {
         }
     }
 
-    /// Answers a call for which there is no room, with `room` for a refusal.
+    /// Answers a call for which there is no space, with `space` for a refusal.
     #[cold]
     pub(super) fn without_space(
         &self,

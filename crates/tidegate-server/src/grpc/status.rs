@@ -1,4 +1,6 @@
-//! The status of each descriptor of a request: the part of the answer that concerns its rules.
+//! The status of each descriptor of a request: the part of the answer that concerns its rules. An answer of the gate
+//! is of the whole request, while Envoy's protocol reports each descriptor; `decide.rs` puts these statuses in its
+//! response.
 
 use std::cmp::Reverse;
 
@@ -14,7 +16,7 @@ pub(super) fn of(
     descriptors: &[Descriptor<'_>],
 ) -> impl Iterator<Item = DescriptorStatus> {
     let numbered = descriptors.iter().enumerate();
-    numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0))
+    numbered.map(|(number, descriptor)| status_of(answer, number, descriptor.units() > 0))
 }
 
 /// The statuses of descriptors that gave units back. They are never over the limit, even with no units left.
@@ -28,7 +30,7 @@ pub(super) fn of_refunds(
 /// The status of one descriptor, by the rule that refuses it for longest, else by the rule with the fewest remaining
 /// units. A descriptor without a cost is never over the limit, except under reported usage, where it asks whether the
 /// limit is reached.
-fn one(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
+fn status_of(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus {
     let refusing = answer.enforced().filter(|matched| {
         matched.is_matched_by(number)
             && (asks || matched.is_look())

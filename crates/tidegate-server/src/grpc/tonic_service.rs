@@ -1,4 +1,4 @@
-//! Services of tonic (health, reflection) as one type; decisions do not pass through here.
+//! Services of tonic (health, reflection) as one type, which `routes.rs` calls; decisions do not pass through here.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! A window in the terms of the protocol: a number of requests in a multiple of a unit of time.
+//! A window in the terms of Envoy's protocol: a number of requests in a multiple of a unit of time. Limits of requests
+//! (`own_limits.rs`) and statuses of answers (`status.rs`) use it.
 
 use prost::{Enumeration, Message};
 
