@@ -1,4 +1,6 @@
-//! The limiters of the server, in this process or in a store that nodes share, with one interface.
+//! The limiters of the server, in this process or in a store that nodes share, with one interface. Every protocol
+//! asks [`Limiters::check`] or its neighbours; below it stands the gate of the engine. Reservations, reports of
+//! callers and the observers of decisions are kept next to the gate.
 
 mod decided;
 mod events;

@@ -1,4 +1,4 @@
-//! The log line of a decision, at the level `debug`.
+//! The log line of a decision, at the level `debug`. [`Limiters`](super::Limiters) writes it for each answer.
 
 use std::fmt;
 

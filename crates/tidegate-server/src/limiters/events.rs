@@ -1,4 +1,5 @@
-//! Events of the store: log lines that name it, and how it stands by them.
+//! Events of the store: log lines that name it, and its standing by them, for health and metrics. The layers over the
+//! store report the events.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
