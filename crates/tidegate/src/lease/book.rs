@@ -1,4 +1,8 @@
 //! The book of leases of one process: which requests it decides, and which leases are asked for and given back.
+//!
+//! The layer `Leases` asks it about each request ([`Book::decide`]), and tells it each report of the store, each
+//! reply to a question for a lease, and the time when a lease is due. The folder has its other verbs: `give_back`
+//! for the end of holds and leases, `shares` for shares of a limit.
 
 mod give_back;
 mod shares;
@@ -181,10 +185,12 @@ impl<K: Clone + Eq + Hash> Book<K> {
             return Choice::Store(leased);
         }
         for (place, ask) in asks.iter().enumerate() {
+            // A limiter with too few units keeps them all: the store decides its whole cost.
             if !all && !self.has(now, ask) {
                 continue;
             }
             let Some(limiter) = self.limiters.get_mut(ask.key) else { continue };
+            // Held and not spent if the store still decides a part: it may refuse.
             limiter.take(now, ask.cost, !all, |lease, units| {
                 leased.push(Leased { place, ticket: lease.ticket, since: lease.since, units });
             });
@@ -220,6 +226,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     fn ask(&mut self, now: Micros, key: &K, units: u64, nodes: u64) -> Option<Wanted> {
         let limiter = self.limiters.get_mut(key)?;
+        // Tickets of all limiters are from one count, so that a late reply never names a newer question.
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let oldest = limiter.ask(now, ticket, units, nodes);
@@ -275,6 +282,8 @@ impl<K: Clone + Eq + Hash> Book<K> {
 
     fn sweep(&mut self, now: Micros, life: Micros) {
         if now >= self.next_sweep {
+            // A limiter becomes idle only after a life without requests, so a search before that would find few
+            // more.
             self.next_sweep = now.plus(life.max(LEAST_BETWEEN_SWEEPS));
             self.limiters.retain(|_, limiter| !limiter.is_idle(now));
         }

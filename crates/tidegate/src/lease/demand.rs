@@ -1,4 +1,4 @@
-//! The demand for a limiter, in the time of one lease.
+//! The demand for a limiter, in the time of one lease: the size of the next lease, or a sign that none is worth it.
 
 use tidegate_core::Micros;
 
@@ -55,6 +55,7 @@ impl Demand {
         match passed / life {
             0 => return,
             1 => self.before = self.current,
+            // A whole life has passed without a request.
             _ => self.before = Sum::default(),
         }
         self.current = Sum::default();

@@ -1,4 +1,7 @@
 //! The leases of one limiter: the units to spend, the units asked for, and the moment to ask for more.
+//!
+//! The book calls it under its lock. A lease is asked for (`wants`, `ask`), granted or not, spent or held for
+//! requests (`take`, `decided`), and at the end closed, which takes out the rest that goes back to the store.
 
 use tidegate_core::Micros;
 
@@ -80,6 +83,7 @@ impl LeasedLimiter {
         let mut before = std::mem::replace(self, Self::new(terms));
         // Kept, because requests may hold units of them, and the store still has their records.
         before.leases.iter_mut().for_each(|lease| lease.is_closed = true);
+        // The question on its way is not kept: its reply finds that nothing waits for it, and its units go back.
         self.leases = before.leases;
         self.open = before.open;
     }
@@ -115,6 +119,7 @@ impl LeasedLimiter {
     pub(super) fn wants(&mut self, now: Micros, nodes: u64) -> Option<u64> {
         let waits = self.asked.is_some() || now < self.not_before;
         let live = self.leases.iter().filter(|lease| lease.is_open(now)).count();
+        // Asked for at half of the last lease, so that the next lease is here when that is spent.
         if waits || live >= MOST_HELD || self.units(now) > self.last_size / 2 {
             return None;
         }
@@ -138,6 +143,7 @@ impl LeasedLimiter {
         let life = self.terms.life().as_micros();
         let lasts = self.terms.left_of_width(self.standing(now).at).as_micros().min(life);
         let halves = if self.terms.drains() { HALVES_OF_DRAINING } else { HALVES_OF_NEED };
+        // In 128 bits, because the need of a new share is twice a maximum that may be any number.
         let units = u128::from(needed) * u128::from(halves * lasts) / u128::from(2 * life.max(1));
         (lasts >= life / PART_OF_LIFE).then(|| u64::try_from(units).unwrap_or(u64::MAX))
     }
@@ -165,6 +171,7 @@ impl LeasedLimiter {
     /// Notes that a lease is asked for. Returns the lowest ticket that is open.
     pub(super) fn ask(&mut self, now: Micros, ticket: u64, units: u64, nodes: u64) -> u64 {
         self.asked = Some(AskedLease { ticket, units, at: now, parts: self.parts(nodes) });
+        // A request has asked under terms that hold now, so the limiter is not forgotten after all.
         self.is_closed = false;
         self.open.push(OpenTicket { ticket, is_spent: false });
         self.open.first().map_or(ticket, |first| first.ticket)
@@ -183,9 +190,11 @@ impl LeasedLimiter {
         if parts <= lease.parts || lease.is_closed || lease.gives_back {
             return None;
         }
+        // Rounded down: this node keeps no unit above its part.
         let kept = u128::from(lease.units) * u128::from(lease.parts) / u128::from(parts);
         let kept = u64::try_from(kept).unwrap_or(lease.units);
         let units = lease.units - kept;
+        // Made before the lease changes: it says how many of the units counted so far stay taken.
         let excess = GrantedLease { units, ..*lease }.rest();
         lease.units = kept;
         lease.parts = parts;
@@ -228,6 +237,7 @@ impl LeasedLimiter {
     ) -> Result<Option<GrantedLease>, NotAsked> {
         let asked = self.answered(grant.ticket).ok_or(NotAsked)?;
         let length = shortened(grant.end.since(grant.since));
+        // From before the question: the store took the units later, so they end here before they end there.
         let ends = asked.at.plus(length);
         let due = asked.at.plus(held_for(length));
         let earlier = self.terms.counts_earlier();
@@ -337,6 +347,7 @@ impl LeasedLimiter {
     pub(super) fn close_all(&mut self) -> Vec<Rest> {
         self.asked = None;
         self.is_closed = true;
+        // Collected first, because closing takes leases out of the list.
         let tickets: Vec<_> = self.leases.iter().map(|lease| lease.ticket).collect();
         tickets.into_iter().filter_map(|ticket| self.close(ticket)).collect()
     }

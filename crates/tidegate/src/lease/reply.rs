@@ -1,4 +1,4 @@
-//! The store's replies about a limiter and its leases.
+//! The store's replies about a limiter and its leases, as the layer hands them to the book.
 
 use tidegate_core::Timestamp;
 

@@ -1,4 +1,8 @@
-//! The units of a limit that may be leased at once, and for how long: as a lease of a rule, or as a node's share of it.
+//! The units of a limit that may be leased at once, and for how long: as a lease of a rule, or as a node's share of
+//! it.
+//!
+//! The layer makes the terms of each rule when a policy comes in force; the book compares them with each limiter's,
+//! and starts the limiter again under newer terms.
 
 use tidegate_core::{Leasable, Limit, Micros, Rule, Timestamp};
 
@@ -87,6 +91,7 @@ impl Terms {
     /// unit may end at another time.
     pub(super) fn left_of_width(&self, at: Timestamp) -> Micros {
         let Some(width) = self.width.map(Micros::as_micros) else { return Micros::MAX };
+        // Windows, buckets and ticks begin at multiples of their width since the epoch.
         Micros::from_micros(width - at.as_micros() % width.max(1))
     }
 
@@ -108,6 +113,7 @@ fn drained_in(rule: &Rule) -> Option<Micros> {
     let spec = rule.spec();
     let Limit::Units(limit @ 1..) = spec.limit else { return None };
     let capacity = spec.capacity.unwrap_or(limit);
+    // N units drain in W, so the whole capacity drains in W * capacity / N.
     let full = spec.window?.as_micros() * u128::from(capacity) / u128::from(limit);
     Some(Micros::from_micros(u64::try_from(full).unwrap_or(u64::MAX) / PART_OF_DRAINING))
 }
@@ -115,10 +121,13 @@ fn drained_in(rule: &Rule) -> Option<Micros> {
 /// Returns how long a lease can be used here that lasts `length` by the store's clock.
 pub(crate) const fn shortened(length: Micros) -> Micros {
     let us = length.as_micros();
+    // Rounded up, so that a lease ends here too early rather than too late, if this clock is slower than the
+    // store's.
     Micros::from_micros(us.saturating_sub(us.div_ceil(DRIFT_PART)))
 }
 
 /// Returns the time that a lease is held before its unspent units are given back.
 pub(super) const fn held_for(length: Micros) -> Micros {
+    // Divided first: a life can be so long that three times it would overflow.
     Micros::from_micros(length.as_micros() / 4 * QUARTERS_HELD)
 }

@@ -1,4 +1,4 @@
-//! Units of one lease.
+//! The units of one lease, from its grant until the last of them is spent or handed out to be given back.
 
 use tidegate_core::{Micros, Timestamp};
 

@@ -30,6 +30,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
         let mut all = Vec::new();
         for Leased { place, ticket, units, .. } in held {
             let Some(key) = asks.get(*place).map(|ask| ask.key) else { continue };
+            // A limiter is forgotten only without leases, so none of its units is held.
             let Some(limiter) = self.limiters.get_mut(key) else { continue };
             if let Some(rest) = limiter.decided(*ticket, *units, is_spent) {
                 all.push(self.taken_out(key.clone(), rest));
@@ -60,6 +61,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     pub(super) const fn taken_out(&mut self, key: K, rest: Rest) -> Unspent<K> {
         self.counts.unspent += rest.units;
         let Rest { ticket, units, kept, earlier } = rest;
+        // `kept` goes with the units: the store learns how many stay, and so knows a return that comes twice.
         Unspent { key, ticket, units, kept, earlier }
     }
 
@@ -67,6 +69,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// there is none.
     pub(crate) fn finished(&mut self, now: Micros, key: &K, ticket: u64) {
         if let Some(limiter) = self.limiters.get_mut(key) {
+            // The limiter stays while it is of use: its demand says how large the next lease is to be.
             limiter.finished(ticket);
             if limiter.is_closed() && limiter.is_idle(now) {
                 self.limiters.remove(key);
