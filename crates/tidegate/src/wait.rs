@@ -1,10 +1,15 @@
 //! Waiting for limiters: in order of arrival, bounded, and safe to cancel.
 //!
-//! A waiter stands in a *queue* in front of one limiter ([`queues`]). It has no reservation: the
-//! head of a queue takes its units when they are available, so a waiter that leaves changes
-//! nothing, and later waiters move up. A [`waiter`] is a state machine without a clock and without a runtime, for which
-//! a task or a thread can wait. A [`waitable`] is what the waiter needs to pass: one limiter, the
-//! limiter of a key, all limiters of a request, or permits.
+//! A waiter stands in a *queue* in front of one limiter ([`queues`]). It has no reservation: the head of a queue
+//! takes its units when they are available, so a waiter that leaves changes nothing, and later waiters move up. A
+//! [`waiter`] is a state machine without a clock and without a runtime, for which a task or a thread can wait. A
+//! [`waitable`] is what the waiter needs to pass: one limiter, the limiter of a key, all limiters of a request, or
+//! permits.
+//!
+//! Every verb of a limiter comes through here, also if its caller does not wait: it must not overtake a caller that
+//! does. [`call`] is one verb of one limiter; gates have waitables of their own. [`queue`] and [`places`] hold the
+//! waiters of one limiter in order, [`drive`] sleeps between two attempts, and [`permits`] counts work in flight
+//! for [`concurrency`].
 
 mod call;
 mod concurrency;

@@ -1,4 +1,7 @@
 //! One call of a verb of one limiter, and the queue in front of the limiter.
+//!
+//! [`Limiter`](crate::Limiter), [`KeyedLimiter`](crate::KeyedLimiter) and the permits make a [`LimiterCall`] for
+//! each call of theirs; it runs the step at once, after callers that wait, or as a waiter.
 
 use tidegate_core::Micros;
 
@@ -51,6 +54,7 @@ impl<'a, K: QueueKey, S: LimiterSource> LimiterCall<'a, K, S> {
             return self.behind(step);
         }
         let one = self.source.one(self.cost, step);
+        // After the step, so that the head that is woken finds the units.
         if step.gives_back() {
             self.queues.wake(&self.queue);
         }

@@ -1,4 +1,5 @@
-//! Limits on the work in flight: in all, or for each key.
+//! Limits on the work in flight, without rules and stores: in all ([`Concurrency`]), or for each key
+//! ([`KeyedConcurrency`]).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The sleep of a task or a thread between two attempts.
+//! The sleep of a task or a thread between two attempts of a waiter: until the waker is called, or a time has come.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

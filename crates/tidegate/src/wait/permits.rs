@@ -1,4 +1,7 @@
-//! Permits for work in flight, counted by key.
+//! Permits for work in flight, counted by key: the state under [`Concurrency`](super::Concurrency), and its
+//! waitable.
+//!
+//! The algorithm `concurrency` of a rule is another thing: it has permits with a life, in any store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -149,6 +152,7 @@ impl PermitCounts {
     }
 
     fn available(&self, key: Fingerprint) -> u64 {
+        // More units may be out than a lowered limit allows.
         self.limit.saturating_sub(self.out(key))
     }
 
@@ -163,6 +167,7 @@ impl PermitCounts {
     fn give_back(&mut self, key: Fingerprint, units: u64) {
         if let Some(out) = self.out.get_mut(&key) {
             *out = out.saturating_sub(units);
+            // A key without work in flight takes no memory.
             if *out == 0 {
                 self.out.remove(&key);
             }

@@ -1,7 +1,8 @@
 //! The places of one queue in the order of their tickets: a balanced tree with sums and deadlines.
 //!
-//! The tree is a treap: a search tree by ticket, and a heap by a number derived from the ticket. So
-//! its depth is logarithmic for any order of joining and leaving.
+//! A queue asks it for its head, for the costs of the waiters before a ticket, and for the earliest deadline; in a
+//! list each of these but the first would need a walk. The tree is a treap: a search tree by ticket, and a heap by
+//! a number derived from the ticket. So its depth is logarithmic for any order of joining and leaving.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::task::Waker;
@@ -99,6 +100,7 @@ impl Places {
         let mut sums = Sums::NONE;
         while let Some(node) = at {
             visited();
+            // All of its left subtree precedes the ticket as well, and is not walked.
             at = if node.place.ticket < ticket {
                 sums = sums.and(node.sums_of_left()).and(Sums::of(node.place.cost));
                 node.right.as_deref()
@@ -129,6 +131,7 @@ impl Places {
 
     /// Adds a place with a new ticket.
     pub(super) fn insert(&mut self, place: QueuePlace) {
+        // As in every treap: split at the ticket, and join with the new place between the halves.
         let (before, behind) = split(self.root.take(), place.ticket);
         let sums = Sums::of(place.cost);
         let earliest = place.deadline;

@@ -1,4 +1,8 @@
 //! One queue: the waiters of one limiter, in order of arrival.
+//!
+//! The head asks again when its forecast says or when it is woken; each other waiter is woken when it becomes the
+//! head. The queue knows which head was told that it is the head (`notified`), and which head was to be woken while
+//! it was asking (`missed`), so that no wake is lost.
 
 use std::task::Waker;
 
@@ -85,6 +89,7 @@ impl Queue {
         if self.places.first()?.ticket == ticket {
             self.notified = Some(ticket);
         }
+        // The deadline may have become earlier with this attempt, and eviction goes by it.
         self.places.change(ticket, |place| {
             place.deadline = deadline;
             place.waker.replace(waker)

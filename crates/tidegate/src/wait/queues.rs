@@ -1,4 +1,7 @@
 //! Queues by key. A queue exists while a request waits in it, and one load shows that no request waits.
+//!
+//! That load is all that a request pays here while no caller waits, which is nearly always. Else it takes the lock
+//! of all queues ([`HeldQueues`]).
 
 mod held;
 
@@ -83,6 +86,8 @@ impl<K: QueueKey> Queues<K> {
     /// Wakes the head of a queue. Call this after units were given back: then either this call sees
     /// the head, or the head's attempt sees the units.
     pub(crate) fn wake(&self, key: &K) {
+        // Between the units, which are back by now, and the counts: pairs with the fence in `HeldQueues::announce`,
+        // which stands between a count and a look at the units. One of the two sees what the other wrote.
         fence(SeqCst);
         if !self.is_idle(key) {
             self.lock().wake(key);
@@ -96,6 +101,7 @@ impl<K: QueueKey> Queues<K> {
 
     /// Wakes the heads of the queues that `are_meant` selects.
     pub(crate) fn wake_those(&self, are_meant: impl Fn(&K) -> bool) {
+        // As in `wake`.
         fence(SeqCst);
         if !self.are_idle() {
             self.lock().wake_those(are_meant);

@@ -1,4 +1,7 @@
 //! Things that can be waited for: one limiter, all limiters of a request, or permits.
+//!
+//! [`Waitable`] is what a waiter knows of them. The functions below are for callers that do not wait: they are
+//! refused where others wait, with the wait that they would have had.
 
 use tidegate_core::{Decision, Micros, Outcome};
 
@@ -90,6 +93,7 @@ pub(crate) fn forecast_for<D: Waitable>(
     for cost in before.first {
         preview.admit(cost);
     }
+    // The sum of the others is admitted at once, because a long queue would take long one by one.
     preview.admit_behind(before.others, stop.cost)
 }
 
@@ -105,6 +109,7 @@ pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
 /// Runs a step of a caller that does not wait. If others wait, it is refused, with its expected
 /// wait in the queue as `retry_after`.
 pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
+    // The usual case takes no lock.
     if waitable.stops().iter().all(|stop| waitable.queues().is_idle(&stop.queue)) {
         return waitable.step(step);
     }

@@ -1,6 +1,8 @@
 //! The waiter of one request: a state machine that is given the time and a waker.
 //!
-//! A *stop* is a limiter that can refuse the request, with the queue in front of it (`QueuedLimiter`).
+//! A call of `acquire` makes a waiter and polls it until it is done. Each poll is one [`Attempt`], with all queues
+//! locked; over a shared store, whose replies take time, they are locked only while a reply is handled. A *stop* is
+//! a limiter that can refuse the request, with the queue in front of it (`QueuedLimiter`).
 
 mod attempt;
 
@@ -117,6 +119,7 @@ impl<D: Waitable> Waiter<D> {
 
 impl<D: Waitable> Drop for Waiter<D> {
     fn drop(&mut self) {
+        // A waiter that was never polled has not arrived, and stands nowhere.
         let Some(place) = &self.place else { return };
         if let Some(stop) = place.stands.and_then(|stands| self.waitable.stops().get(stands)) {
             self.waitable.queues().lock().leave(&stop.queue, place.ticket);

@@ -1,4 +1,7 @@
 //! All queues under their lock: joining, leaving, sleeping and waking.
+//!
+//! An attempt of a waiter holds this while it looks at the limiters and joins or leaves, so that no other caller
+//! comes between. Wakers, which may run or drop a task, are called only after the lock is released.
 
 use std::task::Waker;
 
@@ -81,6 +84,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
 
     /// Leaves a queue.
     pub(crate) fn leave(&mut self, key: &K, ticket: Ticket) {
+        // An evicted waiter was taken off the counts when it was evicted.
         if !self.queue(key).is_some_and(|queue| queue.holds(ticket)) {
             return;
         }
@@ -154,6 +158,7 @@ impl<K: QueueKey> Drop for HeldQueues<'_, K> {
         self.announced.iter().for_each(|key| self.queues.remove(key, 1));
         self.all = None;
         // A waker may run its task at once, and the task may lock the queues.
+        // `spent` is dropped after this, as a field.
         self.woken.drain(..).for_each(Waker::wake);
     }
 }

@@ -1,4 +1,7 @@
 //! One attempt of a waiter: finds the obstacles, and decides if the waiter waits, and in which queue.
+//!
+//! The limiters are looked at first. Only if none of them is an obstacle are the units taken; else the waiter joins
+//! the queue of the obstacle with the longest wait, or gives up if that wait is longer than its patience.
 
 use std::task::Waker;
 
@@ -37,6 +40,7 @@ pub(super) struct Attempt<'a, 'l, D: Waitable> {
 impl<D: InProcess> Attempt<'_, '_, D> {
     /// Takes the units, or waits, or gives up.
     pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> AttemptResult<Done> {
+        // First, so that a waiter that no task polls holds up others for its grace and no longer.
         self.evict_late(now);
         match self.ask() {
             Ok(progress) => progress,
@@ -85,6 +89,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.evict_late(now);
         let ticket = self.place.ticket;
+        // Noted before the limiters are asked: units that come back from now on may be missing in their replies.
         self.waitable.stops().iter().for_each(|stop| self.held.asks(&stop.queue, ticket));
         self.waitable.stops().iter().any(|stop| self.held.has_before(&stop.queue, ticket))
     }
@@ -189,6 +194,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
     }
 
     fn ends_in_time(&self, seen: &Done, worst: &Obstacle) -> bool {
+        // A forecast without a time is a wait of zero, for which a caller without patience must not join either.
         let is_patient = self.place.deadline > self.place.arrived;
         let runs_at = worst.forecast.map(|forecast| seen.at.plus(self.whole_wait(forecast)));
         is_patient && runs_at.is_some_and(|runs_at| runs_at <= self.place.deadline)
@@ -207,6 +213,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
             if self.held.len(&stop.queue) >= stop.patience.max_waiters {
                 return None;
             }
+            // A waiter stands in one queue at a time.
             self.leave();
             self.held.join(&stop.queue, self.place.ticket, stop.cost, self.place.deadline);
             self.place.stands = Some(number);
@@ -253,6 +260,7 @@ impl<'a, D: Waitable> Attempt<'a, '_, D> {
                     &mut decided.decision,
                     obstacle.forecast.map(|forecast| self.whole_wait(forecast)),
                 );
+                // Units that are left are for the waiters before it.
                 if obstacle.is_behind {
                     decided.decision.remaining = 0;
                 }
