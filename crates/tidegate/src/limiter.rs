@@ -1,4 +1,7 @@
 //! Limiters without a gate: [`Limiter`] for one limit here, [`KeyedLimiter`] for one limit per key.
+//!
+//! Each verb is one step on one state in memory. While callers wait it goes through a `LimiterCall`, which lets no
+//! call overtake them. The files of the folder add keys and plans, bans, reservations, and waiting.
 
 mod ban;
 mod counted;
@@ -161,6 +164,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     pub fn reset(&self) {
         self.cell.step(0, Step::Reset { remembers: true }, self.reading());
+        // After the reset, so that an attempt in between finds the units by itself.
         self.queues.wake(&());
     }
 

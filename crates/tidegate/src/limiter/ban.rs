@@ -1,4 +1,7 @@
-//! Bans a key for a time after a number of refusals.
+//! Bans a key for a time after a number of refusals: a limiter counts the refusals of each key, another has its
+//! ban.
+//!
+//! A gate asks before each request if one of its keys is banned, and counts the refusals of its rules here.
 
 use std::time::Duration;
 
@@ -128,6 +131,7 @@ impl<C: Clock> Ban<C> {
 
     /// [`Ban::is_banned`] at `now`.
     pub(crate) fn left(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
+        // A ban has the only unit of its limiter, so the wait for that unit is the rest of the ban.
         let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision.retry_after_micros()?;
         (!left.is_zero()).then_some(left)
     }
@@ -172,6 +176,7 @@ fn step<C>(
 }
 
 fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
+    // No unit is ever given back here, so the limiter need not remember its reset.
     let part = Part::alone(fingerprint, 0, Step::Reset { remembers: false });
     // A dropped entry needs no time.
     all.limiters.one(&part, Reading::of(&Timestamp::EPOCH));
@@ -185,6 +190,8 @@ fn counter<C: Clock>(
     clock: C,
 ) -> Result<KeyedLimiter<C>, RuleErrors> {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, units, window);
+    // A period begins with the first refusal, and a ban with the refusal that causes it.
     spec.anchor = Some(Anchor::FirstRequest);
+    // Refused, because keys that share a limiter would be banned for each other.
     Ok(KeyedLimiter::with_clock(spec, clock)?.with_max_keys(max_keys, OnFull::Refuse))
 }

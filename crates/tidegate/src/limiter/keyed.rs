@@ -1,4 +1,6 @@
-//! A limiter for each key.
+//! A limiter for each key: the verbs of [`KeyedLimiter`], over a table of limiters in memory.
+//!
+//! `plans` says which rule decides about a key; `waiting`, `reservation` and `counted` add verbs.
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
@@ -129,6 +131,7 @@ impl<C: Clock> KeyedLimiter<C> {
         match self.plans.take() {
             None => {
                 let plan = self.usual.plan();
+                // Under the rule as it was last changed.
                 self.limiters = Limiters::new(self.usual.of(&plan), &self.caps, self.base);
                 self
             }
@@ -297,6 +300,7 @@ impl<C: Clock> KeyedLimiter<C> {
             // The result is used, or the compiler would leave the reads out.
             std::hint::black_box(self.limiters.touch(fingerprints));
             for fingerprint in fingerprints {
+                // Asked for each key, because another thread may have begun to wait since the last key.
                 verdicts.push(if self.queues.are_idle() {
                     self.limiters.admits(*fingerprint, 1, early, clock)
                 } else {
@@ -329,6 +333,7 @@ impl<C: Clock> KeyedLimiter<C> {
     #[inline]
     pub(super) fn one<'r>(&self, key: &impl ByKey<'r>, cost: u64, step: Step) -> One {
         let fingerprint = self.seed.of(key.key());
+        // The table has one rule then, and a rule that the call supplies is ignored.
         if self.plans.is_none() {
             return self.call(fingerprint, CallRule::Table, cost).step(step);
         }

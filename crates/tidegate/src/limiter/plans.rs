@@ -1,4 +1,8 @@
-//! The rules of keys: the rule of all keys, which may change; the plan of a key, looked up; or a rule that a call supplies.
+//! The rules of keys: the rule of all keys, which may change; the plan of a key, looked up; or a rule that a call
+//! supplies.
+//!
+//! Each call of a verb has a [`CallRule`] that names the rule; [`OfKey`] runs the step of the call under it, also
+//! for a call that waits and asks several times.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -152,6 +156,7 @@ impl<C: Clock> KeyedLimiter<C> {
                 Ok(())
             }
             None => {
+                // The caps stay; `max_memory` is a value of the rule.
                 let caps = RuleSpec { spec: *rule.spec(), ..self.caps.clone() };
                 self.limiters.amend(
                     &rule,
@@ -298,6 +303,7 @@ impl<C: Clock> LimiterSource for OfKey<'_, C> {
         }
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let CallRule::LookedUp(looked_up) = &self.terms {
+            // The caller learns which rule decided, because it may have changed during the wait.
             one.values = looked_up.plan(self.all);
         }
         one

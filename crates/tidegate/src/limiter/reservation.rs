@@ -1,4 +1,4 @@
-//! Units reserved for work whose cost is known only afterwards.
+//! Units reserved for work whose cost is known only afterwards: `reserve`, `settle` and `renew` of both limiters.
 
 use tidegate_core::{Decision, Since, Token};
 
@@ -136,6 +136,7 @@ impl<C: Clock> Limiter<C> {
     #[must_use]
     pub fn renew(&self, reservation: &Reservation) -> bool {
         let renew = Step::Renew { token: reservation.token };
+        // Only a permit can end while the work goes on.
         reservation.token.is_none() || self.call(0).step(renew).verdict.is_allowed()
     }
 }
@@ -206,6 +207,7 @@ impl<C: Clock> KeyedLimiter<C> {
         if !elsewhere {
             return self.one(key, units, step);
         }
+        // Settled where the units were taken, even if the key has a limiter of its own by now.
         let one = self.limiters.shared(units, step, self.reading(&self.clock));
         // Waiters for the overflow limiter wait in the queues of their own keys.
         self.queues.wake_all();

@@ -1,4 +1,5 @@
-//! Waiting for a limiter, with or without a key.
+//! Waiting for a limiter, with or without a key: `acquire` and `acquire_blocking` of both limiters, over
+//! `crate::wait`.
 
 use tidegate_core::Decision;
 
