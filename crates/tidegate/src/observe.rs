@@ -1,4 +1,7 @@
 //! Observers of every decision of a gate.
+//!
+//! A gate notifies them after each decision, outside of all locks. The files of this folder are the observers that
+//! the crate has: statistics of each rule, a recorder of requests, and events and counts for two facades.
 
 mod by_rule;
 #[cfg(feature = "metrics")]

@@ -1,4 +1,6 @@
 //! Something for each rule of the policies that an observer sees, found without the names of the rules.
+//!
+//! The observers of metrics and statistics keep their counters in it, because a decision must not look up a name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,6 +34,8 @@ impl<T: Send + Sync + 'static> ByRule<T> {
     #[inline]
     pub(super) fn each(&self, answer: &Answer<'_>, count: impl Fn(&Matched<'_>, &T)) {
         let Some(policy) = answer.rules.policy() else { return };
+        // The list is kept with the policy, under the number of this observer: the index of a rule finds its
+        // counters.
         let of_all = policy.attached(self.number, || self.of_all(policy.rules()));
         for matched in answer.all() {
             if let Some(of_rule) =

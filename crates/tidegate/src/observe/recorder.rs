@@ -1,4 +1,7 @@
 //! A recorder of requests and their decisions: a trace of the last minutes, for a replay.
+//!
+//! It is an observer of a gate. This file chooses the requests and writes a line for each; `kept` keeps the lines
+//! in bounded memory.
 
 mod kept;
 
@@ -142,6 +145,7 @@ impl<C: Clock> Recorder<C> {
         // Not seeded: all recorders choose the same keys.
         let mut hasher = DefaultHasher::new();
         let Some(descriptor) = matched.descriptor(request) else { return false };
+        // By names and values, without the rule: rules with the same key choose the same keys.
         let names = rule.spec().key.iter();
         names.zip(rule.key(descriptor)).for_each(|entry| entry.hash(&mut hasher));
         !rule.spec().key.is_empty() && hasher.finish().is_multiple_of(u64::from(self.one_in))
@@ -223,10 +227,11 @@ impl<C: Clock> Observer for Recorder<C> {
             self.too_long.fetch_add(1, Relaxed);
             return;
         }
+        // Written in a buffer of the thread, so that the lock is held only while the line is copied.
         LINE.with_borrow_mut(|line| {
             line.clear();
             if self.write(request, answer, hidden, line).is_ok() {
-                self.keep(&without_what_terminals_obey(line));
+                self.keep(&safe_for_terminals(line));
             }
             // One long request must not leave a large buffer with the thread.
             line.shrink_to(BLOCK_BYTES);
@@ -247,7 +252,7 @@ fn least_bytes(request: &Request<'_>) -> usize {
 }
 
 /// JSON that shows nothing to a terminal which it would obey.
-fn without_what_terminals_obey(line: &[u8]) -> Cow<'_, [u8]> {
+fn safe_for_terminals(line: &[u8]) -> Cow<'_, [u8]> {
     // All other control characters are escaped in JSON.
     if line.is_ascii() && !line.contains(&0x7f) {
         return Cow::Borrowed(line);
@@ -330,6 +335,7 @@ impl<'a> RecordedDescriptor<'a> {
     fn of(descriptor: &'a Descriptor<'_>, shown: HowShown<'a>) -> Self {
         let limit = descriptor.own_limit().and_then(|own| own.rules().next()).map(|own| own.spec());
         let (limit, window_us) = match limit.map(|spec| (spec.limit, spec.window)) {
+            // A trace says -1 for a request that asks for no limit.
             Some((Limit::Unlimited, _)) => (Some(-1), None),
             Some((Limit::Units(units), Some(window))) => {
                 (i64::try_from(units).ok(), Some(Micros::from(window).as_micros()))

@@ -1,4 +1,5 @@
-//! The outcome of a decision for one rule that took part in it.
+//! The outcome of a decision for one rule that took part in it: a word of a closed list, for metrics and
+//! statistics.
 
 use crate::answer::{Answer, Matched};
 

@@ -1,4 +1,4 @@
-//! The statistics of each rule, kept by an observer.
+//! The statistics of each rule, kept by an observer: decisions by outcome, and units in sliding windows.
 
 use std::sync::{Arc, OnceLock};
 
@@ -77,8 +77,10 @@ impl<C: Clock + Clone> OfRule<C> {
     #[inline]
     fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
         self.counters.count(answer, matched);
+        // A request that only another rule refused is neither passed nor blocked here.
         let is_passed = matched.is_report() || matched.decision().is_allowed();
         if !is_passed {
+            // A look asks about one unit at no cost, and that unit was refused.
             let asked = if matched.is_look() { 1 } else { matched.cost() };
             self.windows().block_at(asked, answer.at());
         } else if matched.is_report() || answer.is_allowed() {

@@ -1,4 +1,5 @@
-//! Units borrowed from half seconds that have not begun.
+//! Units borrowed from half seconds that have not begun; the ring locks them, and counts them as passed when they
+//! begin.
 
 /// The number of half seconds ahead for which units can be borrowed: the second after the current half second.
 pub(super) const MOST_AHEAD: u64 = 2;

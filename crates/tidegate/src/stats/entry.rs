@@ -74,6 +74,7 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
         } else {
             stats.success_at(now.duration_since(self.began), now);
         }
+        // Last: a reader that finds no request in flight finds all their results.
         stats.ring.totals.leave();
     }
 }

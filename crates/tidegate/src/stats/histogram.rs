@@ -1,4 +1,4 @@
-//! A histogram of durations with fixed bounds.
+//! A histogram of durations with fixed bounds, for the calls to a store and for the server.
 
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ impl Durations {
     /// with the durations above all bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let bounds = BOUNDS_US.iter().map(|bound| Some(Duration::from_micros(*bound)));
+        // The sum, which comes after the buckets, has no bound to go with it.
         bounds.chain([None]).zip(self.0)
     }
 

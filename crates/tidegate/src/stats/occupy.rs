@@ -33,6 +33,7 @@ impl Still<'_> {
             self.ring.totals.add(Count::Pass, units);
             return Some(Micros::ZERO);
         }
+        // A half second further ahead would not help: `most` bounds the units borrowed from all of them.
         if !fits([self.borrowed.all(), units], most) {
             return None;
         }

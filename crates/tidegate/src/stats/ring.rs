@@ -40,6 +40,7 @@ struct RingSlot {
 
 impl RingSlot {
     fn begin(&self, number: u64, totals: &Counts) {
+        // Released: a reader that sees such a total also sees the word that was stored before it, and repeats.
         for (began, total) in self.began_with.iter().zip(totals.0) {
             began.store(total, Release);
         }
@@ -188,6 +189,7 @@ impl Ring {
         // were borrowed from them have passed all the same.
         let first_kept = oldest_kept(number).max(current + 1);
         let mut totals = before;
+        // Units are borrowed no further ahead, so no later half second has any.
         for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {
             totals.add(Count::Pass, borrowed.take(passed_over));
         }
@@ -195,6 +197,7 @@ impl Ring {
             self.slot(begun).begin(begun, &totals);
             totals.add(Count::Pass, borrowed.take(begun));
         }
+        // Before the word: a reader of the new half second finds the borrowed units among those that passed.
         self.totals.add_in_order(Count::Pass, totals.since(&before).of(Count::Pass));
         self.word.0.store(number << 1, Release);
     }

@@ -1,4 +1,6 @@
 //! Counters on several cache lines, so that threads which count do not wait for each other.
+//!
+//! For counts that many threads add to and few read: outcomes by rule, durations, and the counters of the server.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

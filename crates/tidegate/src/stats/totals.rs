@@ -49,6 +49,7 @@ pub(super) struct Totals {
 impl Totals {
     #[inline]
     pub(super) fn add(&self, what: Count, amount: u64) {
+        // Relaxed, because no other count is read by it; where another is, `add_in_order` follows.
         self.counts[what as usize].fetch_add(amount, Relaxed);
     }
 
@@ -61,6 +62,7 @@ impl Totals {
     }
 
     pub(super) fn read(&self) -> Counts {
+        // In the order of `Count`: the sum of times is read after the successes, and has the time of each of them.
         Counts(std::array::from_fn(|at| self.counts[at].load(Acquire)))
     }
 
@@ -79,6 +81,7 @@ impl Totals {
     /// Counts one request less in flight; each call follows one of [`Totals::enter`].
     #[inline]
     pub(super) fn leave(&self) {
+        // Pairs with the acquire below: a reader for whom the request has left sees its counts.
         self.in_flight.fetch_sub(1, Release);
     }
 
