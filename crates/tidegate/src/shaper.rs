@@ -1,4 +1,8 @@
 //! Work that leaves at an even pace: a bounded queue, its slots W/N apart.
+//!
+//! A [`Shaper`] is a handle of shared `state`: a [`ShapingQueue`] under a lock, and the wakers of its receivers.
+//! The queue is a state machine without a clock; its `pace` is the algorithm `leaky_queue`, which says which items
+//! are admitted and when they leave. `receive` takes items out, as a task, a thread or a stream.
 
 #[cfg(all(test, loom))]
 mod models;

@@ -87,6 +87,7 @@ impl Pace {
     /// `cost` * W/N, rounded up.
     pub(super) fn spacing(&self, cost: u64) -> Micros {
         let wide = u128::from(cost) * u128::from(self.window.as_micros());
+        // Rounded up, so that two items are never closer together than the pace allows.
         let us = wide.div_ceil(u128::from(self.limit.max(1)));
         Micros::from_micros(u64::try_from(us).unwrap_or(u64::MAX))
     }

@@ -1,4 +1,7 @@
 //! Shaping without a clock and without a runtime, with time as an argument.
+//!
+//! A [`Shaper`](super::Shaper) calls it under its lock. Each verb first moves time forward
+//! ([`ShapingQueue::advance`]), then asks the pace, and keeps the items in the order of their slots.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -284,7 +287,7 @@ impl<T> ShapingQueue<T> {
     /// Inserts at the end; an item of cost 0 goes before those that are not yet due.
     fn enqueue(&mut self, departure: Departure<T>, cost: u64) {
         // After items with the same slot, so that they leave in the order of arrival.
-        let index = self.items.partition_point(|preview| preview.departure.slot <= departure.slot);
+        let index = self.items.partition_point(|queued| queued.departure.slot <= departure.slot);
         self.held += weight(cost);
         self.items.insert(index, Queued { departure, cost });
     }
@@ -292,6 +295,7 @@ impl<T> ShapingQueue<T> {
     fn leave(&mut self, at: Timestamp) -> Next<T> {
         let Some(Queued { departure, cost }) = self.items.pop_front() else { return Next::Empty };
         self.held -= weight(cost);
+        // Counted from now and not from its slot: strict spacing is about the times when items leave.
         self.left = self.strict.then_some((at, cost));
         Next::Item(departure)
     }
@@ -300,6 +304,7 @@ impl<T> ShapingQueue<T> {
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {
+            // The last item that left moves with them, or strict spacing would wait for the old time to come again.
             self.left = self.left.map(|(at, cost)| (at.minus(back), cost));
             for queued in &mut self.items {
                 queued.departure.slot = queued.departure.slot.minus(back);

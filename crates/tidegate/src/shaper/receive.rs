@@ -199,6 +199,8 @@ impl<T, C: Timer> Receiver<T, C> {
                 Next::Ended => return Poll::Ready(None),
                 // The waker is registered, and the next push calls it.
                 Next::Empty => return Poll::Pending,
+                // The slot has come in between, so the next attempt finds the item, unless another receiver took
+                // it.
                 Next::At(slot) if self.alarm.rings(self.shaper.shared.clock(), slot, context) => {}
                 Next::At(_) => return Poll::Pending,
             }

@@ -1,4 +1,4 @@
-//! An item that was not taken in, and why.
+//! An item that was not taken in, and why: the errors of a push.
 
 use std::fmt;
 use std::time::Duration;

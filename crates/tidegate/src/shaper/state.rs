@@ -1,4 +1,7 @@
 //! The state that all handles of a shaper share: the queue, its receivers, and the clock.
+//!
+//! Every verb of a handle is one [`ShaperState::step`] under the lock, which wakes the receivers if the first item
+//! is now due sooner, or if no item will come any more.
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -31,6 +34,7 @@ impl<T, C> ShaperState<T, C> {
     /// Removes a receiver that no longer waits.
     pub(super) fn forget(&self, ticket: TakerTicket) {
         let forgotten = self.lock().takers.forget(ticket);
+        // The lock was released with the line above: the waker may be the last owner of a task.
         drop(forgotten);
     }
 
@@ -73,6 +77,7 @@ impl<T, C: Clock> ShaperState<T, C> {
     fn step<R>(&self, verb: impl FnOnce(&mut Guarded<T>, Timestamp) -> R) -> R {
         let mut guarded = self.lock();
         let before = Outlook::of(&guarded.queue);
+        // Read under the lock, so that time never runs backward between two steps.
         let answer = verb(&mut guarded, self.clock.now());
         let news = Outlook::of(&guarded.queue).is_news_after(before);
         let woken = if news { guarded.takers.all() } else { Vec::new() };
