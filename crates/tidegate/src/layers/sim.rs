@@ -1,7 +1,10 @@
 //! A simulator of the layers that ship, over one store that fails: nodes, callers and messages in virtual time.
 //!
-//! Each node is [`tower_over`](super::tower_over) a link to the store. One seed is one run, and the same run on every
-//! machine. `TIDEGATE_SIM_SEEDS` is the number of seeds, `TIDEGATE_SIM_FROM` the first seed.
+//! A seed makes a `plan`: rules, nodes, requests and faults. `run` plays it: each node (`run/node`) is
+//! [`tower_over`](super::tower_over) a `link` to the store, which delays and loses messages. The link is a store
+//! (`store`, `sent`) whose steps run in the `world` that all nodes share. The run leaves a `history`, and `check`
+//! judges it. One seed is one run, and the same run on every machine. `TIDEGATE_SIM_SEEDS` is the number of seeds,
+//! `TIDEGATE_SIM_FROM` the first seed. `permits` is a simulator of its own, of permits that nodes hold.
 
 mod check;
 mod clock;
@@ -29,6 +32,7 @@ const LONG_SAMPLE: u64 = 2_000;
 /// Runs a seed, with leases and without, and checks both.
 fn run_seed(seed: u64) -> Result<Sums, String> {
     let plan = LayersPlan::of_seed(seed);
+    // Without leases first: the run with leases is compared with it.
     let exact = plan.exact();
     let reference = run::run(&exact);
     check::all(&exact, &reference).map_err(|error| format!("without leases: {error}"))?;

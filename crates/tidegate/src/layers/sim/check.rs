@@ -1,4 +1,8 @@
 //! The judge of a run: no bound is passed, each unit has one fate, and leases and shares cost few admissions.
+//!
+//! Each judge reads the history and returns the first event that breaks its promise. Here are the judges of
+//! requests, of denials and of bounds; `counted` compares each count of the store, `leases` follows leased units,
+//! `clock` steps of the store's clock, and `even` and `below` check the minimum that is admitted.
 
 mod below;
 mod clock;
@@ -105,6 +109,7 @@ fn each_request(plan: &LayersPlan, history: &LayersHistory) -> Result<(), String
         let stays = taken.checked_sub(undone + gone);
         let is_right = match answered {
             Some(CallerAnswer::Admitted { is_degraded: true }) => {
+                // The node that decided keeps the units of a late reply, or gives all of them back.
                 stays == Some(0) || gone + undone == 0
             }
             Some(_) => stays == Some(admitted),
@@ -175,6 +180,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rule = plan.rule(limiter);
     let spec = &plan.rules[plan.limiters[limiter]];
     let window_us = rule.spec().window.unwrap_or_default().as_micros() as u64;
+    // Two passes, because a settlement comes after the admission that it makes smaller.
     let mut taken_at = BTreeMap::new();
     let mut surplus = BTreeMap::new();
     let (mut resets, mut losses) = (0, 0);
@@ -234,6 +240,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
+    // Each reset allows the bound once more, and each loss of data as much as a limiter can hold.
     let most = rules().map(bound_of).sum::<u64>() * (1 + resets) + losses * full;
     for admitted in admitted {
         let (sum, begins) = most_within(&admitted, window_us);
@@ -279,6 +286,7 @@ fn conserved(
 ) -> Result<(), String> {
     let is_reset = |event: &LayersEvent| event.what == LayersEventKind::Reset && !event.is_former;
     let last_reset = events.iter().rposition(is_reset);
+    // Nothing from before a reset counts, or comes back.
     let since = last_reset.map_or(0, |place| place + 1);
     let (mut counted, mut drained) = (0_i64, 0);
     for event in events[since..].iter().filter(|event| !event.is_former) {

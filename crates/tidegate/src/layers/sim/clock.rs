@@ -82,6 +82,7 @@ impl MachineSleep {
         poll_fn(|context| {
             let until = locked(&self.0).map(|until| until + late);
             if let Some(until) = until.filter(|until| *until > Instant::now()) {
+                // Set with each poll: another sleep may have begun, which ends later.
                 let timer = timer.insert(Box::pin(sleep_until(until)));
                 if timer.as_mut().poll(context).is_pending() {
                     return Poll::Pending;

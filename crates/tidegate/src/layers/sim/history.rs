@@ -1,4 +1,5 @@
-//! The history of a run: units that the store took and got back, and answers of callers.
+//! The history of a run: units that the store took and got back, and answers of callers. A run writes it, the
+//! judges read it.
 
 use std::collections::BTreeMap;
 

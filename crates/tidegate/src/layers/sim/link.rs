@@ -1,4 +1,7 @@
 //! The store as a node reaches it: messages take their time, come late or are lost, as the seed says.
+//!
+//! [`StoreLink::carry`] takes one message there and its reply back; `sent` and `store` make the verbs of a store of
+//! it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -175,6 +178,7 @@ impl StoreLink {
             let left_ms = frozen.to - self.world().passed_us() / 1_000;
             sleep(Duration::from_millis(left_ms)).await;
         }
+        // A store that was replaced acts on the messages that were sent to it when it goes on.
         while let Some(left) = self.world().stands_still(server) {
             sleep(left).await;
         }
@@ -188,6 +192,7 @@ impl StoreLink {
     }
 
     async fn wait_in_vain(&self, fate: Fate) {
+        // Otherwise the connection breaks, and the node hears of the loss at once.
         if fate.is_silent {
             sleep(SILENCE).await;
         }

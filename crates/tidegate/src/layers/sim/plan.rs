@@ -140,12 +140,14 @@ impl LayersPlan {
     }
 
     pub(super) fn of_seed(seed: u64) -> Self {
+        // The order of the draws is a part of the seed: a draw in between makes another run of each seed.
         let rng = &mut Rng::new(seed);
         let most_nodes = rng.between(1, 4);
         let length = rng.pick([1_000, 2_000, 4_000]);
         let pause = (length * most_nodes / REQUESTS).max(1);
         let is_calm = rng.chance(40);
         let largest_cost = rng.pick([1, 1, 3]);
+        // The demand for a limiter that every request asks: one request in a pause on average, of a mean cost.
         let per_second = 1_000 * most_nodes * (largest_cost + 1) / (2 * pause);
         let has_slots = rng.chance(40);
         let mut rules = vec![
@@ -362,10 +364,12 @@ fn requests(
     for (node, lives) in nodes.iter().enumerate() {
         let mut at = lives.joins;
         loop {
+            // Now and then a long pause, in which leases end unspent.
             at += rng.below(2 * pause + 1) * if rng.chance(2) { 20 } else { 1 };
             if at >= lives.end.map_or(length, |(ends, _)| ends.min(length)) {
                 break;
             }
+            // The first rule has limiter 0, the second 1 and 2, the third 3 and 4.
             let mut parts = Vec::new();
             if rng.chance(70) {
                 parts.push(0);

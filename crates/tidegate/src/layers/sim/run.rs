@@ -1,4 +1,7 @@
 //! A run: nodes that begin and end, and callers that ask them.
+//!
+//! Everything that the plan says happens at its time, on the virtual clock of a paused runtime, so that a run of
+//! seconds takes no time and is the same again.
 
 mod node;
 
@@ -61,6 +64,7 @@ impl LayersRun {
         let requests = plan.requests.iter().enumerate();
         all.extend(requests.map(|(number, request)| (request.at, LayersNext::Request(number))));
         all.extend(plan.faults.iter().map(|(at, fault)| (*at, LayersNext::Fault(*fault))));
+        // A stable sort: at one time nodes begin before they are asked.
         all.sort_by_key(|(at, _)| *at);
         for (at, next) in all {
             sleep_until(world.began() + Duration::from_millis(at)).await;
@@ -69,6 +73,7 @@ impl LayersRun {
         for task in std::mem::take(&mut self.tasks) {
             task.await.expect("no caller panics");
         }
+        // Only when no caller waits any more, and before the last messages arrive.
         for (node, is_up) in self.nodes.iter().zip(&self.is_up) {
             if let (Some(node), true) = (node, is_up) {
                 node.end(End::Leaves).await;
@@ -97,6 +102,7 @@ impl LayersRun {
                 self.count();
             }
             LayersNext::End(number, end) => {
+                // It is asked no more from now on, while its units go back.
                 self.is_up[number] = false;
                 self.world.holds(number, None);
                 if let Some(node) = self.nodes[number].clone() {

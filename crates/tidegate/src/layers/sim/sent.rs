@@ -33,6 +33,7 @@ impl SentStep {
     /// Runs the step in the store, and notes the units it takes.
     fn run(&self, link: &StoreLink, limiters: &mut FakeLimiters, now: Timestamp) -> StepReply {
         let Self { asks, verb, actual, costs, leased, .. } = self;
+        // The deadline is the caller's: the store decides a message that comes late all the same.
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
         let reply =
             limiters.step(link.policy(), asks, StepArgs { actual, costs, leased, ..args }, now);
@@ -129,6 +130,7 @@ impl SentStep {
                 nothing
             }
         };
+        // In any case, because the node cannot know if they are back.
         link.units_are_back(&self.asks);
         undone
     }
@@ -145,6 +147,7 @@ impl SentStep {
                 let _ = tell.send(ReplyAtNode { link, step, reply: Some(reply) });
             }
             Carried::Unheard(reply) => self.note_gone(&link, &reply, LayersLossCause::Unanswered),
+            // The caller hears an error, because `tell` is dropped.
             Carried::NotThere => {}
         }
     }
@@ -160,6 +163,7 @@ pub(super) struct ReplyAtNode {
 impl ReplyAtNode {
     /// The reply, for a caller who hears it.
     pub(super) fn take(mut self) -> Option<StepReply> {
+        // Nothing is left for `drop` to give back.
         self.reply.take()
     }
 }

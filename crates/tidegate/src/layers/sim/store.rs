@@ -1,4 +1,6 @@
 //! The verbs of a store over a node's link: messages, deadlines, and errors where no reply came.
+//!
+//! The layers of a node call them as they call the store that ships.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,7 @@ impl StoreLink {
         let (tell, mut replied) = oneshot::channel();
         let (link, ask) = (self.clone(), ask.clone());
         let server = self.world().server();
+        // In a task, so that the message goes on when its caller gives up.
         drop(tokio::spawn(async move {
             let act = |limiters: &mut FakeLimiters, now: Timestamp| act(&link, limiters, now);
             if let Carried::Came(result) = link.carry(&ask, server, act).await {
@@ -63,6 +66,8 @@ impl Store for StoreLink {
             Ok(Ok(delivered)) => delivered.take().ok_or_else(|| unreachable().into()),
             Ok(Err(_)) => Err(unreachable().into()),
             Err(_) => {
+                // Kept units are taken from the reply when it comes. Else `replied` is dropped, and the reply gives
+                // them back.
                 let late = Late::new(move |is_kept| {
                     if is_kept {
                         tokio::spawn(

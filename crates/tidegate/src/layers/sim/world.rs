@@ -1,4 +1,7 @@
-//! The world that all nodes of a run share: the plan, the store's limiters, and the history.
+//! The world that all nodes of a run share: the plan, the store's limiters and their replica, and the history.
+//!
+//! The link of each node acts on the limiters here and notes each event. A store that a replica has replaced goes
+//! on for a while as the *former* store, with limiters of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -116,6 +119,7 @@ impl LayersWorld {
         let mut former = locked(&self.former);
         let former = former.as_mut().filter(|_| server < self.server());
         let Some((limiters, _)) = former else { return act(&mut self.limiters(), now) };
+        // Events that are noted while it acts are marked as the former store's.
         self.is_former.store(true, Relaxed);
         let result = act(limiters, now);
         self.is_former.store(false, Relaxed);
@@ -138,6 +142,7 @@ impl LayersWorld {
     /// Puts a replica with all data in the place of a store that stood still for a time. The store goes on when no
     /// request that was sent to it waits.
     pub(super) fn fail_over(&self, stood_ms: u64) {
+        // By then every request that was sent to the former store has passed its deadline.
         let until = self.passed_us() + stood_ms.max(TIMEOUT_MS) * 1_000 + 1_000;
         *locked(&self.former) = Some((self.limiters().clone(), until));
         self.server.fetch_add(1, Relaxed);
@@ -193,6 +198,7 @@ impl LayersWorld {
         let (true, Limit::Units(limit)) = (self.plan.is_level(limiter), spec.limit) else {
             return 0;
         };
+        // Without a time the units may be so old that all of them have drained.
         let passed = since.map_or(u64::MAX, |since| self.store_now().since(since).as_micros());
         let window_us = spec.window.unwrap_or_default().as_micros();
         let drained = u128::from(limit) * u128::from(passed) * 1_000 / window_us;

@@ -53,6 +53,7 @@ impl StoreClock {
                 (self.last, self.times) = self.meets(event.at);
             }
             LayersEventKind::Changed if self.last > NEVER => {
+                // A change reads the clock as well, and matters here only if it finds a step back.
                 let (at, times) = self.meets(event.at);
                 if times > self.times {
                     (self.last, self.times) = (at, times);

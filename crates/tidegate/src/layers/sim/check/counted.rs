@@ -42,6 +42,7 @@ pub(super) fn at_each_step(
     let is_level = plan.is_level(limiter_number);
     let window_us = spec.window.unwrap_or_default().as_micros() as u64;
     let Some(mut exact) = limiter(&rule) else { return Ok(()) };
+    // Two passes, because a settlement says later how many of its units a request needs.
     let mut surplus: BTreeMap<u64, u64> = BTreeMap::new();
     let mut longest = 0;
     let mut ordered: Vec<(u64, &LayersEvent)> = Vec::new();
@@ -57,12 +58,14 @@ pub(super) fn at_each_step(
             _ => {}
         }
         let at = match event.what {
+            // Leased units are spent when the request asks; its caller hears of it later.
             LayersEventKind::Admitted { by: DecidedBy::Lease, asked, .. } => asked,
             _ => event.at,
         };
         ordered.push((at, event));
     }
     ordered.sort_by_key(|(at, _)| *at);
+    // A level may be higher in the store by the units that drain in the longest lease, rounded up.
     let raised = match spec.limit {
         Limit::Units(limit) if is_level => (limit * longest).div_ceil(window_us) + 1,
         _ => 0,
@@ -71,6 +74,7 @@ pub(super) fn at_each_step(
     for (at, event) in ordered {
         let now = FIRST.plus(Micros::from_micros(at));
         let mut take = |units: u64| {
+            // Even into debt, because these units were admitted already.
             let settle = Step::Settle { actual: units, token: None, since: None };
             exact.run(settle, 0, now);
         };
@@ -116,6 +120,7 @@ pub(super) fn at_each_step(
             | LayersEventKind::Changed => return Ok(()),
             LayersEventKind::Stands { used, held } => {
                 let spent = exact.used(now);
+                // After two windows no unit of a window counts any more.
                 let counts = |idle: &&Idle| is_level || idle.end + 2 * window_us > at;
                 let unspent: u64 = idle.values().filter(counts).map(|idle| idle.units).sum();
                 if used < spent + held || used > spent + unspent + raised {
@@ -134,6 +139,7 @@ pub(super) fn at_each_step(
 /// Units of a level are back, less the units that have drained: in thousandths.
 fn came_back(idle: Option<&mut Idle>, is_level: bool, units: u64, drained: u64) {
     if let Some(idle) = idle.filter(|_| is_level) {
+        // Rounded down by less than two units, because the store rounds as well.
         let back = units.saturating_sub(drained.div_ceil(1_000) + 1);
         idle.units = idle.units.saturating_sub(back);
     }

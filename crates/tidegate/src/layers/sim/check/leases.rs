@@ -58,6 +58,7 @@ pub(super) fn each_once(plan: &LayersPlan, history: &LayersHistory) -> Result<()
                 (node, revision, -units)
             }
             LayersEventKind::Lost { .. } => {
+                // A store that has lost the record of a return accepts it once more.
                 for (of, units) in returned.iter_mut().filter(|(of, _)| of.1 == event.limiter) {
                     *left.entry(*of).or_default() += std::mem::take(units);
                 }

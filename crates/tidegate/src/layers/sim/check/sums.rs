@@ -1,4 +1,4 @@
-//! The sums of a run.
+//! The sums of a run: counts of each case, so that a test sees that the seeds reach all of them.
 
 use super::super::history::{CallerAnswer, DecidedBy, LayersEventKind, LayersHistory};
 use crate::layers::sim::Sums;

@@ -1,4 +1,4 @@
-//! Faults of a run, and runs in which nothing fails.
+//! Faults of a run, drawn from its seed, and runs in which nothing fails.
 
 use testkit::traffic::Rng;
 use tidegate_core::Limit;
@@ -40,6 +40,7 @@ impl LayersPlan {
         (pause, length): (u64, u64),
         per_second: u64,
     ) {
+        // Several are tried, because only some rules have shares.
         let rule = (0..100).map(|_| short_rule(rng, per_second)).find(|rule| rule.split);
         let Some(rule) = rule else { return };
         self.is_even = true;

@@ -1,4 +1,5 @@
-//! A node, and the callers that ask it.
+//! A node, and the callers that ask it: the tower of layers as a gate builds it, with clocks and a link of the
+//! simulator.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -165,6 +166,7 @@ impl LayersNode {
             }
             _ => Self::ask(tower, &asks, args).await,
         };
+        // A caller of a crashed node hears nothing.
         if self.link.is_cut() {
             return;
         }
@@ -218,6 +220,7 @@ impl LayersNode {
         world.history().answers.insert(request, answered);
         self.note_denials(asked, asks, reply);
         for (ask, one) in asks.iter().zip(&reply.replies).filter(|_| reply.allowed) {
+            // A rule in shadow mode, whose denial does not refuse the request.
             if one.as_ref().is_some_and(|one| !one.decided.decision.is_allowed()) {
                 continue;
             }
