@@ -1,4 +1,5 @@
-//! The key that a decision was about, as operators see it.
+//! The key that a decision was about, as operators see it: in the tail of decisions, the top keys and the list of
+//! reservations. A rule that hides its keys shows a fingerprint in their place.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The lifetime of a reservation.
+//! The lifetime of a reservation, for all protocols: by default, and at most.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The counts of the limiters, and the reports of callers about them.
+//! Reads the counts of the limiters and the observers of their decisions, for metrics, statistics and operators.
 
 use std::sync::Arc;
 

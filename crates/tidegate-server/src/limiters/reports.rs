@@ -1,5 +1,5 @@
 //! Reports of callers about the requests that were admitted: outcomes, times, and how many are in flight; of rules, and
-//! of resources that they name.
+//! of resources that they name. `POST /v1/report` counts here, and `GET /v1/stats` reads; no decision depends on it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -69,6 +69,7 @@ impl fmt::Display for Unreported {
 /// The numbers in flight: of each subject, by reporter, with the time of the report.
 type InFlightByReporter = BTreeMap<Subject, BTreeMap<String, (u64, Timestamp)>>;
 
+/// All that callers have reported.
 #[derive(Debug)]
 pub(crate) struct CallerReports {
     clock: SystemClock,
@@ -96,6 +97,7 @@ impl CallerReports {
         rules: &RuleStatistics,
     ) -> Result<(), Unreported> {
         let has_rule = reports.iter().any(|report| matches!(report.subject, Subject::Rule { .. }));
+        // The statistics of rules are looked up only if a report names a rule.
         let policy = if has_rule { policy.rules() } else { &[] };
         let names = policy.iter().map(|rule| (rule.domain(), rule.name()));
         let of_rules: HashMap<_, _> = names.zip(rules.of(policy)).collect();
@@ -185,7 +187,7 @@ impl CallerReport {
     }
 }
 
-/// Makes sure that there is room for the numbers of these reports.
+/// Makes sure that the numbers of these reports fit, if need be without old numbers.
 fn make_space(
     in_flight: &mut InFlightByReporter,
     reports: &[CallerReport],

@@ -1,4 +1,5 @@
-//! Reservations: units that were taken for work whose cost is known only afterwards, by an id.
+//! Reservations: units that were taken for work whose cost is known only afterwards, by an id. `limiters/reserve.rs`
+//! asks the limiters; this file remembers each reservation until it is settled or ends.
 //!
 //! A reservation that is not settled ends after its life, and its units stay taken. Over a store it is a record there,
 //! which any process can claim, once (`recorded`). Without one only this process knows its reservations: after a restart
@@ -97,6 +98,7 @@ impl<C: Clock> Reservations<C> {
     ) -> Result<ReservationSpace<'_, C>, Unreserved> {
         let terms = ReservationTerms::of(policy, request);
         let life = terms.life(life)?;
+        // Both ids are made now, because a request that has taken units must not fail for want of random numbers.
         let id = ReservationId::random().ok_or(Unreserved::Full)?;
         let spare = ReservationId::random().ok_or(Unreserved::Full)?;
         let mut space = ReservationSpace {
@@ -174,6 +176,7 @@ impl<C: Clock> Reservations<C> {
                     Ok(Arc::new(ReservationEnd { costs, stand }))
                 });
                 let outcome = outcome.await?;
+                // Every call that waited for the cell comes here, and the table takes the outcome once.
                 self.table().settled(id, outcome, self.clock.now().plus(REMEMBERED));
                 Arc::clone(outcome)
             }
@@ -329,6 +332,7 @@ impl<C: Clock> ReservationSpace<'_, C> {
             return None;
         }
         let Some(asked) = self.asked.take() else { return Nothing::Free.id() };
+        // The units of a repeated answer belong to the reservation of the first.
         if answer.is_repeated() {
             return self.of.table().of_request(self.print?);
         }

@@ -1,4 +1,6 @@
-//! Reserves units for work whose cost is known only afterwards, and settles them.
+//! Reserves units for work whose cost is known only afterwards, and settles them. HTTP and RESP call
+//! [`Limiters::reserve`], [`settle`](Limiters::settle) and [`renew`](Limiters::renew); [`Reservations`] remembers the
+//! units, and over a store a record lets any server settle, once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,11 +52,13 @@ impl Limiters {
         };
         let name = space.name();
         let life = space.life();
+        // The store remembers the name with the answer, so a repeated request finds this reservation at any server.
         let answer = self.check(&request.reserving_as(&name, life)).await;
         if let Some(first) = answer.first_reservation().filter(|_| answer.is_allowed()) {
             let reservation = self.reservation_of_first(gate, (request, &answer), *first).await?;
             return Ok(ReserveAnswer { answer, reservation });
         }
+        // Written before the id is returned, because the caller may settle at another server at once.
         if space.needs_record(&answer) {
             let taken = Taken::from(&answer);
             let record = ReservationRecord::of(gate, &name);
@@ -119,6 +123,7 @@ impl Limiters {
         id: &str,
         actual: &[u64],
     ) -> Result<Settling, Unsettled> {
+        // Only an error that left the store unasked may be tried again later.
         let error = match self.settle_to_the_end(id, actual).await {
             Err(Unsettled::Undone(error)) => error,
             settled => return settled,
@@ -241,6 +246,7 @@ impl Limiters {
     pub(crate) async fn drop_reservation(&self, id: &str) -> Result<(), Unsettled> {
         self.know(id).await?;
         if let Some(gate) = self.shared() {
+            // A claimed record settles nowhere else.
             self.claim(gate, id).await?;
         }
         self.reservations.drop_open(id)

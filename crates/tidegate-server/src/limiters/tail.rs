@@ -1,4 +1,7 @@
-//! Decisions as they are taken, for operators who watch: a sample, by rule, outcome and entry.
+//! Decisions as they are taken, for operators who watch: a sample, by rule, outcome and entry. [`Watching`] passes on
+//! each decision on the thread that took it, and `GET /v1/decisions` reads.
+//!
+//! [`Watching`]: super::watching::Watching
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +41,7 @@ pub(crate) struct Tail {
     changing: Mutex<()>,
 }
 
+/// An operator who watches.
 #[derive(Debug)]
 struct Reader {
     filter: Filter,

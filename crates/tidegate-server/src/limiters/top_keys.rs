@@ -1,4 +1,4 @@
-//! The keys that were refused most and asked most, of a sample of the decisions of the last minute or two.
+//! The keys that were refused most and asked most, of a sample of the decisions of the last minute or two, for `GET /v1/top`.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -154,6 +154,7 @@ fn is_next() -> bool {
         GAP.set((gap - 1, state));
         return false;
     }
+    // Per thread, so that threads that decide share no counter.
     GAP.set(next_gap(state));
     true
 }

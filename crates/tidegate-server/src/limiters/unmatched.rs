@@ -1,4 +1,5 @@
-//! Requests that no rule matches: counted, and a line of the log a minute that names what matched nothing.
+//! Requests that no rule matches: counted, and a line of the log a minute that names what matched nothing, because a
+//! misspelt entry would pass every limit unseen.
 
 use tidegate::{Answer, Observer, Request, Striped, SystemClock, printable};
 

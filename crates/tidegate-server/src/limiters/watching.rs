@@ -1,4 +1,5 @@
-//! Watches the decisions of all limiters.
+//! The observer of all decisions: one for the gate, which passes each decision to the statistics, the tail, the
+//! counts of unmatched requests, the top keys and the recorder. It runs on the thread that decides.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! The id of a reservation: 128 bits, which no caller can guess.
+//! The id of a reservation: 128 bits, which no caller can guess. An id of a reservation that holds nothing says so
+//! itself, so that no process has to remember it.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,6 +28,7 @@ impl Nothing {
     /// A new id of a reservation that holds nothing; `None` if the system has no random numbers. Every process knows it,
     /// so that any server of a store settles it. An id that a caller makes up settles nothing either.
     pub(super) fn id(self) -> Option<ReservationId> {
+        // The first half is random, and the second is computed from it, which a random id has only by chance.
         let ReservationId([one, _]) = ReservationId::random()?;
         Some(ReservationId([one, self.seal(one)]))
     }

@@ -1,4 +1,5 @@
-//! A reservation that is not settled: its units, its lifetime, and the form in which operators see it.
+//! A reservation that is not settled: its units, its lifetime, and the form in which operators see it. Before it
+//! there are the terms: the longest life and the bytes that the rules of a request allow for.
 
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ impl OpenReservation {
     /// The keys of the rules in force that its request matches.
     pub(super) fn keys(&self, policy: &Policy) -> Vec<KeyLabel> {
         let asked = self.asked.ask(async |request| keys_of(policy, request));
+        // `keys_of` waits for nothing, so the future is ready at once.
         futures_util::FutureExt::now_or_never(asked).unwrap_or_default()
     }
 }
@@ -86,8 +88,10 @@ impl<'p> ReservationTerms<'p> {
         let mut dedupes = false;
         for descriptor in request.descriptors() {
             for rule in policy.matching(request.domain(), descriptor) {
+                // At most: two descriptors may share a limiter.
                 limiters += 1;
                 dedupes |= rule.spec().dedupe.is_some();
+                // All rules have to hold the units so long, so the shortest of their longest lives holds.
                 let most = rule.spec().max_life.unwrap_or(RuleSpec::USUAL_MAX_LIFE);
                 if max_life.is_none_or(|(least, _)| most < least) {
                     max_life = Some((most, rule.name()));

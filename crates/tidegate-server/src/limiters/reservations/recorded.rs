@@ -1,7 +1,8 @@
-//! Reservations that are records in a store: any server of the store settles them, once.
+//! Reservations that are records in a store: any server of the store settles them, once. `limiters/reserve.rs`
+//! writes, reads and claims the records; this file notes the results in the table.
 //!
-//! A server that knows a reservation, because it made it or read its record, claims the record before it settles. So a
-//! reservation that another server has settled is known here until it ends, and cannot be settled again.
+//! A server that knows a reservation, because it made it or read its record, claims the record before it settles. So
+//! a reservation that another server has settled is known here until it ends, and can not be settled again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,7 @@ impl<C: Clock> ReservationSpace<'_, C> {
         written: Result<bool, StoreError>,
     ) -> Result<(), Unreserved> {
         match written {
+            // The spare id is not needed now, so its number serves as a claim that no other process has.
             Ok(true) => self.claim = Some(self.spare.number()),
             Ok(false) => {}
             Err(error) if self.is_remembered => return Err(Unreserved::Unrecorded(error)),
@@ -88,6 +90,7 @@ impl<C: Clock> Reservations<C> {
         if table.get(id, now).is_some() {
             return Ok(());
         }
+        // It may have ended here and not be dropped yet, while another server has extended its record.
         table.leave(id);
         if !table.claim(open.bytes, self.most_bytes) {
             return Err(Unsettled::Full);

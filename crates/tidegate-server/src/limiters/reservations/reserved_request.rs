@@ -1,4 +1,5 @@
-//! A request that outlives the call that brought it, in as few allocations as it can be.
+//! A request that outlives the call that brought it, in as few allocations as it can be: an open reservation keeps it
+//! until it is settled.
 
 use tidegate::{Descriptor, Request};
 
@@ -64,6 +65,7 @@ impl ReservedRequest {
                 part
             })
             .collect();
+        // After the domain names and values take turns.
         let mut pairs = parts.get(1..).unwrap_or_default().chunks_exact(2);
         let mut entries: Vec<Vec<(&str, &str)>> = Vec::with_capacity(self.descriptors.len());
         for one in &self.descriptors {

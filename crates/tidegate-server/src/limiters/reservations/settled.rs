@@ -1,4 +1,5 @@
-//! The settlement of a reservation, or why there was none.
+//! The settlement of a reservation, or why there was none: the types that a settle, a reserve and a renewal answer, in
+//! every protocol.
 
 use std::time::Duration;
 
@@ -103,6 +104,7 @@ impl SettledReservation {
 
     /// A reservation that held nothing; `cut` are the units of each cost that were not taken.
     pub(super) fn nothing(at: Timestamp, is_unlimited: bool, cut: Box<[u64]>) -> Self {
+        // The flags are in the order of `flags::named`.
         Self { rule: None, line: allowed(at), flags: [is_unlimited, false, false, false], cut }
     }
 

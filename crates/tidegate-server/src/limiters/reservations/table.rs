@@ -1,4 +1,5 @@
-//! The reservations by their ids, and in the order in which they end, with the bytes of all.
+//! The table within the lock of [`Reservations`](super::Reservations): reservations by their ids, and in the order in
+//! which they end, with the bytes of all.
 //!
 //! Trees give back the memory of dropped reservations, and never hold two copies of themselves while they grow.
 
@@ -37,6 +38,7 @@ const fn of_pending(costs: usize) -> usize {
     in_tree::<ReservationId, Box<[u64]>>() + allocated(costs * size_of::<u64>())
 }
 
+/// A reservation, before or after its settle.
 #[derive(Clone, Debug)]
 pub(super) enum TableEntry {
     Open(Arc<OpenReservation>),
@@ -52,12 +54,14 @@ impl TableEntry {
     }
 }
 
+/// An entry, and the time until which it is known.
 #[derive(Debug)]
 struct KeptReservation {
     entry: TableEntry,
     ends: Timestamp,
 }
 
+/// Each reservation is in `by_id`, and in `open` or `settled` under its end.
 #[derive(Debug, Default)]
 pub(super) struct ReservationTable {
     by_id: BTreeMap<ReservationId, KeptReservation>,
