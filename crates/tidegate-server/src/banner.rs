@@ -1,4 +1,5 @@
-//! The text that `serve` prints at start: its addresses, the rules in force, and a line to paste.
+//! The text that `serve` prints at start: its addresses, the rules in force, and a line to paste. `cli/serve.rs`
+//! fills it once all listeners are bound.
 
 mod table;
 
@@ -14,6 +15,7 @@ use crate::listener::AcceptOptions;
 use crate::policy;
 use crate::sample_request::SampleRequest;
 
+/// The facts of the text, which [`fmt::Display`] writes.
 pub(crate) struct Banner<'a> {
     /// The address of each listener; `None` if it is off.
     pub(crate) public: Option<SocketAddr>,
@@ -100,6 +102,7 @@ impl Banner<'_> {
             (None, _) => String::new(),
             (Some(_), None) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"".to_owned(),
             (Some(_), Some(file)) => {
+                // The first word of the first line that has any: verbs may follow a token.
                 let file = quoted(&file.display().to_string());
                 format!(" -H \"authorization: Bearer $(awk 'NF {{print $1; exit}}' {file})\"")
             }

@@ -1,4 +1,4 @@
-//! The command line: its subcommands, and their exit codes.
+//! The command line: its subcommands, and their exit codes. `main` calls [`run`].
 //!
 //! A subcommand is one file with its arguments and `run`, and one line in [`CliCommand`] and in [`run`].
 

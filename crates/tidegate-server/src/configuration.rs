@@ -1,4 +1,6 @@
-//! The configuration in force: its text, and its replacement by another configuration.
+//! The configuration in force: its text, and its replacement by another configuration. SIGHUP and the watch of the
+//! file call [`Configuration::reload`], and `PUT /v1/rules` calls [`Configuration::put`]; both put rules in force
+//! through [`Limiters::replace`], all or nothing.
 
 mod put;
 mod rewrite;
@@ -120,6 +122,7 @@ impl Configuration {
             tracing::info!("{cause}: the rules are built in, so there is no file to read again");
             return;
         };
+        // Held to the end, so that no change of a client comes between the text and the policy.
         let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let text = config::read_text(file).map_err(Wrong::Text);
         // An error is told from a text that reads like it.
@@ -151,6 +154,7 @@ impl Configuration {
         let candidate = (self.read)(name, &text)?;
         // Compared before the policy in force is replaced.
         let diff = self.diff(&candidate);
+        // Only this step may still fail, and it leaves the policy before in force.
         self.limiters.replace(candidate.policy).map_err(Wrong::of_rules)?;
         self.follow(candidate.level, &candidate.server, text);
         self.reloads().succeeded();

@@ -1,4 +1,5 @@
-//! Counts of the listeners since the start: connections, requests by outcome, and their times.
+//! Counts of the listeners since the start: connections, requests by outcome, and their times. The protocols count
+//! here on the path of each request, so most counts are striped; metrics read them.
 
 mod reloads;
 mod snapshots;
@@ -46,6 +47,7 @@ impl RequestOutcome {
             if is_unlimited { Self::Unlimited } else { Self::Allowed }
         } else if answer.is_unavailable() {
             Self::Unavailable
+        // A request that no rule matches is refused for its words and not for its cost.
         } else if answer.is_never() && !answer.is_no_rule() {
             Self::Never
         } else {

@@ -1,4 +1,4 @@
-//! The failure of a command, with its exit code.
+//! The failure of a command, with its exit code. Every subcommand returns it, and `cli.rs` prints it.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! File handles: as many as the system grants, and a share of them for the connections of each
-//! listener.
+//! File handles: as many as the system grants, and a share of them for the connections of each listener.
+//! `cli/serve.rs` asks at the start: a process that runs out of handles can accept no operator either.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

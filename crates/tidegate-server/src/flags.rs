@@ -1,4 +1,5 @@
-//! Flags of an answer besides its decision, by the names that every protocol uses.
+//! The flags of an answer besides its decision, by the names that every protocol uses: HTTP and RESP write them, and
+//! settled reservations remember them.
 
 use tidegate::Answer;
 

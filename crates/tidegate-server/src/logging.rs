@@ -1,4 +1,5 @@
-//! Structured logs on standard error, one line for each event. Logging never waits for a reader.
+//! Structured logs on standard error, one line for each event. Logging never waits for a reader. `cli/serve.rs` begins the
+//! log; a line passes the level, the limit on its source line ([`Often`]) and the queue.
 
 mod often;
 mod queue;

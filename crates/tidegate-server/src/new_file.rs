@@ -1,4 +1,4 @@
-//! A file that replaces another file atomically.
+//! A file that replaces another file atomically: the configuration after a change, and each snapshot.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,5 @@
-//! Warnings that callers can cause: one a minute of each kind.
+//! Warnings that callers can cause: one a minute of each kind. All protocols call [`warn_of`] for a request that they do not
+//! understand.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -57,6 +58,7 @@ pub(crate) enum WarningKind {
 /// Warns of a request that is not decided, with the mistake and the peer.
 #[cold]
 pub(crate) fn warn_of(kind: WarningKind, reason: &str) {
+    // One for each kind, at its number.
     static KINDS: [OnceAMinute; 6] = [const { OnceAMinute::new() }; 6];
     let Some(withheld) = KINDS.get(kind as usize).and_then(|one| one.passes(&SystemClock::new()))
     else {

@@ -1,4 +1,5 @@
-//! Entries as a JSON object that keeps their order.
+//! Entries as a JSON object that keeps their order, which is the order of a file or of a request. Names may occur
+//! twice.
 
 use serde::{Serialize, Serializer};
 

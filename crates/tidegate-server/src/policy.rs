@@ -1,4 +1,5 @@
-//! The source of the rules: a file, or the built-in example.
+//! The rules of a configuration before they are in force: the built-in example, errors as they are printed, and
+//! warnings about settings without effect. `serve`, `check` and a change of the configuration use them alike.
 
 mod mistakes;
 
@@ -70,6 +71,7 @@ pub(crate) fn example() -> Result<Policy, Failure> {
     config::parse("the built-in example", EXAMPLE).map_err(Failure::configuration)
 }
 
+/// The policy with its limiters in the store at `url`.
 pub(crate) fn over(policy: Policy, url: StoreUrl) -> Policy {
     let settings = settings_over(&policy, url);
     policy.with_store(settings)
@@ -154,6 +156,7 @@ fn refusals_without_effect(policy: &Policy) -> Vec<String> {
 
 fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
     let rule = of.spec();
+    // The default is not written in most files, so it is no mistake.
     let away = (rule.on_store_error != OnStoreError::default()).then(|| {
         let choice = labels::on_store_error(rule.on_store_error);
         (format!("`on_store_error = \"{choice}\"`"), "on_store_error")
@@ -166,11 +169,11 @@ fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
             rule.name,
         )
     });
-    without_effect.chain(alone(of))
+    without_effect.chain(split_without_store(of))
 }
 
 /// The error of a rule that is split among the nodes of a store, if there is no store.
-fn alone(rule: &PolicyRule) -> Option<String> {
+fn split_without_store(rule: &PolicyRule) -> Option<String> {
     rule.spec().split.then(|| {
         format!(
             "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
@@ -185,8 +188,9 @@ fn alone(rule: &PolicyRule) -> Option<String> {
 /// # Errors
 /// The first rule that has none.
 pub(crate) fn check_splits(policy: &Policy) -> Result<(), Failure> {
-    match policy.rules().iter().find_map(alone) {
-        Some(alone) if policy.store().is_none() => Err(Failure::configuration(alone)),
+    // `split_without_store` looks at the rule alone, so the store is asked for here.
+    match policy.rules().iter().find_map(split_without_store) {
+        Some(mistake) if policy.store().is_none() => Err(Failure::configuration(mistake)),
         _ => Ok(()),
     }
 }

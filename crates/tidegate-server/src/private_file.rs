@@ -1,4 +1,5 @@
-//! Checks whether other users of the machine may read or write a file of secrets or a snapshot.
+//! Checks whether other users of the machine may read or write a file of secrets or a snapshot. The start of `serve`
+//! asks for each such file.
 
 use std::io;
 use std::path::Path;

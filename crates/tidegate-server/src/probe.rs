@@ -1,4 +1,5 @@
-//! The health check of every listener: makes a test decision.
+//! The health check of every listener: makes a test decision. `GET /healthz`, `/livez`, `/readyz` and gRPC's health
+//! service ask it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Counts of events that clients can cause without bound, logged once a minute.
+//! Counts of events that clients can cause without bound, logged once a minute while `serve` runs: withheld log
+//! lines, and wrong tokens. Reports of callers are in `limiters/reports.rs`.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::logging::Log;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The counters that are read.
 pub(crate) struct Reports<'a> {
     pub(crate) log: &'a Log,
     /// The secret of the listeners for clients.

@@ -22,7 +22,7 @@ impl SampleRequest {
         let first = [Mode::Enforce, Mode::Shadow]
             .iter()
             .find_map(|mode| policy.rules().iter().find(|rule| rule.mode() == *mode));
-        first.map_or_else(Self::any, Self::meeting)
+        first.map_or_else(Self::any, Self::matching)
     }
 
     fn any() -> Self {
@@ -34,7 +34,7 @@ impl SampleRequest {
 
     /// A request with the entries of `when`, then the other entries of `key`, which also satisfies
     /// `exact`.
-    fn meeting(rule: &PolicyRule) -> Self {
+    fn matching(rule: &PolicyRule) -> Self {
         let spec = rule.spec();
         let when = spec.when.iter().map(|(name, pattern)| (name.clone(), fitting(pattern)));
         let mut entries: Vec<_> = when.collect();

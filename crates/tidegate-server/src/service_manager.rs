@@ -1,4 +1,5 @@
-//! Notifications to a service manager such as systemd: the server is ready, the server stops.
+//! Notifications to a service manager such as systemd: the server is ready, the server stops. `cli/serve.rs`
+//! runs the server within [`notify_during`].
 
 use std::io;
 use std::pin::pin;

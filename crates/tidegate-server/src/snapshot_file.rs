@@ -1,4 +1,5 @@
-//! The file that keeps used units across restarts: read at the start, written every so often and at the end.
+//! The file that keeps used units across restarts: read at the start, written every so often and at the end. `cli/serve.rs`
+//! locks it before it loads the limiters.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
@@ -156,6 +157,7 @@ impl SnapshotFile {
     fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
         let clock = SystemClock::new();
         let counts = &limiters.counts().snapshots;
+        // The duration includes the sync to disk.
         let began = clock.now();
         match self.try_write(limiters) {
             Ok(written) => {

@@ -1,5 +1,5 @@
-//! The phases of stopping: drain, then end all waits; a second request ends the process
-//! immediately.
+//! The phases of stopping: drain, then end all waits; a second request ends the process immediately. Listeners, connections
+//! and waiting requests each hold a [`Stop`] and wait for their phase.
 
 use std::time::Duration;
 
@@ -8,11 +8,15 @@ use tokio::time::sleep;
 
 use crate::failure::Failure;
 
+/// A phase; the phases follow each other, and none comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Running,
+    /// No connections are accepted, and requests under way are answered.
     Draining,
+    /// Requests stop waiting for limiters, which leaves time to answer them.
     Refusing,
+    /// Nothing is waited for.
     Ending,
 }
 

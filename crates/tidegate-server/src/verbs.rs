@@ -1,4 +1,5 @@
-//! The verbs that clients may use at the public listeners, and where each is granted.
+//! The verbs that clients may use at the public listeners, and where each is granted: to all clients, by a token, or
+//! by a certificate. Every protocol maps its requests to these verbs.
 
 use clap::ValueEnum;
 

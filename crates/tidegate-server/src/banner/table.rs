@@ -1,4 +1,4 @@
-//! The rules in force, as a table.
+//! The rules in force, as a table, for the banner of `serve` and for `tidegate rules`.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use tidegate::printable;
@@ -33,6 +33,7 @@ fn table(policy: &Policy, is_shared: bool, separator: &str) -> Table {
     let rows = policy.rules().iter().map(|rule| row(rule, is_shared, separator));
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(HEADINGS).add_rows(rows);
+    // A table with a line for each item is only made where the wide table does not fit.
     let is_narrow = separator.contains('\n');
     let has_domains = policy.rules().iter().any(|rule| rule.spec().domain != DEFAULT_DOMAIN);
     if let Some(domains) = table.column_mut(0).filter(|_| is_narrow && !has_domains) {
@@ -51,6 +52,7 @@ fn lists(policy: &Policy, is_shared: bool, width: usize) -> Table {
             table.add_row([""]);
         }
         let values = HEADINGS.into_iter().zip(row(rule, is_shared, ", "));
+        // In a list an empty value would take a line.
         let values = values.filter(|(_, value)| value != "-");
         table.add_rows(values.map(|(heading, value)| [heading.to_owned(), value]));
     }

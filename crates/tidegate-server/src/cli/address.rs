@@ -1,4 +1,4 @@
-//! Reads the address of a listener: an IP address and a port, without look-ups.
+//! Reads the address of a listener from a flag, a variable or a field: an IP address and a port, without look-ups.
 //!
 //! Names are not resolved: a name may have another address tomorrow, and the admin listener needs
 //! no password.
@@ -25,6 +25,7 @@ pub(super) fn or_off(text: &str) -> Result<Where, String> {
 /// Parses an address. An error names the mistake and the expected form, with the intended port in the examples.
 fn parse(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
+        // The example has the port that was meant, so that it can be pasted.
         let port = port_of(text).unwrap_or(USUAL_PORT);
         format!(
             "{}: expected an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port} (this \

@@ -1,4 +1,5 @@
-//! The bounds of the listeners, and the time to close them, by flags.
+//! The bounds of the listeners, and the time to close them, by flags of `serve` and fields of `[server]`; `cli/serve.rs`
+//! passes them on.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! `tidegate check`: checks a configuration.
+//! `tidegate check`: checks a configuration as `serve` would read it, without a store and without secrets.
 
 mod json;
 
@@ -94,6 +94,7 @@ fn checked(file: &Path) -> Result<Sound, Wrong> {
         fits.map_err(|error| Wrong::Whole(Failure::configuration(error).of(file)))?;
     }
     let mut warnings = policy::warnings(&policy);
+    // Only the field: a flag of another command line is not known here.
     if server.iter().any(|(field, _)| field == "snapshot") {
         warnings.extend(policy::warning_of_snapshot(&policy));
     }

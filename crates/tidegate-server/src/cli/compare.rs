@@ -1,4 +1,5 @@
-//! `tidegate compare`: every algorithm with one limit over one trace.
+//! `tidegate compare`: every algorithm with one limit over one trace. The trace is read by `lab.rs`, and the
+//! decisions are made by the crate `tidegate-lab`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         lab::each_batch(sorted, |batch| comparison.record_batch(batch).map_err(Failure::new))?;
         comparison
     };
+    // A key that no request has would show that every algorithm admits all.
     if comparison.without_limit() {
         let there = match lab::names_of_first_line(&args.trace) {
             names if names.is_empty() => {

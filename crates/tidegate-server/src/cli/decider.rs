@@ -1,4 +1,4 @@
-//! The decider of a replay: limiters in this process or in a store.
+//! The decider of `tidegate replay`: limiters in this process or in a store.
 
 use std::time::Duration;
 

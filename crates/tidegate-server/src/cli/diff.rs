@@ -1,4 +1,5 @@
-//! `tidegate diff` shows the changes between two configurations, and the callers that they affect.
+//! `tidegate diff` shows the changes between two configurations, and the callers that they affect. The crate
+//! `tidegate-lab` compares; the answer to `PUT /v1/rules` shows the same.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
             lab::print_json(serde_json::to_string(&DiffJson { is_same, diff: &diff }))
         }
     };
+    // Exit code 1 means that they differ, so a failure to print needs another.
     printed.map_err(|failure| failure.with_code(TROUBLE))?;
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -1,4 +1,5 @@
 //! The settings of a server outside its file: the flags and variables in force, and variables that no command knows.
+//! `serve` logs them at the start, because such a setting is easily forgotten and a misspelt variable has no effect.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
 //! A configuration that a client brings: checked, put in force and written to the file, or nothing.
+//! `http/put_rules.rs` calls it on a thread that may block.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -67,6 +68,7 @@ impl Configuration {
     /// # Errors
     /// Returns why nothing changed.
     pub(crate) fn put(&self, proposal: Proposal) -> Result<Proposed, PutRefused> {
+        // Held to the end, so that the tag that was compared stays in force until the change is made.
         let mut tried = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_dry_run = proposal.is_dry_run;
         let who = format!("PUT by {}", proposal.who);

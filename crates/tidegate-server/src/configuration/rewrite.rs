@@ -1,4 +1,5 @@
-//! Replaces the content of the configuration file atomically.
+//! Replaces the content of the configuration file atomically, for `put.rs`: another process or an editor may change
+//! the file at any time, and its change must not be lost.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
@@ -32,7 +33,7 @@ impl Rewrite {
             // Reading a pipe would wait for its writer.
             return Err("is no regular file, so that no other can take its place".to_owned());
         }
-        // A late reader holds up no other.
+        // Before the lock is taken: a caller with an old text must not keep the lock from another.
         check(&path, loaded)?;
         let lock = File::open(&path).map_err(because)?;
         match lock.try_lock() {

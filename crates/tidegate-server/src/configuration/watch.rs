@@ -1,4 +1,5 @@
-//! Watches the file of the configuration: its metadata twice a second, its content once that rests.
+//! Watches the file of the configuration: its metadata twice a second, its content once that rests. `cli/serve.rs` starts
+//! it, and a change goes the way of SIGHUP.
 //!
 //! It watches a path rather than a file: editors rename files, and Kubernetes swaps a link above them. A changed file
 //! may be half-written, so it is read only when a second look finds it unchanged.

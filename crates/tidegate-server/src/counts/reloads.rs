@@ -1,4 +1,5 @@
-//! Counts of the attempts to put another configuration in force.
+//! Counts of the attempts to put another configuration in force, and the error of the last. `configuration.rs`
+//! counts; `GET /v1/rules` and metrics read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Counts of the snapshots that were written.
+//! Counts of the snapshots that were written. `snapshot_file.rs` counts, and metrics read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A limit on log events of one kind, because events that clients can cause must not fill a disk.
+//! A limit on log events of one source line, because events that clients can cause must not fill a disk. It filters
+//! each event before the line is written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,6 +76,7 @@ impl<S, C: Clock + Clone> Filter<S> for Often<C> {
     }
 
     fn callsite_enabled(&self, kind: &'static Metadata<'static>) -> Interest {
+        // Never cached as on or off: a bounded event has to be asked about each time.
         if is_bounded(kind) { Interest::sometimes() } else { Interest::always() }
     }
 

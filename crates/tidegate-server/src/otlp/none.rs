@@ -1,4 +1,5 @@
-//! No spans, in a program without the feature `otlp`.
+//! No spans, in a program without the feature `otlp`: the same names as in `spans.rs`, so that callers need no
+//! feature.
 
 use hyper::HeaderMap;
 use tidegate::Answer;

@@ -1,4 +1,5 @@
-//! Spans by the OpenTelemetry SDK, sent in batches by a thread of its own.
+//! Spans by the OpenTelemetry SDK, sent in batches by a thread of its own. HTTP and gRPC begin a span for each request for a
+//! decision.
 
 use std::sync::OnceLock;
 

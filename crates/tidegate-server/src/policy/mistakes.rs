@@ -1,4 +1,5 @@
 //! The errors of a configuration as printed on a terminal: a bounded number, with bounded lines.
+//! [`Wrong`](super::Wrong) prints them.
 //!
 //! A file that is not TOML at all has an error on each line; the first few are enough.
 
@@ -15,7 +16,7 @@ const END: usize = LINE_CHARS - BEGINNING - 1;
 
 /// The first errors, and the number of all if there are more.
 pub(super) fn printed(mistakes: &ConfigErrors) -> String {
-    let parts: Vec<_> = mistakes.iter().take(MOST_SHOWN).map(one).chain(more(mistakes)).collect();
+    let parts: Vec<_> = mistakes.iter().take(MOST_SHOWN).map(whole).chain(more(mistakes)).collect();
     parts.join("\n\n")
 }
 
@@ -25,7 +26,7 @@ pub(super) fn line(mistake: &ConfigError) -> String {
     cut(text.lines().next().unwrap_or_default())
 }
 
-fn one(mistake: &ConfigError) -> String {
+fn whole(mistake: &ConfigError) -> String {
     let lines: Vec<_> = mistake.to_string().lines().map(cut).collect();
     lines.join("\n")
 }
@@ -44,6 +45,7 @@ fn cut(line: &str) -> String {
     }
     let mut text: String = line.chars().take(BEGINNING).collect();
     text.push('…');
+    // Counted in characters, because a cut within the bytes of a character would panic.
     text.extend(line.chars().skip(chars - END));
     text
 }

@@ -1,4 +1,4 @@
-//! The outcome of a check as one JSON object.
+//! The outcome of `tidegate check` as one JSON object, for editors and pipelines.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -68,6 +68,7 @@ impl<'a> CheckMistake<'a> {
 /// A message, and the part of it with the expected or the suggested text.
 fn parts(message: &str) -> (&str, Option<&str>) {
     let hints = [": expected ", ": did you mean "].into_iter();
+    // At the first of them: a message may have both.
     match hints.filter_map(|hint| message.find(hint)).min() {
         Some(at) => {
             let (message, hint) = message.split_at(at);
