@@ -59,6 +59,8 @@ pub fn most_within(history: &[Admission], length: u64) -> (u64, u64) {
             let _ = around.pop();
             units_around -= units;
         }
+        // Units that are around the whole interval are among the earlier units, but were never among the done
+        // units.
         most = most.max((done + units_around - earlier, begins));
         for one in same {
             earlier += one.units;

@@ -20,6 +20,7 @@ pub fn together(threads: u64, work: impl Fn(u64, &mut Rng) + Sync) {
         for number in 0..threads {
             let (start, work) = (&start, &work);
             scope.spawn(move || {
+                // They start together, so that their work overlaps.
                 start.wait();
                 work(number, &mut Rng::new(number));
             });

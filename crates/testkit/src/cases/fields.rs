@@ -28,6 +28,7 @@ impl Policy {
     /// Returns an error if a field is unknown or unreadable, and if the fields are not valid
     /// together.
     pub fn apply_fields(&mut self, fields: &[(String, String)]) -> Result<(), String> {
+        // On a copy, so that fields are checked together, in any order.
         let mut changed = self.clone();
         for (key, value) in fields {
             changed.apply(key, value).map_err(|why| format!("{key}: {why}"))?;

@@ -1,4 +1,5 @@
-//! Parses a file of tables, line by line.
+//! Parses a file of tables, line by line. The tests of every store and of the models read the tables of the
+//! algorithms so.
 
 use super::row::{parse_fields, parse_row};
 use super::{Case, Step};

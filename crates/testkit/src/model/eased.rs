@@ -33,6 +33,7 @@ impl Eased {
         if !is_lower || self.whole.level(t) == 0 {
             state.refund(t, units);
         } else if state.level(t) >= self.whole.level(t) {
+            // The whole level has come down to the level that decides: from here on they are the same.
             state.set_level(t, self.whole.level(t));
             self.whole = state.boxed();
         }
@@ -56,6 +57,7 @@ impl Eased {
         policy: &Policy,
     ) -> i128 {
         let (left, all) = (state.level(t), self.whole.level(t));
+        // Both levels are the same, and give back alike.
         if left == all {
             self.whole.give_back(t, units, since, drained);
             let returned = state.give_back(t, units, since, drained);
@@ -113,6 +115,7 @@ impl Model {
                 state.set_level(t, i128::from(most) * part);
                 cut = Some(t);
             }
+            // Without a debt, a level above the capacity is there because of the change.
             let (mut caused, above) = (state.clone(), state.level(t) - i128::from(debt) * part);
             let capacity = i128::from(self.policy.decision_limit()) * part;
             caused.set_level(t, if above > capacity { above } else { 0 });

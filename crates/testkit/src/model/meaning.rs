@@ -1,4 +1,4 @@
-//! The definition of one algorithm.
+//! The definition of one algorithm, as a trait: each algorithm's file implements it, and `Model` calls it.
 
 use super::Policy;
 use std::fmt::Debug;

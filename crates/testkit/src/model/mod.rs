@@ -1,9 +1,13 @@
 //! Naive models: one file per algorithm, each deciding from its definition.
 //!
-//! Times and units are `i128`, and levels are exact fractions. Counts by time keep their whole history, so a step costs
-//! O(history). Only what the specification says is forgotten: by a reset, by a change of the rule's meaning, by a clock
-//! that steps back, and limits that ended more than eight changes ago. Values are exact while `limit * time` and
-//! `capacity * window` stay below 2^126, and reported values stop at `u64::MAX`.
+//! The trait `Meaning` (`meaning`) is the definition of an algorithm; [`Model`] adds the parts that all algorithms
+//! share: the clock, the birth of a limiter (here), changes of a rule (`amend`, `eased`, `revised`), settlements
+//! (`settled`, with `drained` and `mark` for levels), and waiting ([`Line`]).
+//!
+//! Times and units are `i128`, and levels are exact fractions. Counts by time keep their whole history, so a step
+//! costs O(history). Only what the specification says is forgotten: by a reset, by a change of the rule's meaning,
+//! by a clock that steps back, and limits that ended more than eight changes ago. Values are exact while `limit *
+//! time` and `capacity * window` stay below 2^126, and reported values stop at `u64::MAX`.
 
 mod amend;
 mod closed;
@@ -183,6 +187,7 @@ impl Model {
     pub fn reset(&mut self, at_us: u64) {
         let t = self.now(at_us);
         if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
+            // Only if something was used: units that are still to be given back were taken by now.
             self.lose(t + 1);
         }
         self.forget();
@@ -244,6 +249,7 @@ impl Model {
 
     /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128) {
+        // Before the new units, which would keep an eased level alive for ever.
         self.eased.take_if(|eased| eased.is_over(t));
         self.born(t).charge(t, units);
         if let Some(eased) = &mut self.eased {

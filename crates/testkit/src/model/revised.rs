@@ -45,6 +45,7 @@ impl Revised {
             return answer;
         }
         let ways = [self.amended(at_us, policy), self.since_the_last_unit(at_us, policy)];
+        // On copies, because a way that refuses changes nothing.
         for mut way in ways.clone() {
             let answer = way.step(at_us, cost);
             if answer.allowed {
@@ -53,6 +54,7 @@ impl Revised {
                 return answer;
             }
         }
+        // Both refuse: the shorter wait and the larger rest of the two are reported.
         let [now, since] = ways.map(|mut way| way.peek(at_us, cost));
         let retry_after_us = since.retry_after_us.map(|most| {
             let admits = |wait| self.amended(at_us + wait, policy).peek(at_us + wait, cost).allowed;

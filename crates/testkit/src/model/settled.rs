@@ -1,4 +1,4 @@
-//! Settling units that were taken at a known time, and undoing them.
+//! Settling units that were taken at a known time, and undoing them: the part of a model that reservations need.
 
 use super::{Expected, Model};
 

@@ -116,6 +116,7 @@ impl Meaning for SlidingCounter {
         let (number, of_take) = (self.number(t), self.number(since));
         let counts = of_take == number || of_take == number - 1;
         let given = units - self.history.give_back(units, |place| counts && place == of_take);
+        // Units from before the count was lowered come back from those that do not show.
         let is_before = self.hidden.as_ref().is_some_and(|hidden| hidden.cut >= Some(since));
         self.came_back(of_take, if is_before { given } else { 0 });
         given

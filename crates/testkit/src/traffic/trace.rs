@@ -60,6 +60,7 @@ fn forward(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
 /// tick.
 fn landing(rng: &mut Rng, policy: &Policy, at_us: u64) -> u64 {
     let on = at_us + policy.window_us / rng.pick([1, 1, 2, 4, 10]);
+    // One of the widths that some algorithm counts in.
     let step = rng.pick([
         1,
         policy.window_us,
