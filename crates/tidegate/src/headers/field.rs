@@ -66,12 +66,13 @@ impl FieldSet {
         Self(self.0 & !other.0)
     }
 
-    /// A bit for each of its fields.
+    /// Returns whether the set has no field.
     #[cfg(feature = "tower")]
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// A bit for each of its fields.
     #[cfg(feature = "tower")]
     pub(crate) const fn bits(self) -> usize {
         self.0 as usize
