@@ -73,7 +73,7 @@ impl Pacing {
         self
     }
 
-    /// The hold of this request; `None` if nothing holds it.
+    /// The view of this request on the holds; `None` for a request without a value, which is never held.
     pub(super) fn meet(&self, parts: &Parts) -> Option<Hold> {
         let key = self.by.extract(parts)?;
         Some(Hold { holds: self.holds.clone(), key, most_wait: self.most_wait })
