@@ -23,9 +23,12 @@ pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros>
     wait(headers, now).filter(|_| asks)
 }
 
+/// The wait that `Retry-After` asks for. A date is compared with the response's own `Date`, if there is one, because two
+/// clocks may differ by more than the wait.
 fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number holds ask for the longest wait.
         return Some(text.parse().map_or(Micros::MAX, Micros::from_secs));
     }
     // The two dates are of the same clock, so its error does not matter if the response has both.
@@ -33,8 +36,7 @@ fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
     Some(until.since(date(headers, &DATE).unwrap_or(now)))
 }
 
-/// The wait until a date of the server. It is computed from the response's own `Date`, if there is
-/// one, because two clocks may differ by more than the wait.
+/// The date in a header field, if it can be read.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
     let text = headers.get(name)?.to_str().ok()?;
     let since_epoch =
