@@ -59,7 +59,8 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
         if line.trim_start().starts_with('[') && !hidden {
             in_store = line.trim().starts_with(STORE);
         }
-        let values = [value_in(line), value_behind_name(line, in_store)];
+        let values = [value_in(line), value_after_name(line, in_store)];
+        // If a line looks like both, the earlier position hides more of it.
         if let Some(at) = values.into_iter().flatten().min().filter(|_| !hidden) {
             found.push(start + at..end_of_value(text, start + at));
         }
@@ -71,6 +72,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 /// The position after the first `=` of a line whose name promises a secret.
 fn value_in(line: &str) -> Option<usize> {
     let signs = line.match_indices('=').map(|(at, _)| at);
+    // Each `=` of the line, because an inline table has several.
     let mut secret = signs.filter(|at| line.get(..*at).is_some_and(ends_in_name));
     let value = line.get(secret.next()? + 1..)?;
     Some(line.len() - value.trim_start_matches([' ', '\t']).len())
@@ -78,7 +80,7 @@ fn value_in(line: &str) -> Option<usize> {
 
 /// The position after the first word of a line, if the word is the name of a secret and no `=` follows, or if the line
 /// is in `[store]` and the word is not a harmless field of `[store]`.
-fn value_behind_name(line: &str, in_store: bool) -> Option<usize> {
+fn value_after_name(line: &str, in_store: bool) -> Option<usize> {
     let text = line.trim_start();
     if text.starts_with(['#', '[']) {
         return None;
