@@ -123,6 +123,7 @@ fn client(before: &[u8]) -> Result<&[u8], BadLineReason> {
     if !is_site_first || is_address(first) {
         return Ok(first);
     }
+    // Only `vhost_combined`, which has four words here, has the site first.
     if is_site(first) && fourth.is_some() {
         return Ok(second);
     }
@@ -144,7 +145,7 @@ fn is_site(word: &[u8]) -> bool {
     name == "_" || is_host(name) || (has_port && is_host(&format!("{name}.a")))
 }
 
-/// The text up to the next space, and the rest after that space.
+/// The text up to the next space, and the rest from that space on.
 fn word(from: &[u8]) -> (&[u8], &[u8]) {
     let from = from.strip_prefix(b" ").unwrap_or(from);
     match memchr(b' ', from) {
@@ -176,6 +177,7 @@ fn quoted<'a>(from: &'a [u8], what: &str) -> Result<Quoted<'a>, BadLineReason> {
     };
     let mut end = 0;
     let mut has_escapes = false;
+    // After a backslash at the very end `end` lies beyond the text, and the search ends.
     while let Some(found) = inside.get(end..).and_then(|tail| memchr2(b'"', b'\\', tail)) {
         end += found;
         if inside[end] == b'"' {
