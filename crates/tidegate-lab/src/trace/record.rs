@@ -1,11 +1,14 @@
 //! An event as compact bytes, in memory and in temporary files.
 //!
-//! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
+//! The sorter keeps records, each next to its time; [`Batch`](super::Batch) makes events of them again.
+//!
+//! A record is `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
 //! record. In place of a name there may be a mark: for the decision that the trace has, for the limit of the present
-//! descriptor, or for the next descriptor, with its cost. Numbers are written six bits at a time, low bits first, the seventh bit set on all bytes
-//! but the last, so that a record is text and many are checked at once; a text is its length and its
-//! bytes; names that nearly every event has are written as numbers. The sorter keeps the time next to
-//! the record.
+//! descriptor, or for the next descriptor, with its cost.
+//!
+//! Numbers are written six bits at a time, low bits first, the seventh bit set on all bytes but the last, so that a
+//! record is text and many are checked at once. A text is its length and its bytes. Names that nearly every event has
+//! are written as numbers.
 
 use std::fmt;
 use std::time::Duration;
@@ -121,11 +124,13 @@ impl RecordNames {
                 Some(last) => (&mut last.entries, &mut last.limit),
                 None => (&mut event.descriptor, &mut event.limit),
             };
+            // Numbers of names come out as 0, also the 0 of a name that is written out; larger numbers are marks.
             match number.saturating_sub(self.numbered.len() as u64) {
                 0 => entries.push((self.name(number, &mut rest)?, take_text(&mut rest)?)),
                 REFUSED => event.allowed = Some(false),
                 ALLOWED => event.allowed = Some(true),
                 UNLIMITED => {
+                    // No limit has no window, so any window stands for it, as in NDJSON.
                     let window = Duration::from_secs(1);
                     *limit = Some(SuppliedLimit { limit: Limit::Unlimited, window });
                 }
@@ -191,6 +196,7 @@ fn put_text(text: &str, to: &mut Vec<u8>) {
 fn take_number(rest: &mut &str) -> Result<u64, Damaged> {
     let mut number = 0;
     let mut shift = 0;
+    // Eleven digits hold 64 bits; a number that goes on after them is damage.
     while shift < u64::BITS {
         let byte = *rest.as_bytes().first().ok_or(Damaged)?;
         // The first byte of a longer character is no digit.
