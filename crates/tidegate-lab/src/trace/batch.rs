@@ -32,6 +32,7 @@ impl Batch {
     ) -> io::Result<Self> {
         let mut records = Vec::new();
         let mut ends = Vec::new();
+        // A record may pass the bound of bytes, so that each batch has at least one event.
         while ends.len() < EVENTS_MAX
             && records.len() < FULL_BYTES
             && let Some((at_us, record)) = from.next()?

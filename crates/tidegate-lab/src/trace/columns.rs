@@ -28,6 +28,7 @@ impl Columns {
     pub(super) fn from_directive(line: &[u8]) -> Option<Self> {
         let fields = std::str::from_utf8(line.strip_prefix(FIELDS)?).ok()?;
         let slots = fields.split_ascii_whitespace().map(slot).collect();
+        // Both logs have this directive. Only CloudFront has this column, and only its lines have tabs.
         let is_cloudfront = fields.contains("x-edge-location");
         Some(Self { slots, separator: if is_cloudfront { b'\t' } else { b' ' } })
     }

@@ -96,6 +96,7 @@ impl<'a> Event<'a> {
             return ask(&self.under_id(Request::new(self.domain, &descriptors)));
         }
         let policy = policy();
+        // All limits are made first, because descriptors borrow them.
         let limits: Vec<_> = self
             .asked()
             .map(|(entries, _, limit)| self.limit_for(&policy, &Descriptor::new(entries), limit?))

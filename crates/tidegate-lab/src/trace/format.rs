@@ -1,4 +1,5 @@
-//! The formats of a line, and the format that a line seems to have.
+//! The formats of a line, and the format that a line seems to have: for [`LineParser`](super::line_parser::LineParser),
+//! which discovers the format with the first good line and then reads all lines in it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -100,6 +101,7 @@ pub(super) fn discover<'a>(
     if object.is_request() || object.wrapped.is_none() {
         return Ok((LineContent::Logged(object.finish(access)?), (TraceFormat::Json, false)));
     }
+    // The object is read a second time, but only until the format is known.
     let text = unwrapped(text, inner)?;
     if is_object(text) {
         let logged = json_log::read(text)?.finish(access)?;

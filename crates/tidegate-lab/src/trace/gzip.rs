@@ -34,6 +34,7 @@ impl<R: BufRead> Read for Gunzip<R> {
         while let Some(member) = &mut self.member {
             let read = member.read(into);
             let bytes = read.map_err(|error| damage(error, member.header().is_some()))?;
+            // A read into no space returns 0 as well, and is no end of the member.
             if bytes > 0 || into.is_empty() {
                 return Ok(bytes);
             }

@@ -51,6 +51,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        // The hint may be a number of the input, which must not choose the memory.
         let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(4).min(64));
         while let Some((JsonText(name), JsonText(value))) = map.next_entry()? {
             entries.push((name, value));

@@ -82,6 +82,7 @@ impl<'a> LogObject<'a> {
             );
         }
         let mut all = LoggedParts::default();
+        // The best names first, because `fill` replaces no value.
         self.ranked.into_iter().for_each(|parts| all.fill(parts));
         if !CLIENT.into_iter().any(|slot| all.has(slot)) {
             return Err("the object has no client: expected a field such as remote_addr, \
@@ -145,6 +146,7 @@ fn of_header(name: &str) -> Option<LoggedSlot> {
     }
 }
 
+/// The slot of a field of a line or of its request, and the rank of its name.
 fn slot(name: &str, in_request: bool) -> Option<(LoggedSlot, usize)> {
     Some(match name {
         // Of Caddy, which knows its own proxies; elsewhere it may be any header field.

@@ -171,6 +171,7 @@ impl LineParser {
                 }
             }
         }
+        // Without its apparent prefix the line has no format, so the prefix is a part of the line.
         if explained.problem.is_none() && self.begins_as_a_prefix(line) {
             explained.prefixes.clear();
         }

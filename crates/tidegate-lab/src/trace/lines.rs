@@ -39,6 +39,7 @@ impl<R: BufRead> Pieces<R> {
             match self.read_more() {
                 Ok(true) => {}
                 Ok(false) => {
+                    // The last line of the input needs no end, so it counts as whole.
                     self.last_line = self.text.len();
                     break;
                 }
@@ -83,6 +84,8 @@ impl<R: BufRead> Pieces<R> {
         self.text.extend_from_slice(&ready[..end.min(space)]);
         self.text.extend_from_slice(&ready[end..]);
         if let Some(last) = memrchr(b'\n', &ready[end..]) {
+            // `text` ends with the bytes of `ready` from `end` on; the last line begins
+            // after its last line end.
             self.last_line = self.text.len() - (ready.len() - end) + last + 1;
         }
         let taken = ready.len();

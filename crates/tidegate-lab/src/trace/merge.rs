@@ -83,6 +83,7 @@ impl Merge {
         };
         let Reverse((_, number)) = *top;
         match self.parts[number].advance()? {
+            // The heap is put in order once, when `top` is dropped; a pop and a push would do so twice.
             Some(at_us) => *top = Reverse((at_us, number)),
             None => drop(PeekMut::pop(top)),
         }

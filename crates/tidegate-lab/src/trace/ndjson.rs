@@ -55,6 +55,7 @@ impl<'a> ListedDescriptor<'a> {
                 Some(SuppliedLimit { limit: Limit::Unlimited, window: Duration::from_secs(1) })
             }
             (Some(limit), Some(WholeNumber(us))) => {
+                // A limit of -1 with a window comes here too, and is no number of units.
                 let units = u64::try_from(limit).ok().filter(|units| *units <= MAX_LIMIT);
                 let limit = units.map(Limit::Units).ok_or_else(|| {
                     format!("`limit` is {limit}: expected a whole number from 0 to {MAX_LIMIT}, or -1 without a window")

@@ -54,6 +54,7 @@ impl FromStr for LogFormat {
 
 /// Reads a format in either notation.
 pub(super) fn template(name: &'static str, text: &str) -> Result<Template, LogFormatError> {
+    // nginx first: its formats may have a percent sign as text, between their variables.
     let items = if nginx::has_variables(text) {
         nginx::items(text)
     } else if text.contains('%') {

@@ -53,6 +53,7 @@ pub fn read_all(
     options: Options<'_>,
 ) -> Result<Sorted, TraceError> {
     let sources: Vec<_> = sources.into_iter().collect();
+    // `None` if the size of any source is unknown, because then the end is unknown too.
     let bytes_total = sources.iter().map(|source| source.bytes_total).sum();
     let sorter = Sorter::new(options.memory_budget_bytes, FAN_IN, options.temp_dir.clone());
     let mut trace = Trace { bytes_total, bytes_before: 0, options, sorter, done: Vec::new() };
@@ -205,6 +206,8 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
                 }
                 threads[sent % parsers].send(mem::take(&mut piece), before);
                 sent += 1;
+                // The oldest result is taken before more is read, so that the memory of pieces under way has a
+                // bound.
                 if sent - taken == PIECES_PER_PARSER * parsers {
                     // A thread that returns nothing panicked, and the end of the scope says so.
                     let Some((events, summary, text)) = threads[taken % parsers].next() else {
@@ -212,6 +215,7 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
                     };
                     self.add(events, summary)?;
                     taken += 1;
+                    // The next piece uses the memory of this piece again.
                     piece = text;
                 }
                 if !self.next(&mut piece) {
@@ -230,6 +234,7 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
 
     /// Reads the next piece; `false` if there is none.
     fn next(&mut self, piece: &mut Vec<u8>) -> bool {
+        // Also an error ends the loop; `finish` says if it is damage or a failure of the source.
         self.ended = self.pieces.next(piece).err();
         self.ended.is_none() && !piece.is_empty()
     }

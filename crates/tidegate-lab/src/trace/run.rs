@@ -66,6 +66,7 @@ pub(super) struct RunReader {
 impl RunReader {
     /// Moves to the next record and returns its time; `None` at the end of the run.
     pub(super) fn advance(&mut self) -> io::Result<Option<u64>> {
+        // By the number of records, so that a file that is too short is an error and not the end.
         if self.left == 0 {
             return Ok(None);
         }

@@ -56,6 +56,7 @@ impl Sorter {
         }
         let runs = self.runs.into_iter().map(|run| SortedPart::Run(run.into_reader()));
         let pieces = self.pieces.into_iter().map(|piece| SortedPart::Memory(piece, 0));
+        // Pieces last, because they are later in the input than all runs.
         Merge::new(runs.chain(pieces).collect())
     }
 

@@ -68,6 +68,7 @@ impl Source {
             return Err(TraceError::Utf16 { name: self.name });
         }
         let kind = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, kind)| *kind);
+        // The first bytes were taken from the reader, so they are put before the rest.
         let whole = Cursor::new(head).chain(raw);
         let text: Box<dyn BufRead + Send> = match kind {
             None => Box::new(whole),

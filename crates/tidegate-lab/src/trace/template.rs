@@ -1,4 +1,5 @@
-//! Lines of a form that is known in advance: texts, and fields between them.
+//! Lines of a form that is known in advance: texts, and fields between them. The forms come from
+//! [`notation`](super::notation), given by a user or [`known`](super::known).
 
 use memchr::{memchr, memchr2, memmem};
 
@@ -104,6 +105,7 @@ fn end(rest: &[u8], before: &[u8], kind: &FieldKind, next: Option<&TemplateItem>
     // Only a quoted field has escapes, so here the text itself is searched.
     let mut ends = memmem::find_iter(rest, next);
     match kind {
+        // Within the field this text comes as often as in the form, so the field ends at the next.
         FieldKind::TimeOf(form) => ends.nth(memmem::find_iter(form.as_bytes(), next).count()),
         FieldKind::Slot(LoggedSlot::XForwardedFor | LoggedSlot::Forwarded) => {
             ends.find(|end| !rest[..*end].ends_with(b","))

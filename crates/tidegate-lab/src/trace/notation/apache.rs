@@ -16,6 +16,7 @@ pub(super) fn items(text: &str) -> Result<Vec<TemplateItem>, LogFormatError> {
             push_text(&mut items, &rest[..end]);
             rest = &rest[end..];
         } else if first == '\\' {
+            // A backslash at the very end stands for itself.
             let escaped = rest[1..].chars().next().unwrap_or('\\');
             let meant = match escaped {
                 'n' => '\n',
@@ -53,6 +54,7 @@ fn directive<'a>(items: &mut Vec<TemplateItem>, text: &'a str) -> Result<&'a str
     let name = text[..text.len() - after.len()].to_owned();
     match (letter, argument) {
         ('t', None) => {
+            // Apache writes a time without a form in brackets, which `%t` does not show.
             push_text(items, "[");
             push_field(items, name, FieldKind::Slot(LoggedSlot::Time));
             push_text(items, "]");
