@@ -117,6 +117,7 @@ impl Comparison {
         let runs_each = self.runs.len().div_ceil(threads).max(1);
         thread::scope(|scope| {
             let mut parts = self.runs.chunks_mut(runs_each);
+            // The calling thread decides a part as well, so that it does not only wait.
             let own = parts.next().unwrap_or_default();
             // Collected, so that every other thread has begun before this thread takes its own part.
             let others: Vec<_> =
@@ -124,6 +125,7 @@ impl Comparison {
             let mut recorded = record_all(own, batch);
             for other in others {
                 let result = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+                // All threads read the same batch, so an error is the same in each.
                 recorded = recorded.and(result);
             }
             recorded
@@ -168,6 +170,7 @@ impl Comparison {
             longest_delay_us: Micros::from(rule.longest_delay).as_micros(),
             fullest: Fullest::of(rule.own()),
         });
+        // Every algorithm decides the same requests, so any report has these totals.
         let first = self.runs.first().map(|run| &run.report);
         serde_json::to_string(&ComparisonJson {
             limit: self.limit,
@@ -189,6 +192,7 @@ impl Comparison {
             own_scales: false,
             lanes: self
                 .rules()
+                // Without lanes the page of an empty trace says that there were no requests.
                 .filter(|(report, _)| report.requests > 0)
                 .filter_map(|(_, rule)| rule.lane())
                 .collect(),

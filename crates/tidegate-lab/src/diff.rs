@@ -124,6 +124,7 @@ impl PolicyDiff {
 
     /// Adds a rule that differs, as far as there is room.
     fn add(&mut self, mut rule: RuleDiff, space: &mut usize) {
+        // Counted before the limit of bytes, so that the totals are true even if changes are left out.
         let [added, changed, removed] = &mut self.counts;
         match rule.change {
             Change::Added => *added += 1,
@@ -131,6 +132,7 @@ impl PolicyDiff {
             Change::Removed => *removed += 1,
         }
         let all = rule.fields.len();
+        // Each field is a line of its own that repeats the rule, so the rule counts with each.
         let of_rule = rule.domain.len() + rule.name.len() + rule.whom.len();
         // The first field without room uses up the rest, so that no later, shorter one is shown.
         let shown = rule.fields.iter().take_while(|field| {
@@ -301,6 +303,7 @@ impl fmt::Display for RuleDiff {
         };
         for FieldDiff { field, old, new, effect: own, longest_wait_us } in fields {
             let values = BeforeAndAfter(old.as_ref(), new.as_ref());
+            // There is nothing to compare where only one policy has the rule, so its limit stands alone.
             let values = match (change, old, new) {
                 (Change::Added, _, Some(limit)) | (Change::Removed, Some(limit), _) => {
                     limit.clone()
@@ -327,6 +330,7 @@ impl fmt::Display for BeforeAndAfter<'_> {
         match (self.0, self.1) {
             (None, Some(new)) => write!(f, "added: {new}"),
             (Some(old), None) => write!(f, "removed, which was {old}"),
+            // Both texts may be the same: a URL whose password alone differs hides the password.
             (old, new) => {
                 let old = old.map_or("", String::as_str);
                 write!(f, "{old} -> {}", new.map_or("", String::as_str))

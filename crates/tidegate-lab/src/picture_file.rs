@@ -65,6 +65,7 @@ impl PictureFile {
     }
 
     fn replace(&self, svg: &str) -> io::Result<()> {
+        // In the folder of the picture, because a rename cannot cross file systems.
         let mut file = fresh(&self.dir)?;
         file.write_all(svg.as_bytes())?;
         // The new file replaces the old file, whose permissions may have been chosen by a person.

@@ -61,6 +61,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
                 write(&mut counter.label);
             }
             self.of_key.insert(key, index);
+            // A new counter is at the end of the heap, and its count of 1 may belong further up.
             self.rise(index);
         } else if let Some(&index) = self.order.first() {
             self.take_over(index, key, write);
@@ -72,6 +73,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
             self.of_key.remove(&counter.key);
             self.of_key.insert(key, index);
             counter.key = key;
+            // Before this time is counted: every earlier count may be of other keys.
             counter.error = counter.count;
             write(&mut counter.label);
             self.increment(index);
@@ -104,6 +106,7 @@ impl<K: Copy + Eq + Hash, L: Default> SpaceSaving<K, L> {
     /// Returns the largest number of times that a key without a counter can have come. The capacity is above 0.
     #[must_use]
     pub fn least(&self) -> u64 {
+        // While counters are free, a key without a counter has never come.
         let is_full = self.order.len() == self.capacity;
         self.order.first().filter(|_| is_full).map_or(0, |&index| self.count(index))
     }

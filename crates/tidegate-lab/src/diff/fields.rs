@@ -65,6 +65,7 @@ pub(super) const STORE_FIELDS: [NamedValue<StoreSettings>; 13] = [
 /// The fields of a rule that differ.
 pub(super) fn of_rules(old: &RuleSpec, new: &RuleSpec) -> Vec<FieldDiff> {
     let mut found = Vec::new();
+    // The list always has the same fields in the same order, so two lists fit together.
     for ((field, before), (_, after)) in fields(old).into_iter().zip(fields(new)) {
         if before != after {
             let waits = waits(field, old, new);
@@ -157,6 +158,8 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
         let is_usual = (old.is_none() || new.is_none())
             && usual.as_ref().and_then(value).map(cut) == before.clone().or(after.clone());
         let differs = before != after && !is_usual;
+        // Two URLs are compared as values, because their texts hide the password; and the URL of
+        // `usual` is one of them.
         if differs || (name == "url" && is_other_url) {
             let name = format!("[store] {name}");
             found.push(Setting { name, old: before, new: after, needs_restart: true });
@@ -208,6 +211,7 @@ fn effect(field: &str, old: &RuleSpec, new: &RuleSpec) -> Option<&'static str> {
         "mode" if new.mode == Mode::Enforce => Some("it refuses from then on"),
         "mode" if old.mode == Mode::Enforce => Some("it refuses no request from then on"),
         "limit" => match (old.spec.limit, new.spec.limit) {
+            // Without a limit nothing was counted that could carry over.
             (Limit::Unlimited, _) => Some("its limiters start fresh"),
             (Limit::Units(_), Limit::Unlimited) => None,
             (Limit::Units(_), Limit::Units(0)) => Some("it denies every cost from then on"),
@@ -232,9 +236,11 @@ fn waits(field: &str, old: &RuleSpec, new: &RuleSpec) -> bool {
         return false;
     }
     match field {
+        // The text of a limit has its window, so a change of the window alone arrives here too.
         "limit" => after < before || old.spec.window != new.spec.window,
         "capacity" => capacity(&new.spec) < capacity(&old.spec),
         "algorithm" | "buckets" | "anchor" => true,
+        // In shadow mode units were counted too, so a rule may refuse from its first request on.
         "mode" => new.mode == Mode::Enforce,
         _ => false,
     }
@@ -267,6 +273,7 @@ fn longest_wait_us(spec: &Spec) -> Option<u64> {
     let weighs_on = spec.algorithm == AlgorithmKind::SlidingCounter;
     // After a window that was filled at its beginning, a unit fits once its weight has fallen by one unit.
     let limit = units(spec.limit).filter(|limit| weighs_on && *limit > 0);
+    // Rounded up: the wait that is shown must not be too short.
     Some(window_us.saturating_add(limit.map_or(0, |limit| window_us.div_ceil(limit))))
 }
 

@@ -23,9 +23,11 @@ pub(super) fn wide_count_label(n: u128) -> String {
         scaled /= 1000.0;
         letter = letters.next();
     }
+    // By the rounded number: 9.996 is rounded to 10.0, which has one decimal.
     let decimals = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
     let digits = format!("{scaled:.decimals$}");
     let short = digits.trim_end_matches('0').trim_end_matches('.');
+    // Only zeros after a decimal point mean nothing: 100 stays 100.
     let digits = if decimals > 0 { short } else { &digits };
     format!("{digits}{}", letter.unwrap_or_default())
 }
@@ -52,6 +54,7 @@ pub fn duration_label(duration_us: u64) -> String {
 /// ```
 pub fn length_label(length_us: u64) -> String {
     let rounded = to_three_digits(length_us);
+    // By the rounded length, because 999,999 us are shown as 1 s.
     match rounded {
         0..MS => duration_label(rounded),
         MS..SECOND => decimal(rounded, MS, "ms"),

@@ -160,7 +160,9 @@ pub(super) fn draw_bars(
     let mut from = 0;
     for run in counts.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
         let to = from + run.len();
+        // Empty bins get no area, because its border would be a line along the axis.
         if run.first().is_some_and(|n| *n > 0) {
+            // The outline comes down to the floor at both ends; below the floor other bars are drawn over it.
             let left = (from as u64 * bin_us, at(floor, from));
             let right = (to as u64 * bin_us, at(floor, to - 1));
             let top = steps(from as u64, run, bin_us);

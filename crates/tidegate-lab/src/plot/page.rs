@@ -96,6 +96,7 @@ fn draw_lanes(root: &Area<'_>, timeline: &Timeline, extent: Extent, mut y: i32) 
     for (index, lane) in lanes.iter().enumerate() {
         let scaled = if timeline.own_scales { slice::from_ref(lane) } else { lanes.as_slice() };
         let scale = Scale::of(scaled, extent, lane_height(lanes.len()));
+        // All lanes share one time axis, below the last lane.
         let foot = if index + 1 == lanes.len() { FOOT } else { 0 };
         let height = HEADING + scale.height + foot;
         draw_lane(&root.clone().shrink((0, y), (WIDTH, height)), lane, &scale, foot)?;

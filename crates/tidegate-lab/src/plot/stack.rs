@@ -139,6 +139,7 @@ fn draw(picture: &mut String, stack: &Stack, extent: Extent) -> DrawResult {
 fn rows(stack: &Stack, extent: Extent) -> Vec<i32> {
     let mut ends: Vec<i32> = Vec::new();
     let rows = stack.marks.iter().map(|mark| {
+        // The chart does not exist yet, because its place depends on these rows, so its scale is repeated here.
         let inner = f64::from(super::canvas::INNER);
         let x = (mark.at_us as f64 / extent.end_us.max(1) as f64 * inner) as i32;
         let row = ends.iter().position(|end| *end <= x).unwrap_or(ends.len());

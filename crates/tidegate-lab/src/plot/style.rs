@@ -82,6 +82,7 @@ impl Face {
 /// `text` without characters that XML or a single line cannot hold: control characters become
 /// spaces, marks that turn, shape or hide text are dropped, noncharacters are replaced.
 fn clean(text: &str) -> String {
+    // Control characters stay here, because the next step turns them into spaces.
     let kept = text.chars().filter(|c| c.is_control() || !is_obeyed(*c));
     let printable = kept.map(|c| match c {
         '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
@@ -108,6 +109,8 @@ pub(super) fn with_title(picture: &str, title: &str) -> String {
     let title = clean(title).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let root = "<svg role=\"img\" shape-rendering=\"crispEdges\"";
     let picture = picture.replacen("<svg", root, 1);
+    // The first line that ends is the opening tag of the document.
     let picture = picture.replacen(">\n", &format!(">\n<title>{title}</title>\n{STYLE}"), 1);
+    // `WOULD_REFUSE` differs from `REFUSED` in one bit, so this finds its areas alone.
     picture.replace("fill=\"#F9CFB1\"", "fill=\"url(#would-refuse)\"")
 }

@@ -77,6 +77,7 @@ impl TimeAxis {
         let seconds = format!(":%S{}", self.decimals());
         let fine = if self.step_us < MINUTE { seconds.as_str() } else { "" };
         match self.extent.end_us {
+            // A real log begins a year after the epoch or later, so it comes to the last arm.
             end_us if end_us < HOUR => utc(at_us, &format!("%-M{seconds}")),
             end_us if end_us < DAY => utc(at_us, &format!("%-H:%M{fine}")),
             _ => utc(at_us % DAY, &format!("%H:%M{fine}")),

@@ -85,6 +85,7 @@ pub fn json(report: &Report) -> Result<String, Error> {
         refused: report.refused,
         unlimited: report.unlimited,
         first_at_us: report.first_at_us,
+        // Without requests it is 0, which would read as a time.
         last_at_us: report.first_at_us.map(|_| report.last_at_us),
         recorded: Some(report.recorded).filter(|recorded| recorded.decisions > 0),
         rules: report.rules.iter().map(of_rule).collect(),

@@ -11,7 +11,7 @@ use super::fingerprint::{Fingerprint, Seed};
 #[derive(Clone, Copy)]
 pub(super) struct RuleKey<'a> {
     pub(super) rule: &'a PolicyRule,
-    /// Those of the descriptor that the rule matched.
+    /// The entries of the descriptor that the rule matched.
     pub(super) descriptor: &'a [(&'a str, &'a str)],
 }
 

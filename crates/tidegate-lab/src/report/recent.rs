@@ -92,6 +92,7 @@ impl RecentAdmissions {
             return;
         }
         if let Self::One { units, at_us } = *self {
+            // The earlier pair moves first, because pairs are in order of time.
             *self = Self::Many(Box::default());
             self.add_pair(at_us, u64::from(units));
         }
@@ -101,6 +102,7 @@ impl RecentAdmissions {
     fn stays_one(&self, at_us: u64, more: u64) -> bool {
         match self {
             Self::One { units, at_us: then } => {
+                // Admissions at one instant are summed; a sum above 32 bits has no place here.
                 let fits = u32::try_from(u64::from(*units).saturating_add(more)).is_ok();
                 fits && (*units == 0 || *then == at_us)
             }
@@ -109,6 +111,7 @@ impl RecentAdmissions {
     }
 
     fn add_pair(&mut self, at_us: u64, units: u64) {
+        // A `One` without units was empty, and has no pair that could move.
         if let Self::Many(many) = self
             && units > 0
         {
@@ -143,6 +146,7 @@ impl Many {
         }
         // Memory of a burst long ago is freed.
         if self.pairs.capacity() > 64 && self.pairs.len() < self.pairs.capacity() / 4 {
+            // With as much free space, so that the next admission does not allocate again.
             self.pairs.shrink_to(2 * self.pairs.len());
         }
     }

@@ -1,4 +1,5 @@
-//! Keys in the order of their last use, each with the units admitted for it recently.
+//! Keys in the order of their last use, each with the units admitted for it recently: the table of
+//! [`Watched`](super::watched::Watched), which decides what is added and removed.
 //!
 //! An entry keeps its index until it is removed; chains of indices lead to it by fingerprint. So
 //! the bytes used are known exactly, and nothing grows unless [`RecentByKey::grow`] is called.
@@ -117,6 +118,7 @@ impl RecentByKey {
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
         let index = self.free;
         let chain = self.chain(key);
+        // Both are found before anything changes, so that a full table stays as it is.
         let entry = self.entries.get_mut(index as usize)?;
         let first = self.chains.get_mut(chain)?;
         self.free = entry.next;
@@ -142,6 +144,7 @@ impl RecentByKey {
             }
             self.entries[before as usize].next = next;
         }
+        // Before the entry is overwritten, because it knows its neighbours.
         self.unlink(index);
         self.entries[index as usize] = RecentEntry { next: self.free, ..FREE };
         self.free = index;
@@ -188,6 +191,7 @@ impl RecentByKey {
         let before = std::mem::replace(&mut self.latest, index);
         match self.entries.get_mut(before as usize) {
             Some(entry) => entry.later = index,
+            // There is no entry at `NOWHERE`: the list was empty.
             None => self.earliest = index,
         }
         if let Some(entry) = self.entries.get_mut(index as usize) {

@@ -122,6 +122,7 @@ impl RuleReport {
         let delay = matched.decision().delay_micros();
         self.longest_delay = self.longest_delay.max(delay.into());
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
+        // Not `self.rule`, which cannot be borrowed while the counts of a variant change.
         let key = RuleKey { rule: matched.rule(), descriptor: event.entries_of(matched) };
         let print = key.fingerprint(&self.seed);
         let times_us = (event.at_us, leaves_at_us);

@@ -26,6 +26,7 @@ impl Space {
 
     /// Notes that a user that held `before` bytes holds `now`.
     pub(super) fn changed(&mut self, before: usize, now: usize) {
+        // In this order it never falls below 0, because `claimed` includes `before`.
         self.claimed = self.claimed - before.max(self.sure) + now.max(self.sure);
     }
 }

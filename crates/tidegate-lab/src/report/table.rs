@@ -94,6 +94,7 @@ fn hide(table: &mut Table, least: &[usize], width: usize) {
             // A space is between two columns.
             usize::from(space + column.padding_width()) + 1
         });
+        // Plus one, because no space follows the last column.
         if widths.sum::<usize>() <= width + 1 {
             return;
         }

@@ -120,6 +120,7 @@ impl Watched {
         for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
             self.cursor = (self.cursor + 1) % self.keys.capacity();
             let index = self.cursor as u32;
+            // An entry without units is free, so nothing is won by it.
             let recent = self.keys.recent(index).filter(|recent| recent.units() > 0);
             let Some(recent) = recent.filter(|recent| index != kept && may_go(recent)) else {
                 continue;
