@@ -184,5 +184,6 @@ fn read(
     let source = ConfigSource::new(file_name, text);
     let mut report = ConfigReport::new(&source);
     let read = document::read(text, section, &mut report);
+    // Errors go first: a policy may have been built of the valid parts.
     report.end().and_then(|()| read.ok_or_else(|| ConfigErrors::unexplained(file_name)))
 }

@@ -101,8 +101,10 @@ impl Excerpt {
         let first = if length > MOST_SHOWN { start.saturating_sub(SHOWN_BEFORE) } else { 0 };
         let text: String = line.chars().skip(first).take(MOST_SHOWN).map(printable).collect();
         let before = text.chars().take(start - first);
+        // A tab stays a tab, so that the mark stands under its text at any width of tabs.
         let indent = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let most = text.chars().count().saturating_sub(start - first);
+        // One mark at least, also where something is missing at the end of the line.
         Self { text, indent, width: width.min(most).max(1) }
     }
 }

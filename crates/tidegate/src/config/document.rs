@@ -80,6 +80,7 @@ pub(super) fn read(
     let own = own.map(|own| (own, SectionValues::new()));
     let mut document = Document { own, ..Document::default() };
     sections(document.own.as_ref().map(|(own, _)| *own)).read(&table, &mut document, report);
+    // Only of a whole and valid text: otherwise the rules may be in the part that could not be read.
     if tree.whole && document.rules.is_empty() && report.is_empty() {
         report.add(
             &(0..0),
@@ -151,14 +152,14 @@ impl<'t> Document<'t> {
             }
             Err(errors) => errors,
         };
-        let before = report.is_empty();
+        let was_empty = report.is_empty();
         for error in errors.iter().filter(|error| !positions::is_echo(error, &self.rules)) {
             let (span, message) = positions::of(error, &self.rules, report);
             report.add(&span, message);
         }
         // An echo only follows from an error that was reported before. Without such an error the echoes are reported
         // themselves.
-        if before && report.is_empty() {
+        if was_empty && report.is_empty() {
             report.add(&(0..0), errors);
         }
         None

@@ -32,6 +32,7 @@ fn nearly<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
     words
         .iter()
         .map(|(word, _)| (strsim::damerau_levenshtein(given, &plain(word)), *word))
+        // Up to a third of the letters may be wrong, and one letter of the shortest names.
         .filter(|(by, word)| *by <= (word.len().max(given.len()) / 3).max(1))
         .min_by_key(|(by, _)| *by)
         .map(|(_, word)| word)

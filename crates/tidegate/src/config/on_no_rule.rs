@@ -24,6 +24,7 @@ impl OnNoRuleDraft {
         let table = given.table(expected)?;
         let mut draft = Self::default();
         for entry in &table.entries {
+            // A wrong word has been reported, and the other domains are still read.
             let Some(word) = given.of(entry).choice(ON_NO_RULE) else { continue };
             match entry.name {
                 ELSEWHERE => draft.elsewhere = word,

@@ -24,10 +24,12 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => {
             any_failed(&rule.failed, &["key"])
         }
+        // These errors are about values that were read.
         Problem::StarInside(_) | Problem::InitialWithKey => false,
         Problem::ReportedQueue | Problem::ReportedPermits => {
             any_failed(&rule.failed, &["algorithm"])
         }
+        // All fields on which the size of a lease depends.
         Problem::NoLease | Problem::NoSplit => any_failed(
             &rule.failed,
             &["algorithm", "limit", "window", "rate", "capacity", "resolution"],
@@ -97,6 +99,7 @@ fn is_echo_of_rule_error(
     match error {
         RuleError::Missing { .. } => any_failed(&failed, &["limit", "window"]),
         RuleError::Meaningless { .. } => any_failed(&failed, &["algorithm"]),
+        // Not `initial` and `resolution`, whose ranges depend on other fields.
         RuleError::OutOfRange { field, .. }
             if !matches!(field, Field::Initial | Field::Resolution) =>
         {
@@ -212,6 +215,7 @@ fn position_inside(outer: &'static str, name: &'static str, table: &TomlTable<'_
 fn position_of_duplicate(name: &str, rule: &RuleDraft<'_>) -> TextSpan {
     let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
     let in_key = names.map(|(_, span)| span.clone()).next_back();
+    // The last of them is the repetition.
     in_key
         .or_else(|| rule.when.get(name).map(|entry| entry.key.clone()))
         .unwrap_or_else(|| rule.table.header.clone())

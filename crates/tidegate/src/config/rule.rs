@@ -127,6 +127,7 @@ fn elsewhere(name: &str) -> Option<String> {
 /// Reads a rule; reports errors in its fields, and the fields it lacks.
 pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> RuleDraft<'t> {
     let mut values = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
+    // A rule has no window until one is read, because a limit of -1 or 0 needs none.
     values.window = None;
     let mut draft = RuleDraft {
         table: table.clone(),
@@ -143,6 +144,7 @@ pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> R
         failed.push("name");
     }
     let expected = format!("{}; or a `rate`, such as \"100/s\"", Field::Limit.expects());
+    // A `rate` stands for the limit, even if it is wrong, which has then been reported.
     if table.get("rate").is_none() && table.lacks("limit", &expected, &failed, report) {
         failed.push("limit");
     }
@@ -166,6 +168,7 @@ impl<'t> RuleDraft<'t> {
         for item in list.or_else(|| given.wrong("a list of names, such as [\"user\"]"))? {
             let name = given.of(&item).text();
             sound &= name.is_some();
+            // A name that could not be read keeps its place, so that names and positions belong together.
             self.spec.key.push(name.unwrap_or_default().to_owned());
             self.key.push(item.position());
         }
@@ -188,6 +191,7 @@ impl<'t> RuleDraft<'t> {
 
     fn near(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let written = match given.value() {
+            // The digits as written, because a binary fraction would round them.
             DeValue::Float(number) => number.as_str().replace('_', ""),
             DeValue::Integer(number) => number.to_string(),
             _ => {

@@ -30,6 +30,7 @@ impl<'t> ConfigSource<'t> {
 
     /// The number of the line a byte is on, counted from 1.
     pub(super) fn line_number(&self, at: usize) -> usize {
+        // A position within a byte order mark is before the first line, and counts as on it.
         self.line_starts.partition_point(|start| *start <= at).max(1)
     }
 
@@ -64,9 +65,11 @@ impl<'t> ConfigSource<'t> {
     /// The part of a line that is not shown, as bytes of the line.
     fn secret_of(&self, line: &str, start: usize) -> Option<TextSpan> {
         let end = start + line.len();
+        // Also a value that begins on an earlier line or ends on a later line.
         let of_fields = self.secrets.iter().filter(|span| span.start <= end && start < span.end);
         let of_fields =
             of_fields.map(|span| span.start.saturating_sub(start)..span.end.min(end) - start);
+        // One range over all secrets of the line, which hides the text between them as well.
         of_fields.chain(credentials(line)).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
     }
 }

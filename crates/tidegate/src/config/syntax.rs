@@ -35,6 +35,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut ConfigReport<'_>) -> TomlTree
         .map(|error| (error.span().unwrap_or_else(|| end.clone()), error.message()))
         .collect();
     errors.sort_by_key(|(span, _)| span.start);
+    // A duplicate key breaks nothing: the rest of the text is still read.
     let (twice, broken): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|(_, message)| *message == DUPLICATE);
     for (span, _) in &twice {
@@ -54,6 +55,7 @@ fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
         Some((*end - line.len(), line))
     });
     let headers = lines.take_while(|(start, _)| *start <= at).filter(|(_, line)| is_header(line));
+    // The rule with the error is cut off as a whole, from its header on.
     let end = headers.last().map_or(0, |(start, _)| start);
     let (root, errors) = DeTable::parse_recoverable(text.get(..end).unwrap_or_default());
     // A line inside a text of several lines may look like a header, and a text that is cut there is not closed.

@@ -58,6 +58,7 @@ impl<'t> TomlTable<'t> {
             .iter()
             .map(|(key, value)| TomlEntry { name: key.get_ref(), key: key.span(), value })
             .collect();
+        // A parsed table need not keep the order in which its entries were written.
         entries.sort_by_key(|entry| entry.key.start);
         Self { header, entries }
     }

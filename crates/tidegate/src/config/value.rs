@@ -68,6 +68,7 @@ impl<'t, 's> Given<'_, 't, 's> {
     pub(super) fn how_long(&mut self, expected: &str) -> Option<Duration> {
         match self.value() {
             DeValue::String(text) => self.parsed(parse_duration(text)),
+            // Only a short decimal number is likely to be a time without its unit.
             DeValue::Integer(number) if number.radix() == 10 && number.as_str().len() < 10 => {
                 let number = number.as_str();
                 self.wrong(&format!("{expected}; did you mean \"{number}ms\" or \"{number}s\"?"))
@@ -98,6 +99,7 @@ impl<'t, 's> Given<'_, 't, 's> {
     pub(super) fn choice<T: Copy>(&mut self, words: &[(T, KnownName)]) -> Option<T> {
         let given = match self.value() {
             DeValue::String(text) => text.to_string(),
+            // A flag is no name, but its word may lead to the name that is meant: `mode = true`.
             DeValue::Boolean(flag) => flag.to_string(),
             _ => String::new(),
         };

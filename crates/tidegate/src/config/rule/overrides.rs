@@ -67,6 +67,7 @@ impl<'t> OverrideDraft<'t> {
     fn matching(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "a table of entries of `key` with their values, such as { user = \"ann\" }";
         let (table, texts) = given.entries(expected)?;
+        // `entries` leaves out values that are no texts, and has reported them.
         let all = texts.len() == table.entries.len();
         (self.entries, self.spec.entries) = (table, texts);
         all.then_some(())
