@@ -172,6 +172,7 @@ impl RequestGuards {
         }
         match frame {
             Some(Ok(frame)) if frame.trailers_ref().is_none_or(|t| !is_grpc_fault(t)) => {}
+            // An error of the body, or trailers with the status of a fault.
             Some(_) => self.fail(),
             // The body has ended: the request is counted and its permits come back now, however long the body is kept.
             None => *self = Self::default(),

@@ -182,6 +182,7 @@ const IN_AXUM: &str = "enable the feature `axum` of tidegate, and serve with \
 
 /// The peer's address, from whichever extension has it.
 fn peer_of(parts: &Parts) -> Option<IpAddr> {
+    // The extension of the program goes before the extensions of servers.
     let peer = parts.extensions.get::<PeerAddr>().map(|PeerAddr(socket)| *socket);
     #[cfg(feature = "axum")]
     let peer = peer

@@ -137,6 +137,7 @@ pub(super) trait Decider: Send + Sync {
 
     /// Returns the permits of a request that is over.
     fn return_permits(&self, question: &LayerQuestion<'_>, permits: &Taken) {
+        // In memory this returns the permits immediately, and leaves nothing to wait for.
         drop(self.give_back(question, permits));
     }
 
@@ -157,6 +158,7 @@ pub(super) trait Decider: Send + Sync {
 /// The time until which an admitted request is held, if it is.
 pub(super) fn runs_at(answer: &Answer<'_>) -> Option<Timestamp> {
     let delay = answer.delay_micros();
+    // From the instant of the decision, because this may run later.
     (!delay.is_zero()).then(|| answer.at().plus(delay))
 }
 
@@ -207,6 +209,7 @@ impl<C: Timer + 'static> Decider for GateDecider<C> {
 
     fn give_back(&self, question: &LayerQuestion<'_>, took: &Taken) -> Soon<LimitFields> {
         Soon::Now(question.ask(|request| {
+            // Settled for a cost of 0, so that everything comes back that still counts.
             let _ = self.gate.settle(request, took, &[0]);
             if question.shown.is_empty() {
                 return LimitFields::None;
@@ -251,6 +254,7 @@ fn held_permits(
     }
     let permits = Taken::from(answer).only_permits();
     let mut question = question.to_owned();
+    // The response is over, so the limits need not be looked at again.
     question.shown = false.into();
     Some(Box::new(Returning { decider: decider.handle(), question, permits }))
 }

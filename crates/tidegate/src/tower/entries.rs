@@ -182,6 +182,7 @@ impl<'a> LayerQuestion<'a> {
             for (name, value) in &one.entries {
                 match value.read(parts) {
                     Some(value) => self.entries.push((Cow::Borrowed(name), value)),
+                    // Without an address the server is at fault; any other entry may be missing.
                     None if value.is_address() => self.without_address.push(Cow::Borrowed(name)),
                     None => {}
                 }
@@ -216,8 +217,8 @@ impl<'a> LayerQuestion<'a> {
         let mut begun = 0;
         let descriptors = self.descriptors.iter().map(|one| {
             // The ends count from the first entry of all descriptors.
-            let (entries, behind) = rest.split_at(one.end.saturating_sub(begun).min(rest.len()));
-            (rest, begun) = (behind, one.end);
+            let (entries, after) = rest.split_at(one.end.saturating_sub(begun).min(rest.len()));
+            (rest, begun) = (after, one.end);
             Descriptor::new(entries).cost(one.cost)
         });
         descriptors.collect()
@@ -241,6 +242,8 @@ impl<'a> LayerQuestion<'a> {
         let key = match self.caller {
             Caller::Address(address) => CallerKey::Address(address),
             Caller::Entry | Caller::EntryOrEmpty if first.end > 0 => {
+                // The first descriptor has an entry here: otherwise the first in the list would be
+                // of a later descriptor.
                 CallerKey::Value(&self.entries.first()?.1)
             }
             // An address that is not known is a mistake of the program, and no key.

@@ -80,6 +80,7 @@ impl Constant {
     /// The values, which `answer` has as every other.
     fn values(&self, answer: &Answer<'_>) -> &Arc<ConstantValues> {
         self.0.get_or_init(|| {
+            // Without the constant values, which this call makes: to ask for them would wait for itself.
             let fields = LimitFields::of(answer, Self::FIELDS.into(), None).into_map();
             let [limit, policies] = Self::FIELDS.map(|field| {
                 let value = fields.get(&NAMES[field as usize]);
@@ -208,6 +209,7 @@ pub(super) fn put(mut fields: HeaderMap, headers: &mut HeaderMap) {
         let wait = fields.remove(RETRY_AFTER);
         fields = wait.map(|wait| (RETRY_AFTER, wait)).into_iter().collect();
     }
+    // The smaller map moves into the larger.
     if headers.len() < fields.len() {
         // The fields of the response replace fields that are added.
         fields.extend(mem::replace(headers, HeaderMap::new()));

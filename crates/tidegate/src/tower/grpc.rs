@@ -86,8 +86,10 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     let status = Status { code, message, details };
     let mut response = Response::new(Vec::new());
     let headers = response.headers_mut();
+    // The media type of the request, whose suffix (`+proto`) names its encoding.
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(STATUS, code.into());
+    // Characters outside of ASCII are escaped in any case.
     insert_text(headers, MESSAGE, utf8_percent_encode(&status.message, ESCAPED).to_string());
     insert_text(headers, DETAILS, STANDARD_NO_PAD.encode(status.encode_to_vec()));
     insert_text(headers, PUSHBACK, pushback_ms(wait));

@@ -71,6 +71,7 @@ impl<C: Clock> Keyed<C> {
                 decided: Decided::from(one),
             });
         }
+        // Under a plan the values differ, so they are constant only under the usual rule.
         read(&answer, own.is_none().then_some(&self.constant))
     }
 
@@ -89,6 +90,7 @@ impl<C: Clock> Keyed<C> {
             return None;
         }
         let numbers = headers::numbers_of(decision, headers::seconds(decision.reset_after));
+        // The first answer writes the constant values, so it takes the longer way.
         let fields =
             LimitFields::of_admission(question.shown, numbers, Some(self.constant.get()?))?;
         Some(Ruling::Admitted(Admission { fields, ..Admission::default() }))

@@ -107,6 +107,7 @@ impl RateLimitLayer {
         let mut layer = Self::with(gate.decider(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
+        // The responses are of the other service, whose fields describe its own limits.
         plan.shown = false.into();
         layer
     }

@@ -67,6 +67,7 @@ impl LayerState {
 
     pub(super) fn domain(&mut self, domain: &str) {
         self.domain = domain.into();
+        // Other rules may be without a match now, so they are reported again.
         self.reported = Arc::new(Once::new());
     }
 
@@ -108,7 +109,9 @@ impl LayerState {
         let mut question = LayerQuestion::new(&self.domain, self.shown, may_settle);
         question.read(self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
+        // A copy, because the request itself goes on to the service.
         let charge = self.counts.as_ref().map(|_| (question.to_owned(), Taken::default()));
+        // Only for a request whose response matters, because it is an allocation.
         if hold.is_some() || charge.is_some() {
             *after = Some(Box::new(After { plan: Arc::clone(self), hold: hold.clone(), charge }));
         }
@@ -134,11 +137,13 @@ impl LayerState {
         if let Some(recorder) = &self.recorder {
             recorder.block();
         }
+        // Before the response is made, so that its text and its fields say the same wait.
         let refusal = match self.jitter {
             Some(jitter) => refusal.later_by(jitter),
             None => refusal,
         };
         let mut response = self.respond(&refusal, parts);
+        // After the response is made, whose own fields stay.
         refusal.put_fields(response.headers_mut());
         response.extensions_mut().insert(refusal);
         response
@@ -146,6 +151,7 @@ impl LayerState {
 
     fn respond(&self, refusal: &Refusal, parts: &Parts) -> Response<Vec<u8>> {
         match (grpc::content_type(&parts.headers), &self.on_refused) {
+            // A client of gRPC understands no other form, so this goes before the response of the program.
             (Some(content_type), _) => grpc::response(refusal, content_type.clone()),
             (None, Some(respond)) => respond(refusal, parts),
             (None, None) => refusal.to_problem(),
@@ -220,6 +226,7 @@ impl Passage {
         if let Some(hold) = hold {
             hold.note(&response, &*plan.decider);
         }
+        // Taken, so that the cost is given back only once.
         let Some((question, took)) = charge.take() else { return Ok((response, None)) };
         let (parts, body) = response.into_parts();
         let is_charged = plan.counts.as_ref().is_none_or(|counts| counts(&parts));

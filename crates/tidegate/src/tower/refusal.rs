@@ -224,6 +224,7 @@ impl Refusal {
     /// One sentence that says when the same request is admitted, or that it never is.
     pub(super) fn detail(&self) -> String {
         match self.retry_after_seconds() {
+            // First, because a mistake of the server says nothing about a later request.
             _ if self.reason == Reason::NoAddress => {
                 "the request was not decided because of an error of the server".to_owned()
             }

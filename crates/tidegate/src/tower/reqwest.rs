@@ -54,6 +54,7 @@ impl Middleware for RateLimitLayer {
         *head.headers_mut() = request.headers().clone();
         let (parts, ()) = head.into_parts();
 
+        // Taken by the single call that the future makes, because `next` can only be moved.
         let service = Sending(Some((next, extensions)));
         let plan = Arc::clone(self.plan());
         let behind = Behind { service, parts, body: request, plan };

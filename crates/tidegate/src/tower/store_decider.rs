@@ -37,6 +37,7 @@ impl<S: Store> StoreDecider<S> {
         if self.waits {
             return Ruling::of(&self.gate.acquire(request).await, question, None, self);
         }
+        // The answer ends before the pause: a request that is held needs only its ruling.
         let (ruling, delay) = {
             let answer = self.gate.check(request).await;
             (Ruling::of(&answer, question, None, self), answer.delay_micros())
