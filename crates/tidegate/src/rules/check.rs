@@ -60,6 +60,7 @@ fn checked(mut spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule
     check_excess(&spec, mistakes);
     check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
+    // A text that was no rate has its errors already.
     let read = spec.unread.clone().map_or_else(|| Rule::new(values(&spec)), |errors| Err(*errors));
     let base = mistakes.values(Place::Rule, read);
     check_lease(&spec, base.as_ref(), mistakes);
@@ -150,6 +151,7 @@ fn check_lease(spec: &RuleSpec, base: Option<&Rule>, mistakes: &mut Mistakes<'_>
     let lacks_lease =
         // A lease of one unit asks the store as often as no lease.
         base.is_some_and(|base| base.leasable(life.into()).is_none_or(|lease| lease.units < 2));
+    // Only if no other mistake explains it: without a limit or a valid life there is no lease either.
     if can_live && limits(spec) && lacks_lease {
         mistakes.add(Place::Rule, Problem::NoLease);
     }
@@ -256,6 +258,7 @@ fn check_match<'a>(
     entries.sort_unstable();
     match earlier.covers(&entries) {
         Some(first) => mistakes.add(place, Problem::Unreachable(first)),
+        // A covered override is not added: the first covers everything that it would cover.
         None => earlier.add(entries, number),
     }
 }

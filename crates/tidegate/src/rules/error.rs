@@ -180,6 +180,7 @@ impl fmt::Display for Problem {
                 "`initial` on a rule with a `key`: expected `key = []`, because a key's state may be \
                  forgotten when it is full and would then begin with fewer tokens again",
             ),
+            // A zero may be meant to switch something off, so its messages say how to do that.
             Self::MaxKeys(0) => write!(
                 f,
                 "`max_keys` is 0: expected {MAX_KEYS_EXPECTED}; a rule that refuses everything has \

@@ -14,7 +14,7 @@ const FEW: usize = 4;
 /// [`FEW`] numbers are all unindexed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Those that are visited for every descriptor.
+    /// The numbers that are visited for every descriptor.
     unindexed: Vec<usize>,
     by_name: BTreeMap<String, NumbersByValue>,
 }

@@ -226,6 +226,7 @@ impl PolicyRule {
         if self.checked.spec.exact {
             return self.matches_exactly(descriptor);
         }
+        // Few rules have places, and the usual search compares whole names alone.
         if self.checked.names.have_places {
             return self.matches_in_places(descriptor);
         }
@@ -273,6 +274,7 @@ impl PolicyRule {
     /// Returns whether every entry can have a value that both rules accept.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
         self.when().all(|(name, pattern)| {
+            // A name that only one rule requires may have any value for the other rule.
             let mut theirs = other.when().filter(|(theirs, _)| *theirs == name);
             theirs.all(|(_, theirs)| pattern.agrees(theirs))
         })
