@@ -1,4 +1,4 @@
-//! The fields of a rule.
+//! The fields of a rule: their names in a configuration, and the values that they accept.
 
 use core::fmt;
 

@@ -141,6 +141,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     /// without permits need no renewal.
     pub fn renew(&mut self, now: Timestamp, token: Token) -> bool {
         let algorithm = self.algorithm;
+        // Without a limiter there is no permit, and a renewal creates no limiter.
         if !R::HOLDS_PERMITS || self.slot().is_none() {
             return !R::HOLDS_PERMITS;
         }

@@ -69,6 +69,7 @@ impl Visitor for Longest {
     type Out = Option<Leasable>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Leasable> {
+        // At the epoch a window, a bucket and a tick begin, so the lease is as long as it can be.
         let begin = Timestamp::EPOCH;
         let end = algorithm.lease_end(&algorithm.fresh(begin), begin)?;
         let life = self.life.min(end.since(begin));

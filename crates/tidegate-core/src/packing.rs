@@ -21,7 +21,7 @@ pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 /// The bits of a packed state's first word; a store uses the bit above them.
 pub(crate) const WORD_BITS: u32 = 63;
 
-/// Returns the words as an array of another length; missing ones are zero.
+/// Returns the words as an array of another length; missing words are zero.
 #[inline]
 pub(crate) fn resized<const FROM: usize, const TO: usize>(words: [u64; FROM]) -> [u64; TO] {
     let mut all = [0; TO];

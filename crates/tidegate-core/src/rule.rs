@@ -133,6 +133,7 @@ impl Visitor for LikeOld<'_> {
     type Out = bool;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+        // Each of the two types is known only in a visit of its own rule.
         self.old.visit(LikeNew { algorithm }).unwrap_or(false)
     }
 }

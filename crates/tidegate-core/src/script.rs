@@ -1,11 +1,12 @@
-//! The input and the reply of a script, for one limiter.
+//! The input and the reply of a script, for one limiter. `scripted.rs` makes the input and reads the reply; a store
+//! sends them.
 
 use alloc::vec::Vec;
 
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// Exact division of a product, in Lua: a file that scripts need in which rules change.
+/// Exact division of a product, in Lua: a file for scripts that carry a state over to another rule.
 pub const MULDIV: &str = include_str!("muldiv.lua");
 
 /// The Lua script of an algorithm: one function, which runs the algorithm's verbs in their order.

@@ -24,6 +24,7 @@ pub const HIDDEN: &str = "***";
 /// [`without_credentials`].
 #[must_use]
 pub fn shown(text: &str) -> String {
+    // Before the text is cut, because half a URL may not show that it has a password.
     let text = without_credentials(text);
     let cut: String = text.chars().take(LONGEST_SHOWN).collect();
     let more = if cut.len() < text.len() { "..." } else { "" };

@@ -268,6 +268,7 @@ impl fmt::Display for Micros {
             (1_000_000, "s"),
             (1_000, "ms"),
         ];
+        // 0 is a multiple of each unit, and is shown in the smallest.
         let exact = UNITS.iter().find(|(us, _)| self.0 != 0 && self.0.is_multiple_of(*us));
         match exact {
             Some((us, unit)) => write!(f, "{}{unit}", self.0 / us),

@@ -118,6 +118,7 @@ impl Decide for Closed {
 
 impl Amend for Closed {
     fn same_shape(&self, _old: &Self) -> bool {
+        // Only `max_debt` can differ, which changes no state.
         true
     }
 }
@@ -136,6 +137,7 @@ impl Pack for Closed {
 
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
         let [used] = resized(words);
+        // The time of the last unit is not packed: under a clock that never steps back it is not needed.
         State { used, last: Timestamp::EPOCH, past: Past::NONE }
     }
 }

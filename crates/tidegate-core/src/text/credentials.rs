@@ -34,8 +34,8 @@ fn of_url(text: &str, start: usize) -> Option<Range<usize>> {
 /// Returns whether a text can be a host with a port.
 fn is_host(text: &str) -> bool {
     // The colons of an IPv6 address, in its brackets, begin no port.
-    let behind = text.rsplit(']').next().unwrap_or(text);
-    behind.split(':').skip(1).all(is_port) && !text.starts_with(':')
+    let after = text.rsplit(']').next().unwrap_or(text);
+    after.split(':').skip(1).all(is_port) && !text.starts_with(':')
 }
 
 fn is_port(text: &str) -> bool {

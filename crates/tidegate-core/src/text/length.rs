@@ -108,6 +108,7 @@ pub fn meant(text: &str) -> Option<String> {
     let (number, unit) = split_number(&text, |c| c.is_ascii_digit());
     let whole = number.parse::<u64>().ok().filter(|number| *number > 0);
     let unit = spelled(unit).and_then(|us| UNITS.iter().find(|(_, other)| *other == us));
+    // A whole number of a unit keeps its unit; everything else is a sum in the largest unit that is exact.
     match (whole, unit) {
         (Some(number), Some((unit, _))) => Some(format!("{number}{unit}")),
         _ => sum(&text).map(|length| Shown(length).to_string()),
@@ -118,10 +119,10 @@ pub fn meant(text: &str) -> Option<String> {
 fn sum(mut text: &str) -> Option<Duration> {
     let mut sum_us: u64 = 0;
     while !text.is_empty() {
-        let (number, behind) = split_number(text, |c| c.is_ascii_digit() || c == '.');
-        let (unit, behind) = split_number(behind, char::is_alphabetic);
+        let (number, rest) = split_number(text, |c| c.is_ascii_digit() || c == '.');
+        let (unit, rest) = split_number(rest, char::is_alphabetic);
         sum_us = sum_us.checked_add(scaled(number, spelled(unit)?)?)?;
-        text = behind;
+        text = rest;
     }
     (sum_us > 0).then(|| Duration::from_micros(sum_us))
 }
@@ -145,6 +146,7 @@ fn spelled(unit: &str) -> Option<u64> {
 fn scaled(number: &str, unit_us: u64) -> Option<u64> {
     let (thousandfold, scale) = decimal(number)?;
     let us = thousandfold.checked_mul(u128::from(unit_us))?;
+    // A part below a microsecond cannot be written, so there is no length to suggest.
     us.is_multiple_of(scale).then(|| u64::try_from(us / scale).ok()).flatten()
 }
 

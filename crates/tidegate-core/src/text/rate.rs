@@ -96,6 +96,7 @@ fn meant_rate(text: &str) -> Option<String> {
     let text = spaceless(text).replace("per", "/").replace("rps", "/s").replace("rpm", "/m");
     let (units, window) = text.split_once('/').unwrap_or((&text, "s"));
     let (units, scale) = decimal(units)?;
+    // A window without a number means one of its unit.
     let counted = window.starts_with(|c: char| c.is_ascii_digit());
     let window = if counted { meant(window)? } else { meant(&format!("1{window}"))? };
     let window = stretched(window, scale)?;

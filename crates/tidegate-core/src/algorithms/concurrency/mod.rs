@@ -181,6 +181,7 @@ impl Decide for Concurrency {
     }
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
+        // Units that have ended are among the units that must end, and need no wait.
         let ends = state.permits.end_of_unit(self.must_end(state, cost));
         ends.map_or(Micros::ZERO, |ends| ends.since(at))
     }
@@ -218,6 +219,7 @@ impl Decide for Concurrency {
     }
 
     fn return_permit(&self, state: &mut State, at: Timestamp, token: Token, units: u64) {
+        // As in `give_back`: a slightly earlier reading still counts the permits that have ended since.
         state.permits.drop_ended(state.last);
         let Some(index) = state.permits.find(token.as_micros()) else { return };
         if state.permits.get(index).is_some_and(|permit| permit.ends > at) {

@@ -83,9 +83,10 @@ impl TakenPermits {
         None
     }
 
-    /// The place of the permit with this token. Only those that were renewed are out of the order of their tokens.
+    /// The place of the permit with this token. Only renewed permits are out of the order of their tokens.
     pub(super) fn find(&self, token_us: u64) -> Option<usize> {
         let found = self.by_end.binary_search_by_key(&token_us, |permit| permit.token_us);
+        // A permit that the search finds is the right permit in any order, because a token is given once.
         found.ok().or_else(|| self.by_end.iter().position(|permit| permit.token_us == token_us))
     }
 

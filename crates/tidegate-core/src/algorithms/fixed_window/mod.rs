@@ -67,6 +67,7 @@ impl Decide for FixedWindow {
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let anchor = spec.anchor.unwrap_or_default();
+        // The largest number that `pack` writes for the end of a window.
         let last_end = match anchor {
             Anchor::Epoch => Timestamp::MAX.as_micros() / window.as_micros() + 2,
             Anchor::FirstRequest => HORIZON.as_micros() + window.as_micros(),
@@ -93,6 +94,7 @@ impl Decide for FixedWindow {
 
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        // Before the end moves: the count of a window that has ended is 0.
         let count = self.count(state, at);
         if self.left(state, at).is_zero() {
             state.ends = self.end(at);

@@ -126,6 +126,7 @@ impl Decide for SlidingCounter {
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let last = Timestamp::MAX.as_micros() / window.as_micros();
+        // Both counts share the bits that the number of the last window leaves.
         let count_bits = WORD_BITS.saturating_sub(u64::BITS - last.leading_zeros()) / 2;
         Ok(Self { limit, max_debt: spec.max_debt, window, count_bits })
     }
@@ -155,6 +156,7 @@ impl Decide for SlidingCounter {
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let at = self.not_before(state, at);
+        // All units go on counting, also those that make no caller wait.
         let View { current, previous, .. } = self.whole(state, at);
         state.index = self.number(at);
         state.last = at;
@@ -171,6 +173,7 @@ impl Decide for SlidingCounter {
                 self.lower(state, 1, units - given, None);
             }
             1 => {
+                // The state's window is the previous window by now, and its own previous window is too old to count.
                 self.lower(state, 0, units, None);
             }
             _ => {}

@@ -76,6 +76,7 @@ impl Scripted for SlidingLog {
     fn decode_state(&self, numbers: &[u64]) -> Option<State> {
         let [counted, over, over_leaves, newest_leaves, last] = *numbers else { return None };
         let mut state = self.fresh(Timestamp::EPOCH);
+        // If all units must leave, both are the same entry, and `record` keeps the second.
         for (total, leaves_us) in [(over.min(counted), over_leaves), (counted, newest_leaves)] {
             if total > 0 {
                 let leaves = Timestamp::EPOCH.plus(Micros::from_micros(leaves_us));

@@ -83,6 +83,7 @@ impl SlidingWindow {
 
     /// Units that count at `at`.
     fn count(&self, state: &State, at: Timestamp) -> u64 {
+        // From the total, because usually no bucket has left or only one.
         let gone: u64 = self.gone(state, at).map(|age| self.aged(state, age)).sum();
         state.total - gone
     }
@@ -265,6 +266,7 @@ impl Decide for SlidingWindow {
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
         self.counting(state, at)
+            // The newest bucket with units leaves last.
             .find(|age| self.aged(state, *age) > 0)
             .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
     }

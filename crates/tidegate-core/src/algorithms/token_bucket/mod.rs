@@ -234,6 +234,7 @@ impl Lease for TokenBucket {
     }
 
     fn most_leased(&self, life: Micros) -> u64 {
+        // `prepare` raises the level by the amount that drains until the end of the lease.
         self.capacity.saturating_sub(self.rate.drained_in(life))
     }
 
