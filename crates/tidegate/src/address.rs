@@ -125,6 +125,7 @@ impl ClientAddress {
         while self.trusts(caller) {
             match hops.next() {
                 Some(Some(address)) => caller = Some(address),
+                // An unreadable entry and the end of the list name no caller, so the last known hop is the caller.
                 Some(None) | None => break,
             }
         }

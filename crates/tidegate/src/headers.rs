@@ -94,6 +94,7 @@ pub(crate) fn write(
     let Some(numbers) = numbers(answer) else { return };
     let [(_, limit), ..] = numbers;
     for (field, number) in numbers {
+        // A limit of 0 never resets.
         if wanted.has(field) && (field != HeaderField::Reset || limit > 0) {
             text.push_str(itoa::Buffer::new().format(number));
             ended(field, text);
@@ -157,6 +158,7 @@ pub(crate) fn seconds(wait: Micros) -> u64 {
 /// ```
 #[must_use]
 pub fn status(answer: &Answer<'_>) -> u16 {
+    // The special reasons go first, because an answer with such a reason is also a refusal.
     match (answer.is_allowed(), answer.is_never()) {
         _ if answer.is_unavailable() => 503,
         _ if answer.is_no_rule() || answer.is_closed() => 403,
@@ -173,6 +175,7 @@ fn reset(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
         ResetField::Seconds => seconds(reset_after),
         ResetField::Unix => {
             let in_seconds = |at: Timestamp| Micros::from_micros(at.as_micros()).as_secs_ceil();
+            // From 2038 on the present time itself is above the maximum, and the reset must not be before it.
             let most = MOST_SECONDS.max(in_seconds(answer.at()));
             in_seconds(answer.at().plus(reset_after)).min(most)
         }
@@ -184,6 +187,7 @@ fn reset(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 /// keys of a rule different values, the values with the smallest capacity are shown.
 fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     let begins = list.len();
+    // The limiters of an answer are in the order of the rules, so the keys of a rule are next to each other.
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         let matched = match keys {
             [one] => one,
@@ -243,8 +247,9 @@ fn same_rule(one: &Matched<'_>, other: &Matched<'_>) -> bool {
     one.rule().name() == other.rule().name()
 }
 
-/// A sort key; a smaller one is stricter.
+/// A sort key, which is smaller for stricter values.
 fn strictness(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
+    // Of equal capacities, the capacity that takes longer to fill is stricter.
     (matched.decision().limit, Reverse(seconds_to_fill(matched)))
 }
 
@@ -253,6 +258,7 @@ fn time_shown(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
     match (answer.is_allowed(), decision.is_allowed()) {
         (true, _) if decision.limit == 0 => None,
         (true, _) => Some(decision.reset_after),
+        // `Retry-After` is about the rules that refuse, and no `t` may be after it.
         (false, true) => None,
         (false, false) => decision.retry_after_micros(),
     }
@@ -268,6 +274,7 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
         return Some(seconds(window));
     }
     let whole = u128::from(matched.decision().limit) * u128::from(window.as_micros());
+    // Rounded up, because a shorter time would claim a higher rate.
     let us = u64::try_from(whole.div_ceil(u128::from(limit))).unwrap_or(u64::MAX);
     Some(seconds(Micros::from_micros(us)))
 }

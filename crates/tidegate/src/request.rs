@@ -91,6 +91,7 @@ impl<'a> Descriptor<'a> {
     /// ```
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'a str> {
+        // The whole name goes first, because an entry may be named `user#2` itself.
         let first = self.entries.iter().find(|(entry, _)| same(entry, name));
         first.map_or_else(|| self.value_in_place(name), |(_, value)| Some(*value))
     }
@@ -99,6 +100,7 @@ impl<'a> Descriptor<'a> {
     pub(crate) fn value_in_place(&self, name: &str) -> Option<&'a str> {
         let (name, place) = place_of(name)?;
         let mut named = self.entries.iter().filter(|(entry, _)| same(entry, name));
+        // A place is at least 1, because its number does not begin with 0.
         named.nth(place - 1).map(|(_, value)| *value)
     }
 }
@@ -106,6 +108,7 @@ impl<'a> Descriptor<'a> {
 /// Splits a name such as `user#2` into the name of entries and the place among entries of that name, counted from 1.
 pub(crate) fn place_of(name: &str) -> Option<(&str, usize)> {
     let (name, place) = name.rsplit_once('#').filter(|(name, _)| !name.is_empty())?;
+    // Each place has one spelling: `user#02` is the whole name of an entry.
     let is_number = !place.starts_with('0') && place.bytes().all(|byte| byte.is_ascii_digit());
     let place = place.parse().ok().filter(|_| is_number)?;
     Some((name, place))

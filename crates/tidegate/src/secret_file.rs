@@ -60,6 +60,7 @@ pub(crate) fn read_in_time(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> 
 }
 
 fn read_within(path: &Path, most_bytes: u64, patience: Duration) -> io::Result<Vec<u8>> {
+    // Otherwise each attempt would leave one more thread that waits.
     if hangs(path) {
         return Err(io::Error::new(
             ErrorKind::WouldBlock,

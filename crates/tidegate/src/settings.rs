@@ -114,6 +114,7 @@ impl StoreSettings {
         let can_wait = (Duration::from_millis(1)..=MOST_TIMEOUT).contains(&self.timeout);
         let are_nodes = self.nodes.is_none_or(|nodes| (1..=MOST_NODES).contains(&nodes));
         let can_be_in_flight = (1..=MOST_IN_FLIGHT).contains(&self.max_in_flight);
+        // A field is here once for each of its conditions, because each has a text of its own.
         let checks = [
             ("timeout", can_wait && is_whole(self.timeout), TIMEOUT_EXPECTED),
             ("key_prefix", is_prefix(&self.key_prefix), PREFIX_EXPECTED),
@@ -168,6 +169,7 @@ const fn sentinel_password_field(secret: Option<&Secret>) -> &'static str {
 
 fn is_prefix(prefix: &str) -> bool {
     (1..=64).contains(&prefix.len())
+        // Between braces the prefix would choose the slot of all keys in a cluster.
         && prefix.bytes().all(|c| c.is_ascii_graphic() && c != b'{' && c != b'}')
 }
 

@@ -72,6 +72,7 @@ fn unquoted(value: &str) -> Option<String> {
     while let Some(char) = chars.next() {
         match char {
             '\\' => text.push(chars.next()?),
+            // A quote inside without a backslash: this was not a single quoted string.
             '"' => return None,
             other => text.push(other),
         }

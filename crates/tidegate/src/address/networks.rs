@@ -62,6 +62,7 @@ impl NetworkError {
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A text that can be read was refused because of the bits after its network.
         match self.text.trim().parse::<IpNet>() {
             Ok(net) => write!(
                 f,

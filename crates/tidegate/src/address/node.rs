@@ -17,8 +17,8 @@ pub(super) fn address(text: &str) -> Option<IpAddr> {
 }
 
 fn bracketed(rest: &str) -> Option<IpAddr> {
-    let (inside, behind) = rest.split_once(']')?;
-    let fits = behind.is_empty() || behind.strip_prefix(':').is_some_and(is_port);
+    let (inside, after) = rest.split_once(']')?;
+    let fits = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
     v6(inside).filter(|_| fits)
 }
 

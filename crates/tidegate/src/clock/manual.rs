@@ -123,6 +123,7 @@ impl Park for ManualClock {
     fn park_until(&self, at: Timestamp) {
         let mut sleep = pin!(self.sleep_until(at));
         let waker = unparks_this_thread();
+        // Registered before the thread parks: a wake that comes between lets `park` return immediately.
         if sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             thread::park();
         }
@@ -148,6 +149,7 @@ impl Future for Sleeper {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let at = self.at;
+        // Cloned outside of the lock, because a waker may run any code when it is cloned.
         let waker = context.waker().clone();
         let mut hands = self.clock.hands();
         if hands.now >= at {

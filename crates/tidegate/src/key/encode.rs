@@ -95,6 +95,8 @@ impl<'a> Encoding<'a> {
 /// The meaning of bytes. Each kind is hashed with a secret of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyKind {
+    // Their order stays as it is: a kind chooses its secret and is a byte of tuples, and a later
+    // process may go on with the fingerprints of this process.
     Bytes,
     Number,
     Negative,
@@ -208,6 +210,7 @@ fn unsigned<T>(value: u64, with: impl FnOnce(Encoding<'_>) -> T) -> T {
 
 #[inline]
 fn signed<T>(value: i64, with: impl FnOnce(Encoding<'_>) -> T) -> T {
+    // The bytes of -1 are also the bytes of 2^64 - 1: only the kind tells them apart.
     let kind = if value < 0 { KeyKind::Negative } else { KeyKind::Number };
     with(Encoding { kind, bytes: &value.to_le_bytes() })
 }

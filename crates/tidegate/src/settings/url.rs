@@ -119,6 +119,7 @@ impl StoreUrl {
             return Err(wrong("`?` and `#` are not allowed"));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // The last `@` ends the user, because a password that was not escaped may have others.
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         // A password may contain colons, a user name none.
         let (username, password) = user.split_once(':').unwrap_or((user, ""));
@@ -149,12 +150,13 @@ impl UrlKind {
     /// is none, and an `@` follows.
     fn has_raw_password(self, rest: &str) -> bool {
         let Some(at) = rest.find(['/', '?', '#']) else { return false };
-        let (authority, behind) = rest.split_at(at);
+        let (authority, after) = rest.split_at(at);
+        // Any default port will do, because only the form of the hosts matters.
         let are_hosts = authority.split(',').all(|host| address(host, 1).is_ok());
         // The name of a service at Sentinel may contain an `@`.
         let is_name = self == Self::Sentinel
-            && (authority.contains('@') || (behind.starts_with('/') && are_hosts));
-        behind.contains('@') && !is_name
+            && (authority.contains('@') || (after.starts_with('/') && are_hosts));
+        after.contains('@') && !is_name
     }
 
     /// The form, and the text of the database.

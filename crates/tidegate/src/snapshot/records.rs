@@ -47,6 +47,7 @@ impl<'a, 'w> Records<'a, 'w> {
         last: Timestamp,
     ) {
         if self.payload.is_empty() {
+            // Each block names its table again, because a table may fill several blocks.
             put_number(&mut self.payload, self.table);
         }
         put_fingerprint(&mut self.payload, fingerprint);

@@ -57,6 +57,7 @@ pub(super) fn decoded(text: &str) -> Result<String, StoreUrlError> {
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
         let (digits, rest) = part.split_at_checked(2).ok_or(NOT_TEXT)?;
+        // Checked before, because a number in Rust may have a sign.
         if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(NOT_TEXT);
         }
