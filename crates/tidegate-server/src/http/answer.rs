@@ -1,5 +1,5 @@
 //! Writes an answer of the gate as an HTTP response: status, JSON and header fields. The handlers of `check.rs`,
-//! `reserve.rs` and `admin.rs` end here; the fast path writes the same body through [`write`] with a head of its own.
+//! `reserve.rs` and `admin.rs` end here; the fast path writes the same body through [`write()`] with a head of its own.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;

@@ -1,5 +1,5 @@
 //! `GET /v1/decisions`: decisions as they are taken, as a stream of events, for `tidegate tail`. `routes.rs` calls it
-//! at the admin listener; the lines come from [`Tail`](crate::limiters::Tail).
+//! at the admin listener; the lines come from `limiters/tail.rs`.
 
 use std::time::Duration;
 

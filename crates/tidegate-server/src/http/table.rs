@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-/// A row that grants its path at neither listener until [`Row::public`] or [`Row::admin`] says so. Health stays such a
+/// A row that grants its path at neither listener until [`Row::public()`] or [`Row::admin()`] says so. Health stays such a
 /// row: `routes.rs` answers it to every client at both listeners, before it asks for a token.
 const fn row(path: &'static str, method: Method, action: Action) -> Row {
     Row { path, method, action, public: None, admin: None }
