@@ -1,4 +1,5 @@
-//! The protection of the listeners, by flags or environment: TLS, client certificates, tokens.
+//! The protection of the listeners, by flags or environment: TLS, client certificates, tokens. `serve` reads the files once
+//! at the start, and makes of them the options of each listener ([`ListenerOptions`]).
 //!
 //! A secret is in a file or in the environment, never on the command line, which every user of the machine
 //! can read.
@@ -168,6 +169,7 @@ impl GuardArgs {
         let certificates = self.certificate_verbs.iter().cloned().collect();
         let clients = Clients { secret: secret.clone(), verbs, certificates };
         let public = AcceptOptions { tls, secret, bounds, ..AcceptOptions::default() };
+        // This secret only counts refusals and shows that a token is needed: `access` decides about roles.
         let admin = AcceptOptions { secret: access.counting(), ..public.clone() };
         Ok(ListenerOptions { public, admin, clients, access, token_files })
     }

@@ -1,4 +1,4 @@
-//! `tidegate init`: a commented configuration to start from.
+//! `tidegate init`: writes a commented configuration to start from.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -27,6 +27,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.file.display();
+    // `create_new`, so that no file is overwritten, even if it appears in this moment.
     let written = File::create_new(&args.file).and_then(|mut file| file.write_all(TEXT.as_bytes()));
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {

@@ -106,6 +106,7 @@ pub(super) fn faults(flags: &TraceFlags, sorted: &Sorted) -> Vec<Failure> {
 
 /// Reports the faults of traces, and returns the exit code that they make.
 pub(super) fn ended(faults: &[Failure]) -> ExitCode {
+    // Every fault has the same exit code, so the last may stand for all.
     faults.iter().fold(ExitCode::SUCCESS, |_, fault| fault.report())
 }
 
@@ -125,6 +126,7 @@ pub(super) fn each<D: Send>(
         let (send, decided) = sync_channel(BATCHES_BETWEEN);
         scope.spawn(move || {
             while let Some(next) = next_decided(&mut sorted, &decide).transpose() {
+                // Nothing is decided after an error, which is sent with the decisions before it.
                 let ends = next.as_ref().map_or(true, |next| next.ended.is_err());
                 // If the receiver is gone, recording failed.
                 if send.send(next).is_err() || ends {

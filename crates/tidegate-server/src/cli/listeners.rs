@@ -1,4 +1,5 @@
-//! The addresses of the listeners, bound before anything is announced; any listener may be off.
+//! The addresses of the listeners, bound before anything is announced; any listener may be off. `serve.rs` binds all, and
+//! gives each socket to [`listener::serve`](crate::listener::serve).
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use crate::listener::AcceptOptions;
 /// it tries again.
 const BACKLOG: u32 = 4_096;
 
+/// A listener that is bound.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,

@@ -1,4 +1,4 @@
-//! `tidegate man`: the manual pages, made of the help of all commands.
+//! `tidegate man`: the manual pages, made from the help of all commands.
 
 use std::fs;
 use std::io;
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure>
 
 fn write_all(command: Command, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
+    // In a folder of its own first: `clap_mangen` would write through a link.
     let made = tempfile::tempdir_in(dir)?;
     clap_mangen::generate_to(command, made.path())?;
     let pages = fs::read_dir(made.path())?.collect::<io::Result<Vec<_>>>()?;

@@ -1,4 +1,5 @@
-//! Commands against a running server: its address, the token, and what its answers mean.
+//! The common parts of commands against a running server: its address, the token, and what its answers mean. Each
+//! command is a file of this folder with its arguments and `run`; it asks through a [`ListenerClient`].
 
 pub(super) mod peek;
 pub(super) mod recorded;
@@ -189,6 +190,7 @@ impl ListenerClient {
         if response.status().is_success() {
             return Ok(response.into_body());
         }
+        // A stream that is refused has a problem as its whole body.
         let whole = self.connection.whole(response).await;
         let (status, text) = whole.map_err(|why| self.away(&why))?;
         Err(self.refused(status, &text))

@@ -1,4 +1,4 @@
-//! A share in percent, compared without rounding.
+//! A share in percent, compared without rounding, for `tidegate replay --fail-above`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,17 +36,17 @@ impl FromStr for Percentage {
 
 fn parts(text: &str) -> Option<u64> {
     let number = text.strip_suffix('%')?;
-    let (whole, behind) = number.split_once('.').unwrap_or((number, "0"));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     // `parse` alone would take a sign.
-    let are_numbers = [whole, behind]
+    let are_numbers = [whole, fraction]
         .iter()
         .all(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()));
-    if !are_numbers || behind.len() > PLACES as usize {
+    if !are_numbers || fraction.len() > PLACES as usize {
         return None;
     }
     let whole: u64 = whole.parse().ok().filter(|whole| *whole <= 100)?;
-    let behind: u64 = format!("{behind:0<width$}", width = PLACES as usize).parse().ok()?;
-    Some(whole * PARTS + behind).filter(|parts| *parts <= 100 * PARTS)
+    let fraction: u64 = format!("{fraction:0<width$}", width = PLACES as usize).parse().ok()?;
+    Some(whole * PARTS + fraction).filter(|parts| *parts <= 100 * PARTS)
 }
 
 impl fmt::Display for Percentage {

@@ -1,4 +1,5 @@
-//! `tidegate replay`: the decisions that a policy would have made over a recorded trace.
+//! `tidegate replay`: the decisions that a policy would have made over a recorded trace. `lab.rs` reads the trace,
+//! `decider.rs` decides, and the crate `tidegate-lab` reports.
 
 use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
 use std::path::{Path, PathBuf};
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let config = args.config.as_deref().unwrap_or(Path::new(""));
     let loaded = serve::load(config);
     let (policy, _) = loaded.map_err(|found| policy::failure(&found))?;
+    // Before the trace is read, which may take long: a file that cannot be written ends the command now.
     let picture = lab::picture(args.plot.as_deref())?;
     let recorded = args.recorded.sources()?;
     let sorted = lab::read(&args.trace, recorded, replay::options(&policy))?;

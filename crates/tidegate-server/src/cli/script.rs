@@ -1,4 +1,5 @@
-//! `tidegate script` prints the Lua script of an algorithm, and a shell line that runs it by hand.
+//! `tidegate script` prints the Lua script of an algorithm, and a shell line that runs it by hand, for operators who
+//! look into a store.
 
 use std::fmt::Write;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! `tidegate serve`: decide over the network until asked to stop.
+//! `tidegate serve`: decide over the network until asked to stop. The order of the start is in [`serve`], and the services
+//! of all listeners begin in [`answer`].
 
 mod flags;
 mod settings;
@@ -357,6 +358,7 @@ async fn answer(
         let options = AcceptOptions { bounds, is_passed: on.is_passed, ..AcceptOptions::default() };
         listener::serve(on.tcp, options, service.probe(), stop.clone())
     });
+    // Each ends by itself after a stop, so all drain at the same time.
     let (http, grpc, resp, admin, probe) = tokio::join!(
         OptionFuture::from(http),
         OptionFuture::from(grpc),

@@ -1,5 +1,5 @@
-//! The sources of a command's settings, strongest first: its flags, their variables, and the fields
-//! of the same names in a section of the configuration file.
+//! The sources of a command's settings, strongest first: its flags, their variables, and the fields of the same names
+//! in a section of the configuration file. `serve/settings.rs` asks it, also when the file is read again.
 //!
 //! The flags of the command are the only list of settings. A field of the file becomes a flag before the given flags,
 //! so the same parsers read all of them.

@@ -1,4 +1,5 @@
-//! The flags of a trace: its files, the format of their lines, and the permission to skip unreadable lines.
+//! The flags of a trace, for `replay` and `compare`: its files, the format of their lines, and the permission to skip
+//! unreadable lines. A comment of a field here is the text of `--help`.
 
 use std::path::PathBuf;
 
@@ -75,6 +76,7 @@ impl TraceFlags {
     /// `options` with the values of the flags.
     pub(super) fn options<'a>(&self, options: Options<'a>) -> Result<Options<'a>, Failure> {
         let client = match (self.trusted_proxy.as_slice(), self.forwarded_field) {
+            // Without trusted proxies every caller could write such a field.
             ([], _) => Ok(ClientAddress::peer()),
             (proxies, ProxyHeader::XForwardedFor) => ClientAddress::x_forwarded_for(proxies),
             (proxies, ProxyHeader::Forwarded) => ClientAddress::forwarded(proxies),

@@ -1,4 +1,5 @@
-//! Tokens in files and in variables: the tokens of clients, and of operators who change or only read.
+//! Tokens in files and in variables: the tokens of clients, and of operators who change or only read. `guard.rs`
+//! reads them at the start, and SIGHUP reads the files again.
 
 use std::env::{self, VarError};
 use std::path::{Path, PathBuf};
@@ -148,6 +149,7 @@ impl TokenKind {
     /// The tokens of a file.
     fn parsed(self, file: &Path) -> Result<ListenerSecret, Failure> {
         let flag = self.flag;
+        // Before the text is read, so that tokens which another user may have written are never taken.
         private_file::check(file, flag).map_err(Failure::usage)?;
         self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
     }

@@ -1,4 +1,4 @@
-//! A descriptor on the command line: entries as `NAME=VALUE`.
+//! A descriptor on the command line: entries as `NAME=VALUE`, for `peek`, `reset` and `tail`.
 //!
 //! Reports print a character that a terminal obeys as the escapes of its bytes, such as `\x0a`, and a command reads
 //! these escapes, so that a key can be copied from a report into a command.
@@ -70,6 +70,7 @@ fn escaped(text: &str) -> String {
                 let _ = write!(plain, "\\x{byte:02x}");
             }
         } else if text.get(at..).and_then(escape_of).is_some() {
+            // A backslash that would begin an escape is itself escaped, so that it is read back as it was.
             plain.push_str("\\x5c");
         } else {
             plain.push(c);

@@ -1,4 +1,4 @@
-//! A stream of events of a server, each with JSON as its data.
+//! A stream of events of a server, each with JSON as its data, as `tail` and `stats --watch` read it.
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -12,6 +12,7 @@ use crate::stdout;
 /// The most bytes of one event: the statistics of some 10,000 rules.
 const MOST_BYTES: usize = 16 << 20;
 
+/// The stream, and the part of it that is not read yet.
 pub(super) struct EventStream {
     body: Incoming,
     url: ServerUrl,

@@ -1,4 +1,5 @@
-//! A client of one listener: a connection for each request.
+//! An HTTP client of one listener: a connection for each request. Only the commands of operators use it, so it keeps
+//! no connection open.
 
 use std::io;
 use std::path::Path;
@@ -139,6 +140,7 @@ impl HttpClient {
     ) -> Result<Response<Incoming>, String> {
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| self.no_http(&error))?;
+        // The connection of hyper moves bytes only while it is polled.
         let driven = tokio::spawn(connection);
         match sender.send_request(request).await {
             Ok(response) => Ok(response),

@@ -1,4 +1,5 @@
-//! The policy of `GET /v1/rules`, read as a configuration: its fields have the same names.
+//! The policy of `GET /v1/rules`, read as a configuration for `tidegate rules`: both have the same names of fields,
+//! so the answer is written as TOML and parsed by the engine.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! `tidegate peek` shows the answer that a check would get.
+//! `tidegate peek` shows the answer that a check would get. It asks the public listener, as a client does.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,6 +79,7 @@ fn text(answer: &Value) -> String {
     }
     text.push('\n');
     let enforced: Vec<_> = items(answer, "enforced").collect();
+    // The first line has the decision of the only rule already.
     let several = if enforced.len() > 1 { &enforced[..] } else { &[] };
     let several = several.iter().map(|rule| ("enforce", *rule));
     for (mode, rule) in several.chain(items(answer, "shadow").map(|rule| ("shadow", rule))) {

@@ -1,4 +1,4 @@
-//! The decisions of each rule in `GET /metrics`, and their rates between two readings.
+//! The decisions of each rule in `GET /metrics`, and their rates between two readings, for `tidegate top`.
 
 use std::collections::HashMap;
 

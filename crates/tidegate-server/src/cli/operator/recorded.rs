@@ -52,6 +52,7 @@ async fn fetch(listener: &ListenerClient) -> Result<File, Failure> {
     let url = listener.connection.url();
     let mut body = listener.stream("/v1/recorded").await?;
     let mut file = tempfile::tempfile().map_err(|error| unwritable(url, &error))?;
+    // The time is for each piece, because a whole trace may take long.
     while let Some(frame) = timeout(PATIENCE, body.frame()).await.map_err(|_| broken(url))? {
         // A body that is shorter than its announced length is an error as well.
         let bytes = frame.map_err(|_| broken(url))?.into_data().unwrap_or_default();

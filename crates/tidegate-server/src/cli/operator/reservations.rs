@@ -124,6 +124,7 @@ fn listed(answer: &Value) -> String {
     for one in items(answer, "reservations") {
         let id = one["reservation"].as_str().unwrap_or("(hidden)");
         let costs = one.get("costs").map(Value::to_string).unwrap_or_default();
+        // The clock here may be ahead of the server: then the rest is shown as 0.
         let ends = seconds(number(one, "ends_us").saturating_sub(now_us));
         rows.push(vec![number(one, "bytes").to_string(), ends, costs, id.to_owned(), keys(one)]);
     }

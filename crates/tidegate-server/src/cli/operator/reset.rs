@@ -1,4 +1,4 @@
-//! `tidegate reset` clears the usage of one descriptor.
+//! `tidegate reset` makes the limiters of one descriptor idle, after a question on a terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -77,6 +77,7 @@ fn agrees(args: &ResetArgs) -> Result<bool, Failure> {
         args.domain,
         args.admin.admin
     );
+    // On standard error, because standard output may be read by a program.
     let mut stderr = std::io::stderr();
     let asked = write!(stderr, "{}", printable::text(&question)).and_then(|()| stderr.flush());
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! `tidegate rules`: the policy that a running server has in force.
+//! `tidegate rules`: the policy that a running server has in force, as the table that `serve` prints.
 
 use std::process::ExitCode;
 

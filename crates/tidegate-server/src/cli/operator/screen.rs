@@ -1,4 +1,5 @@
-//! A live view on a terminal: its alternate screen, without the cursor, given back at the end.
+//! A live view on a terminal, for `top` and `stats --watch`: its alternate screen, without the cursor, given back at
+//! the end.
 
 use std::future::pending;
 use std::io::{self, IsTerminal, Read};

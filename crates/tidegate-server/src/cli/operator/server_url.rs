@@ -1,4 +1,4 @@
-//! The address of a server, as a URL.
+//! The address of a server, as a URL in a flag of the commands of operators.
 
 use std::fmt;
 

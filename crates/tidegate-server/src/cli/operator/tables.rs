@@ -1,4 +1,4 @@
-//! Tables of names and numbers, and keys in them.
+//! Tables of names and numbers, and keys in them, for `top`, `stats` and `reservations`. They fit the terminal.
 
 use std::ops::Range;
 
@@ -63,6 +63,7 @@ fn fit(table: &mut Table, columns: &TableColumns<'_>, width: u16) {
     // The last column needs no space after it.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.saturating_add(1));
     for row in table.row_iter_mut() {
+        // A text that is too long is cut, and does not continue on the next line.
         row.max_height(1);
     }
 }

@@ -1,5 +1,7 @@
-//! The flags of `serve`. Each is also a variable and, but for `--config` and `--store`, a field of
-//! `[server]`.
+//! The flags of `serve`, and their values as types. Each is also a variable and, but for `--config` and `--store`, a field of
+//! `[server]`; `settings.rs` puts the three together.
+//!
+//! A comment of a field here is the text of `--help`.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -206,6 +208,7 @@ fn record(text: &str) -> Result<Duration, String> {
 
 fn switch(text: &str) -> Result<bool, &'static str> {
     match text {
+        // A variable may be written in any of these ways, and a field of the file is true or false.
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
         _ => Err("expected true or false"),

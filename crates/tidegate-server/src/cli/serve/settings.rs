@@ -1,4 +1,5 @@
-//! The settings of `serve`: flags, variables and `[server]` of the file, also when that is read again.
+//! The settings of `serve`: flags, variables and `[server]` of the file, also when that is read again. `serve.rs` and
+//! `tidegate check` read through it, so both accept the same files.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -102,6 +103,7 @@ fn read(
 ) -> Result<(Policy, SectionValues, ServeArgs), Wrong> {
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
+    // With `--store` the policy gets its store after this.
     let splits = if args.store.is_none() { policy::check_splits(&policy) } else { Ok(()) };
     let checked = splits.and_then(|()| listeners::check(args.listeners()));
     checked.map_err(|failure| Wrong::Whole(failure.of(Path::new(name))))?;
