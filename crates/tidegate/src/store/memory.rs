@@ -1,9 +1,30 @@
 //! The memory store: every limiter of every rule in this process, decided by atomic steps.
 //!
-//! Each variant of a rule has a table of its own. When it is built, the table chooses how it keeps states: packed
-//! into a word each, if the algorithm can do that and the clock never steps back, else unpacked in shards. A table
-//! runs a step over one limiter by itself. A step over several locks all of them in one fixed order, then reads the
-//! clock, and runs the core's verbs over all: nothing can happen between deciding and taking.
+//! Each variant of a rule has a table of its own. When it is built (`build`), the table chooses how it keeps
+//! states: packed into a word each, if the algorithm can do that and the clock never steps back, else unpacked in
+//! shards. A table runs a step over one limiter by itself. A step over several locks all of them in one fixed
+//! order, then reads the clock, and runs the core's verbs over all: nothing can happen between deciding and taking.
+//!
+//! A decision goes from the newest generation (`newest`, `generation`) to [`MemoryStore::step`], which finds the
+//! table of each limiter. One limiter: `Table::one` of its table (`table`). Several: `several`, on their words
+//! alone if all are packed (`locked_words`), else in full (`home`, `entry`). A step that meets the mark of a table
+//! whose rule has changed (`succession`) gets [`Moved`], and asks again in the newest generation.
+//!
+//! | limiters | are in |
+//! |---|---|
+//! | with a state of one, two or six words | `packed`, under a lock for each chain of cache lines (`chains`,
+//! `lines`); a debt that outgrows the words is `spilled` |
+//! | with any other state | `sharded`, under a lock for each `shard`, as entries: only a state (`fixed`), or with a
+//! rule of its own (`ruled`) |
+//! | of keys without space | the overflow limiter of their table (`common`) |
+//! | of one rule without a policy | `alone`, in a table of either kind |
+//! | without a key | `cell` |
+//!
+//! A table of either kind is a `home` of limiters, and has a `budget` (the caps on limiters and bytes) and
+//! `parameters` (the memory of a state). A change of the policy goes through `replace` (which rules stay), `known`
+//! (which tables of a rule stay), `build` (new tables), `migration` (moves the limiters) and `leaving` (a state
+//! under another rule); `alone` does the same for one rule. `per_key` says whose limiters have rules of their own,
+//! `preview` foretells waits, and `saved` is the snapshot.
 
 mod alone;
 mod budget;
