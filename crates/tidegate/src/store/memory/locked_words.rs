@@ -1,4 +1,7 @@
 //! The words of a packed limiter, its chain locked. Most steps over several limiters replace only these.
+//!
+//! They are made by a packed table for `several`, which runs the step on all limiters before it stores any words.
+//! The lock of a chain is here as well, because it is held with the words alone.
 
 use std::fmt;
 

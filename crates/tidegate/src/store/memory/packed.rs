@@ -1,6 +1,9 @@
 //! Limiters whose states fit one word, two or six: three, two or one to a cache line, with their fingerprints.
 //!
-//! A debt may not fit: the first word is then marked, and the state is spilled.
+//! This is the table of most rules, and the fast path of a gate: it finds the chain of a fingerprint (`chains`),
+//! locks it, and runs the step on the words of the place (`lines`). A debt may not fit: the first word is then
+//! marked, and the state is `spilled`. `home` has the slow path, for steps over several limiters and for moves;
+//! `words` the quick way for several.
 
 mod chains;
 mod home;
@@ -205,6 +208,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     ) -> One {
         let before = place.state();
         let mut slot = Some(self.unpack(fingerprint, before));
+        // The clock was read before the chain was locked, so another step may have a later time already.
         let now = self.common.rules.algorithm.overtaken(slot.as_ref(), now);
         let one = step.run(&self.common.rules.algorithm, &mut slot, cost, now);
         if step.changes(one.verdict, cost) {
@@ -244,6 +248,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         let has_space = self.find_space(stays, now)
             || self.sweep_chain(&chain, now) > 0 && self.find_space(stays, now);
         if !has_space {
+            // No place was claimed and nothing is stored here: the overflow limiter decides by itself.
             drop(chain);
             let (step, cost) = step.beyond(cost);
             let part = Part::alone(fingerprint, cost, step);
@@ -258,6 +263,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
                 fingerprint,
                 self.words(fingerprint, taken, step.may_not_fit(cost), now),
             );
+            // Growing locks chains, so this chain is unlocked first.
             drop(chain);
             self.tend(now);
         }

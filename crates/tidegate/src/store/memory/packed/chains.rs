@@ -159,6 +159,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
 
     /// Splits one chain, unless another thread is splitting or there is no room for more chains.
     pub(super) fn grow(&self) {
+        // Not waited for: one chain more at a time is enough, and the next limiter tries again.
         if self.splitting.swap(1, Acquire) == 0 {
             self.split_next();
             self.splitting.store(0, Release);
@@ -170,6 +171,7 @@ impl<const PLACES: usize, const WORDS: usize> Chains<PLACES, WORDS> {
         if self.homes.make(count).is_none() {
             return;
         }
+        // The lower number first, as in a step over several limiters, so that the two never wait for each other.
         let Some(old) = self.lock_number(count - largest_power(count)) else { return };
         let Some(new) = self.lock_number(count) else { return };
         // Both chains stay locked until the new count is stored,
@@ -280,6 +282,7 @@ impl<'a, const PLACES: usize, const WORDS: usize> Chain<'a, PLACES, WORDS> {
     /// Adds a spare line after the home line; returns its first place.
     fn extend_with(&self, number: u32) -> Option<Place<'a, PLACES, WORDS>> {
         let line = self.chains.spares.get(number)?;
+        // Next to the home line, so that no walk to the end of the chain is needed.
         line.set_next(self.home.next());
         self.home.set_next(number);
         line.places().next()

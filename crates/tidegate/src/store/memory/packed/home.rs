@@ -1,4 +1,5 @@
-//! The chains of packed limiters as the home of a table.
+//! The chains of packed limiters as the home of a table: each unpacked for a step over several, a move or a
+//! snapshot.
 
 use tidegate_core::{Algorithm, Timestamp};
 

@@ -70,6 +70,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
         let header = self.header.load(Relaxed);
+        // Read first: an exchange in vain would take the line from the processor of the thread that holds the lock.
         header & LOCKED == 0
             && self.header.compare_exchange(header, header | LOCKED, Acquire, Relaxed).is_ok()
     }

@@ -1,4 +1,4 @@
-//! Steps that replace no more than the words of a limiter.
+//! Steps that replace no more than the words of a limiter: the part of a packed table in a quick step over several.
 
 use std::array::from_fn;
 
@@ -28,6 +28,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         }
         let kept = place.words();
         let next = [0; MOST_WORDS];
+        // The lock without the chain's type, which has the numbers of places and words.
         let lock = chain.into_lock();
         Ok(Some(LockedWords { table: self, fingerprint, _lock: lock, kept, next, changed: false }))
     }
