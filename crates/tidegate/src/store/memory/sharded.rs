@@ -1,8 +1,9 @@
-//! Limiters in shards, each under a lock that is held briefly: limiters whose states do not fit a word, or that have
-//! rules of their own.
+//! Limiters in shards, each under a lock that is held briefly: limiters whose states do not fit a word, or that
+//! have rules of their own.
 //!
-//! Their bytes are claimed before they are used: a new or growing state first claims as many bytes as it may take, and
-//! gives the rest back afterwards. So the cap holds at every moment, with any concurrency.
+//! They serve logs and other states that do not pack, rules whose values come with requests or plans, and every rule if
+//! the clock may step back. Their bytes are claimed before they are used: a new or growing state first claims as many
+//! bytes as it may take, and gives the rest back afterwards. So the cap holds at every moment, with any concurrency.
 
 mod home;
 mod shard;
@@ -105,6 +106,7 @@ impl<E: Entry> Sharded<E> {
                 found()
             }
             || {
+                // In all shards. It waits for no lock, because this shard is locked.
                 self.tidy(now);
                 found()
             }

@@ -148,6 +148,7 @@ impl RuledEntry {
     ) -> One {
         // A bucket that begins with fewer tokens exists after a reset, and is full.
         let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        // Copied before, because the verbs of the core may leave a fresh state.
         let unborn = (!begins && !self.any().has_state()).then(|| self.clone());
         let one = self.any_mut().run(step, cost, now, false);
         if let Some(unborn) = unborn {

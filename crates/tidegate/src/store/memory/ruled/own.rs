@@ -1,4 +1,5 @@
-//! One limiter, stored with the parameters under which it was last asked.
+//! One limiter, stored with the parameters under which it was last asked: the methods of an entry with a rule of
+//! its own.
 
 use tidegate_core::{Algorithm, Micros, Past, Rule, Timestamp, Visitor};
 
@@ -49,6 +50,7 @@ impl<R: Algorithm> AnyOwn for Own<R> {
 
     #[inline]
     fn run(&mut self, step: Step, cost: u64, now: Timestamp, in_place: bool) -> One {
+        // Units from before that were taken under rules that the state does not know any more.
         let step = step.on_limiter_since(self.began);
         self.entry.run(&self.parameters, step, cost, now, in_place)
     }
@@ -128,6 +130,7 @@ impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
         let state = old.entry.0.take();
         let known = &old.parameters.algorithm;
         let slot = state.and_then(|state| carried(known, state, algorithm, now));
+        // An idle limiter has no units that could come back, so it begins again.
         let began = if slot.is_some() { old.began } else { now };
         RuledEntry::under_parameters(recent.parameters(algorithm), began, slot)
     }

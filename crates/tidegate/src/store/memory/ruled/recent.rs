@@ -1,4 +1,7 @@
-//! The parameters of limiters, shared by those that were created close together.
+//! The parameters of limiters, shared by limiters that were created close together.
+//!
+//! A caller may supply a new rule with each call, so a shard keeps only the last few: equal rules share memory, and a
+//! rule that comes once goes with its limiter.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The shards of entries as the home of a table.
+//! The shards of entries as the home of a table: it takes limiters out for a step over several, and puts them back.
 
 use std::sync::MutexGuard;
 
@@ -76,6 +76,7 @@ impl<E: Entry> Sharded<E> {
 
     /// Bytes that a limiter with `bytes` needs in addition for a step under another rule.
     fn wanted_under(&self, bytes: usize, part: &Part<'_>, recent: &mut E::Recent) -> usize {
+        // At any time, because only the size of the entry is of interest.
         let entry =
             E::new(part, recent, Timestamp::EPOCH).filter(|_| part.step.changes_rule(part.cost));
         let Some(entry) = entry else { return 0 };
@@ -175,6 +176,7 @@ impl<E: Entry> Home for Sharded<E> {
         let entry = locked.end();
         match locked.standing {
             Standing::There | Standing::Full | Standing::Refused(_) => {
+                // It is there: a sweep leaves an entry alone that a step has taken out.
                 if let Some((kept, _)) = shard.get_mut(fingerprint) {
                     kept.entry = entry;
                     kept.weigh(&self.common, locked.claimed);
