@@ -1,4 +1,7 @@
 //! The table of a rule that is alone: its first table, or the successor after a change of the rule.
+//!
+//! A `KeyedLimiter` and a `Ban` have one, without a policy and generations. A call asks the first table, without a
+//! look at which table is the newest; only a changed rule marks that table, and sends calls to the newest.
 
 use std::sync::{Arc, PoisonError};
 
@@ -118,6 +121,7 @@ impl Limiters {
         early: Timestamp,
         clock: &dyn Clock,
     ) -> bool {
+        // Without a read of `newest`, which costs more than the mark that the table reads in any case.
         if let Ok(admitted) = self.first.admits(fingerprint, cost, early, clock) {
             return admitted;
         }

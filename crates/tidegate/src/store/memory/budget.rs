@@ -1,5 +1,8 @@
-//! The caps on limiters and on bytes of sharded states, counted exactly: for a rule over all of its tables, and (only
-//! limiters) for all rules together if they share a cap.
+//! The caps on limiters and on bytes of sharded states, counted exactly: for a rule over all of its tables, and
+//! (only limiters) for all rules together if they share a cap.
+//!
+//! Tables claim here before they add a limiter or let a state grow, and release afterwards; a claim that fails
+//! makes them look for idle limiters, and then the overflow limiter decides.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,7 @@
 //! The choice of how to keep the states of a rule, made when its table is built.
+//!
+//! `known` and `alone` build here when a rule is new or has changed. The new table gets the tables that it
+//! succeeds, from which limiters move to it.
 
 use std::sync::Arc;
 

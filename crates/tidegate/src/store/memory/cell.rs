@@ -346,6 +346,7 @@ impl<R: Algorithm> Cell for Limited<R> {
     }
 
     fn close(&self) -> Option<RuledEntry> {
+        // One exchange for any word, so that each step comes before it, or finds the cell closed.
         let state = match self.word.swap(CLOSED, AcqRel) {
             CLOSED => return None,
             0 => None,

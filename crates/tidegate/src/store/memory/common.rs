@@ -1,4 +1,7 @@
 //! Parts of every table of limited rules: values, caps, and the overflow limiter, which keys without room share.
+//!
+//! The overflow limiter is an entry like any other, under a lock of its own, which is taken after the locks of
+//! parts.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,8 @@
 //! The entries of a table: limiters that are under the table's rule, or that know their own.
+//!
+//! [`Entry`] is all that a sharded table needs of a limiter, and that a step over several needs of any limiter: a
+//! packed table unpacks its words into a `FixedEntry` for such a step. [`LockedEntry`] is one limiter of that step,
+//! and its [`Standing`] says what the table found: the limiter, a claimed place, or no space.
 
 use std::any::Any;
 use std::fmt;
@@ -180,6 +184,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
 
     /// Returns the limiter as the step leaves it.
     pub(super) fn end(&mut self) -> Option<E> {
+        // A change that did not take effect leaves no trace: the limiter goes back as it was before.
         let undone = self.change.take().filter(|change| !change.in_force);
         undone.map(|change| change.before).or(self.entry.take())
     }

@@ -1,4 +1,5 @@
-//! An entry under the one rule of its table: only a state.
+//! An entry under the one rule of its table: only a state. The table has the algorithm and its values, once for
+//! all.
 
 use std::any::Any;
 

@@ -1,4 +1,7 @@
 //! A generation: a policy that was put in force, and the tables of its rules.
+//!
+//! A gate reads the newest generation for each request, and the request is decided by it. It never changes, so a
+//! request sees one policy from beginning to end, and an answer can keep it.
 
 use std::fmt;
 use std::sync::Arc;

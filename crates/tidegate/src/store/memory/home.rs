@@ -1,4 +1,7 @@
 //! The work of a table that is the same wherever its limiters are: steps over several, migration and snapshots.
+//!
+//! A packed and a sharded table are each a [`Home`]: limiters in numbered parts, each part under a lock. The rest of
+//! this file needs nothing else of a table, so it is written once for both.
 
 use std::io;
 
@@ -99,6 +102,7 @@ pub(super) trait Home: Sized + 'static {
             return;
         }
         let common = self.common();
+        // With the part of the new table locked: always the new table before the old table.
         let Some(left) = common.succession.take(|old| old.take_out(fingerprint)) else { return };
         match common.adopted(left, common.succession.at) {
             // It is idle. Its place has stayed claimed since it left the old table.
@@ -175,6 +179,7 @@ impl<H: Home> AnyHome for H {
         if common.succession.check(generation)? {
             self.move_in(&mut locked, fingerprint);
         }
+        // Only copied under the lock; the waiters are played through without it.
         let copy = self.look(&locked, fingerprint, H::Entry::clone);
         let now = reading.anew();
         drop(locked);
@@ -278,6 +283,7 @@ impl<'a, H: Home> LockedTable<'a, H> {
         now: Timestamp,
     ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         let mut parts = lock_parts(home, asked);
+        // All are checked before any is taken out, so that a step that must ask again has nothing to put back.
         for part in asked {
             if home.common().succession.check(part.generation)?
                 && let Some(locked) = part_among(home, &mut parts, part.fingerprint)

@@ -1,4 +1,6 @@
 //! A rule by its lineage: in force or removed, with its tables and their successors when it changes.
+//!
+//! `replace` has one for each domain and name, and tells it the next rule; it decides which of its tables stay.
 
 use std::sync::Arc;
 
@@ -205,6 +207,7 @@ impl Known {
     }
 
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
+        // All tables are asked, also after a table in use, because asking drops idle limiters.
         let in_use = self.of_rule.tables.iter().filter(|table| !table.is_idle(now)).count();
         in_use == 0
     }

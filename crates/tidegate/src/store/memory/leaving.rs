@@ -1,4 +1,8 @@
 //! A limiter's state under another rule, and on its way from one table to another.
+//!
+//! Tables of different algorithms have different types of states, so a state leaves as `dyn Any` with the rule that
+//! says its type ([`Left`]), and the new table asks for it under its own algorithm. [`carried`] has the rule of a
+//! change: usage stays.
 
 use std::any::Any;
 

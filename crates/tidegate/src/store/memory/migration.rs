@@ -10,7 +10,7 @@ use crate::key::Fingerprint;
 pub(super) struct Migrations {
     /// Each with its successor.
     pub(super) succeeded: Vec<(TableInForce, TableInForce)>,
-    /// Those whose limiters are dropped.
+    /// Tables whose limiters are dropped.
     pub(super) ended: Vec<TableInForce>,
 }
 
@@ -41,6 +41,7 @@ pub(super) fn sweep(old: &dyn Table, new: &dyn Table) {
 /// Iterates over the limiters of a table that is not asked any more, part by part: no limiter comes into a part that
 /// was read.
 fn limiters(old: &dyn Table) -> impl Iterator<Item = Fingerprint> {
+    // Each part is unlocked before its limiters are moved, because the new table is locked first.
     (0..).map_while(|part| old.fingerprints(part)).flatten()
 }
 

@@ -112,6 +112,7 @@ impl<T> Newest<T> {
     /// Publishes the value that `make` makes; `make` may mark the tables of the old value.
     pub(crate) fn publish(&self, make: impl FnOnce() -> T) {
         let publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
+        // Locked already: a step that meets a mark made here waits until the value is published.
         let value = Arc::new(make());
         #[cfg(not(loom))]
         self.value.store(value);

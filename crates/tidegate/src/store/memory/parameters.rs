@@ -1,4 +1,4 @@
-//! The checked values of one rule, with the memory that states under them need.
+//! The checked values of one rule, with the memory that states under them need, which tables claim from the budget.
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,4 +1,7 @@
-//! The rules of a store whose limiters have a rule each.
+//! The rules of a store whose limiters have a rule each, so that their tables are `ruled`.
+//!
+//! In a gate in memory these are rules whose values come with requests. In the memory of a node that shares a
+//! store, all rules: each limiter there is this node's share.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Previews: a copy of a limiter's state, on which the waiters are played through in order.
+//!
+//! A queue asks for one to tell a caller how long it would wait; nothing that a preview takes is taken from the
+//! limiter.
 
 use tidegate_core::{Algorithm, Micros, Timestamp, Verdict};
 #[cfg(feature = "redis")]
@@ -67,6 +70,7 @@ impl<R: Algorithm> Copied<R> {
     /// Advances to the time at which a denied cost fits.
     fn advance_to_fit(&mut self, cost: u64) {
         let wait = self.algorithm.retry_after(&self.state, self.at, cost);
+        // At least a microsecond, so that each turn of the loop gets further.
         let then = self.at.plus(wait.max(Micros::from_micros(1)));
         self.at = self.algorithm.advance(&mut self.state, then);
     }

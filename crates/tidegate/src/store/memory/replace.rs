@@ -41,11 +41,13 @@ impl MemoryStore {
         let policy = next(&before.policy)?;
         // Before anything changes, because an error leaves the old policy in force.
         lineages.have_space(self, &policy, at())?;
+        // Compared before `follow` replaces the rules.
         let changed = lineages.changed_by(&policy);
         let mut migrations = Migrations::default();
         self.newest.publish(|| {
             lineages.follow(self, before.number + 1, Arc::new(policy), &at, &mut migrations)
         });
+        // To move all limiters may take long, and nothing below needs the old generation.
         drop(before);
         published(&changed);
         migrations.run();

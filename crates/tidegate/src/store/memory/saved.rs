@@ -34,6 +34,7 @@ impl MemoryStore {
         secret: &[u64],
         clock: &dyn Clock,
     ) -> io::Result<u64> {
+        // Held to the end: no policy is put in force, so no limiter moves to a table that was written already.
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut payload = Vec::new();
         put_number(&mut payload, clock.now().as_micros());

@@ -1,7 +1,8 @@
 //! A step over several limiters: all are locked in one order, decide, take or not, and are unlocked.
 //!
-//! Most steps replace no more than the words of packed states: all limiters are in their tables, and stay there. Such a
-//! step is run on the words alone, and any other step in full.
+//! The store comes here with every request that has more than one limiter. Most steps replace no more than the
+//! words of packed states: all limiters are in their tables, and stay there. Such a step is run on the words alone,
+//! and any other step in full.
 
 use tidegate_core::Timestamp;
 
@@ -44,6 +45,7 @@ impl Generation {
         step: &impl Fn(usize) -> Step,
         locked: &mut Locked<'a>,
     ) -> Result<(), Moved> {
+        // All steps lock tables in this order, so that no two of them wait for each other.
         let mut order: StepList<_> = asks.iter().enumerate().collect();
         order.sort_by_key(|(_, ask)| self.table_number(ask));
         for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
@@ -52,6 +54,7 @@ impl Generation {
                 .iter()
                 .map(|(place, ask)| table.part_of(self.part(ask, step(*place))))
                 .collect();
+            // For sweeps and new limiters. The time of the step is read when all are locked.
             match table.hold(&parts, clock.now()) {
                 Ok(limiters) => locked.add(limiters, of_one.iter().map(|(place, _)| *place)),
                 Err(Moved) => {
@@ -84,6 +87,7 @@ impl Generation {
         let mut decisions = with_space_for(if wants_values { asks.len() } else { 0 });
         let mut allowed = true;
         for (place, (words, ask)) in all.iter_mut().zip(asks).enumerate() {
+            // The step itself, and no look before it: nothing is stored yet, so a later refusal need not undo it.
             let (cost, step) = ask.part(step(place));
             let one = words.run(cost, step, at);
             allowed &= one.verdict.is_allowed() | !ask.enforced;
@@ -161,11 +165,13 @@ impl<'a> Locked<'a> {
         clock: &impl Clock,
         step: &impl Fn(usize) -> Step,
     ) -> (Done, bool) {
+        // With all limiters locked: a later step on any of them reads a later time.
         let at = clock.now();
         let wants_values = step(0).wants_values();
         let mut decisions = with_space_for(if wants_values { asks.len() } else { 0 });
         let mut allowed = true;
         let mut short = false;
+        // Rules of their own take effect first, because a look below must already decide by them.
         self.tables.iter_mut().for_each(|table| table.begin(at));
         for limiter in &mut self.limiters {
             let ask = &asks[limiter.place];

@@ -1,4 +1,8 @@
 //! The operations of a table of limiters, for every algorithm and every way to keep states.
+//!
+//! [`Table`] is the fast path, which packed and sharded tables have each their own; [`AnyHome`] is all else, which
+//! `home` has for both. A rule in force asks its table through [`TableInForce`], which answers for a rule without a
+//! limit.
 
 use std::fmt;
 use std::io;
