@@ -151,7 +151,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", env = "TIDEGATE_RECORD", default_value = "off", value_parser = record, hide_short_help = true)]
     record: Duration,
 
-    /// The most memory of the records, "64KiB" to "1TiB"
+    /// The largest memory of the records, "64KiB" to "1TiB"
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_RECORD_MEMORY", default_value = "64MiB", value_parser = bounds::memory, hide_short_help = true)]
     record_memory: usize,
 
