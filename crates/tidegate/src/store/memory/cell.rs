@@ -279,6 +279,7 @@ impl<R: Algorithm> Limited<R> {
                 let (_, clock) = reading.apart();
                 match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
                     Some(out) => return out,
+                    // The state was packed in between, so the word has it again.
                     None => continue,
                 }
             }

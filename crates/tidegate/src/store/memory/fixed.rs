@@ -62,6 +62,7 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
 
     #[inline]
     fn ask(&mut self, rules: &Parameters<R>, cost: u64, clock: &dyn Clock) -> Option<bool> {
+        // A state without a place for one more unit has to claim bytes first.
         let state = self.0.as_mut().filter(|state| rules.algorithm.has_place(state))?;
         Some(rules.algorithm.ask(state, clock.now(), cost).is_allowed())
     }

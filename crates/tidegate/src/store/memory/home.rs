@@ -295,6 +295,7 @@ impl<'a, H: Home> LockedTable<'a, H> {
         for part in asked {
             let locked = part_among(home, &mut parts, part.fingerprint);
             entries.push(match locked {
+                // Without a limit such a step has nothing to do with the limiter.
                 _ if part.is_unlimited() && !part.gives_back() => {
                     LockedEntry::without(*part, Standing::Absent)
                 }

@@ -43,11 +43,13 @@ pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize
 }
 
 pub(super) fn most_heap_bytes<R: Algorithm>(algorithm: &R) -> usize {
+    // Small enough that a sum of a few needs does not overflow.
     usize::try_from(algorithm.most_heap_bytes()).unwrap_or(usize::MAX / 8)
 }
 
 /// Bytes of a limiter in the map and the queue of a shard, growth included, without its heap bytes.
 pub(super) const fn bytes_beside_heap<E>() -> usize {
+    // While a map or a queue grows, it has its old places and twice as many new places.
     3 * (size_of::<(Fingerprint, Option<E>, usize)>() + size_of::<Fingerprint>())
 }
 

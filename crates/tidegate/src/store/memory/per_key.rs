@@ -70,6 +70,7 @@ impl Visitor for UntilIdle {
     type Out = Micros;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Micros {
+        // With all units taken at once, which are in use for the longest time.
         let all = Step::Ask.run(algorithm, &mut None, algorithm.limit(), Timestamp::EPOCH);
         all.decision.reset_after.max(algorithm.window())
     }

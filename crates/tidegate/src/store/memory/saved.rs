@@ -274,6 +274,7 @@ impl Target {
         let mut from = Cursor(payload);
         let mut numbers = Vec::new();
         let number = usize::try_from(from.number()?).ok()?;
+        // A table with limiters has a limit, or keeps them under the limit that it had.
         let of_table = if self.has_own { None } else { Some(self.values.get(number)?.clone()?) };
         let table = self.tables.get(if self.is_one { 0 } else { number }).cloned();
         while !from.is_at_end() {

@@ -211,6 +211,7 @@ impl<L: Default> Lines<L> {
             let Growing { segment, before } = Growing::of(number);
             self.growing.get()?.get(segment)?.get()?.get(number - before)
         } else {
+            // The growing segments have the first `LARGE` lines.
             self.large.get()?.get(number / LARGE - 1)?.get()?.get(number % LARGE)
         }
     }

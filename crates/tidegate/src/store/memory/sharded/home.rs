@@ -23,6 +23,7 @@ impl<E: Entry> Sharded<E> {
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, E> {
+        // A key without a limit has no limiter.
         let Some(mut entry) = E::new(&part, &mut shard.recent, now) else {
             return LockedEntry::without(part, Standing::Absent);
         };
