@@ -39,6 +39,7 @@ pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<Sums, St
         repeated_denials(&events).map_err(of)?;
         clock::come_back(plan, limiter, &events).map_err(of)?;
         counted::at_each_step(plan, limiter, &events).map_err(of)?;
+        // No window of this limiter ends in a run, so its units can be added up at the end.
         if limiter == LONG && is_comparable(&events) {
             conserved(plan, limiter, &events, history).map_err(of)?;
         }
@@ -145,6 +146,7 @@ fn each_settlement(plan: &LayersPlan, history: &LayersHistory) -> Result<(), Str
     for ((request, limiter), (admitted, settled)) in settled {
         let asked = &plan.requests[request as usize];
         let reserves = matches!(asked.kind, RequestKind::Reserve { .. });
+        // In any other run the message of a settlement may be lost.
         let is_due = reserves && plan.is_calm();
         if settled > admitted || is_due && settled < admitted {
             return Err(format!("{asked:?} was settled {settled} times with limiter {limiter}"));
@@ -208,6 +210,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
         let LayersEventKind::Admitted { request, node, units, by, asked, .. } = event.what else {
             continue;
         };
+        // Units that were settled back free the limit again.
         let net = units - surplus.get(&request).copied().unwrap_or_default().min(units);
         match by {
             DecidedBy::Store => {
@@ -224,6 +227,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
                 return Err(format!("a node admits on top of what it holds: {event:?}"));
             }
             DecidedBy::Here { .. } if spec.on_store_error != OnStoreError::Closed => {
+                // A reservation that the node decided is settled there, and comes back to its own limiter.
                 let units = match plan.requests[request as usize].kind {
                     RequestKind::Reserve { percent, .. } => units.min(units * percent / 100),
                     _ => units,
@@ -307,6 +311,7 @@ fn conserved(
     }
     let (used, drains) =
         (history.used[limiter].cast_signed(), drains(plan, limiter, history.ended));
+    // A level drains by at most `drains`, and gives no credit for units that had drained before they came back.
     let most = counted + (drained / 1_000).cast_signed() + drains;
     if used < counted - drains || used > most {
         return Err(format!("the store counts {used} units, and {counted} of {most} are known"));

@@ -146,6 +146,7 @@ impl StoreLink {
             *calls
         };
         let (plan, node) = (&self.world().plan, self.wire.node as u64);
+        // The node, the limiter and the number of the message, each in bits of its own.
         let of = (node << 8 | limiter_of(ask) as u64) << 32 | number;
         let rng = &mut Rng::new(Rng::new(plan.seed).next_u64() ^ of);
         let quick = |rng: &mut Rng| Duration::from_millis(rng.pick([0, 0, 1, 1, 2]));

@@ -145,6 +145,7 @@ impl LayersRun {
                 world.note_changed();
                 for (number, node) in self.nodes.iter().enumerate() {
                     let Some(node) = node.clone() else { continue };
+                    // One after the other, so that nodes decide under both policies at a time.
                     let hears = Duration::from_millis(within * (number as u64 + 1) / 4);
                     tokio::spawn(async move {
                         sleep(hears).await;

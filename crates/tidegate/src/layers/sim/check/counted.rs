@@ -80,6 +80,7 @@ pub(super) fn at_each_step(
         };
         match event.what {
             LayersEventKind::Taken { request, units } => {
+                // Units that come back later are never spent, so they are idle from the beginning.
                 let unneeded = surplus.get(&request).copied().unwrap_or_default().min(units);
                 idle.insert(TakenFor::Request(request), Idle { units: unneeded, end: at });
                 take(units - unneeded);
