@@ -78,6 +78,7 @@ impl Revised {
         if let Some(last) = self.model.last {
             let used = self.model.all_used(last);
             let old = self.policy();
+            // A debt is owed under any rule, and is not eased.
             let debt = match old.algorithm {
                 AlgorithmKind::SlidingCounter => self.model.debt(last),
                 algorithm if algorithm.has_capacity() => self.model.debt(last),

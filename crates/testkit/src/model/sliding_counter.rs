@@ -146,6 +146,7 @@ impl Meaning for SlidingCounter {
         let passes = (limit - 1) * self.window / rest;
         let shown = self.shown(number);
         let kept = shown.min(limit.max(passes) + debt);
+        // Without the debt, units above the limit show only because of the change.
         let caused = if kept - debt > limit { kept - debt } else { 0 };
         let before = self.hidden.as_ref().filter(|hidden| hidden.number == number);
         if kept < shown || caused > 0 || before.is_some() {

@@ -264,6 +264,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
     fn limiter(&mut self, now: Micros, key: &K, terms: Terms) -> Option<&mut LeasedLimiter> {
         match self.limiters.get(key).map(|limiter| limiter.terms) {
             Some(known) if known == terms => return self.limiters.get_mut(key),
+            // A request under an older policy does not take the leases of the newer terms.
             Some(known) if known.version() > terms.version() => return None,
             Some(_) => {
                 let limiter = self.limiters.get_mut(key)?;

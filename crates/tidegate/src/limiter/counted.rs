@@ -48,6 +48,7 @@ pub(super) fn counted<S, C: Clock>(
     fast: impl FnOnce(&RecordingClock<'_, C>) -> Option<bool>,
     step: impl FnOnce() -> One,
 ) -> bool {
+    // The decision and the count have one time, so that they are in the same half second.
     let clock = RecordingClock::new(clock);
     let (admitted, at) = match fast(&clock) {
         Some(admitted) => (admitted, clock.last()),

@@ -135,6 +135,7 @@ impl<C> Statistics<C> {
     /// ```
     pub fn occupy_at(&self, units: u64, limit: u64, most: u64, now: Timestamp) -> Option<Duration> {
         if units == 0 {
+            // Nothing is taken, but the time counts as seen.
             self.ring.reach(now);
             return Some(Duration::ZERO);
         }

@@ -157,6 +157,7 @@ impl<D: InProcess> Waiter<D> {
     /// Does what [`Waiter::hold`] does, but blocks the thread.
     pub(crate) fn hold_blocking(&self, mut done: Done, clock: &impl Park) -> Done {
         if let Some(runs_at) = take_delay(self.waitable(), &mut done) {
+            // A parked thread may wake early.
             while clock.now() < runs_at {
                 clock.park_until(runs_at);
             }

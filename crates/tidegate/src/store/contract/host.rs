@@ -59,6 +59,7 @@ impl Host {
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
         let clock = Arc::new(clock);
+        // It stands for both clocks, so that a test advances only one.
         let same = Arc::clone(&clock);
         Self { time: Time::Of(clock, same), ..self }
     }

@@ -183,6 +183,7 @@ impl FakeLimiters {
         for (place, ask) in asks.iter().enumerate() {
             let costs = args.costs.get(place).copied();
             ones.push(match args.verb {
+                // A step that takes looks first as well: see below.
                 Verb::Ask | Verb::Peek => {
                     self.of(policy, ask, now).run(Step::Peek, costs.unwrap_or(ask.asks), now)
                 }
