@@ -20,14 +20,14 @@ pub(super) fn verbs(clients: &Clients, request: &HttpRequest) -> Result<PublicVe
 /// The verbs that a request's token grants, which is needed if there is a secret.
 fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, HttpProblem> {
     let Some(secret) = &clients.secret else { return Ok(PublicVerbs::default()) };
-    let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    secret.admits(said.and_then(bearer)).ok_or_else(|| refused(said))
+    let field = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    secret.admits(field.and_then(bearer)).ok_or_else(|| refused(field))
 }
 
 /// The problem of a request without a known token.
-fn refused(said: Option<&[u8]>) -> HttpProblem {
+fn refused(field: Option<&[u8]>) -> HttpProblem {
     // The field is never repeated, because a mistyped token is nearly a token.
-    let why = match (said, said.and_then(bearer)) {
+    let why = match (field, field.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
         (_, Some(_)) => "the token is not known here",
         (_, None) => "the header field `authorization` is not of the scheme Bearer",
@@ -39,8 +39,8 @@ fn refused(said: Option<&[u8]>) -> HttpProblem {
 
 /// The operator that asks at the admin listener.
 pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, HttpProblem> {
-    let said = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    access.admit(said.and_then(bearer), peer(request)).ok_or_else(|| refused(said))
+    let field = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    access.admit(field.and_then(bearer), peer(request)).ok_or_else(|| refused(field))
 }
 
 fn peer(request: &HttpRequest) -> Peer {

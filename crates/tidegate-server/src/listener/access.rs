@@ -51,8 +51,8 @@ impl OperatorAccess {
     }
 
     /// The operator that sent this token; `None`, and counted as refused, if a token is needed and this is not known.
-    pub(crate) fn admit(&self, said: Option<&[u8]>, peer: Peer) -> Option<Who> {
-        let token = self.token(said);
+    pub(crate) fn admit(&self, presented: Option<&[u8]>, peer: Peer) -> Option<Who> {
+        let token = self.token(presented);
         if token.is_none() && self.needs_token() {
             // One of the secrets counts, so that a token that neither knows counts once.
             if let Some(secret) = self.change.as_ref().or(self.read.as_ref()) {
@@ -83,10 +83,10 @@ impl OperatorAccess {
         is_open || self.change.is_some() || !self.changers.is_empty()
     }
 
-    fn token(&self, said: Option<&[u8]>) -> Option<(Role, usize)> {
+    fn token(&self, presented: Option<&[u8]>) -> Option<(Role, usize)> {
         // Both are looked at, so that the time tells nothing of where a token was found.
         let [change, read] =
-            [&self.change, &self.read].map(|secret| secret.as_ref()?.number(said?));
+            [&self.change, &self.read].map(|secret| secret.as_ref()?.number(presented?));
         // A token that is in both files may change, because the file of changers comes first.
         let change = change.map(|number| (Role::Change, number));
         change.or(read.map(|number| (Role::Read, number)))

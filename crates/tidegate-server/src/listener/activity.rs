@@ -32,6 +32,7 @@ impl Activity {
     /// The state of the connection for a check: it is used if a request was admitted since the last check or is under
     /// way. A head that has arrived only in part is unended.
     pub(super) fn seen(&self) -> ConnectionCheck {
+        // Swapped, so that an admitted request counts for one check.
         let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
         ConnectionCheck { is_used, unended: self.in_head(), unread: None }
     }

@@ -1,4 +1,5 @@
-//! The bounds of a listener, of its connections and of their requests, in every protocol.
+//! The bounds of a listener, of its connections and of their requests, in every protocol. `cli/bounds.rs` sets some by
+//! flags; the others are constants of the server.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(crate) const TOO_MUCH: &str = "the requests and unread answers of this conne
     together, fill the memory that clients may take: read the answers, or ask less at a time, then ask again";
 
 /// The number of checks after which an answer that is still unread has stalled.
-const LOOKS: usize = 3;
+const CHECKS: usize = 3;
 
 /// The bytes that all connections of a listener keep, and their bound.
 #[derive(Debug)]
@@ -53,9 +53,9 @@ pub(crate) struct Account {
     budget: Arc<ByteBudget>,
     kept: AtomicUsize,
     /// The number of times that it was checked.
-    looks: AtomicUsize,
+    checks: AtomicUsize,
     /// Pieces of answers on their way, by the check before which they were sent.
-    on_their_way: [AtomicUsize; LOOKS + 1],
+    on_their_way: [AtomicUsize; CHECKS + 1],
 }
 
 impl Account {
@@ -70,18 +70,19 @@ impl Account {
         KeptBytes { account: Arc::clone(self), bytes: 0 }
     }
 
-    /// Checks whether a piece of an answer has been on its way for [`LOOKS`] checks or longer.
+    /// Checks whether a piece of an answer has been on its way for [`CHECKS`] checks or longer.
     pub(crate) fn has_stalled(&self) -> bool {
-        // The slots form a ring. The slot of the next check is the oldest: its pieces were sent LOOKS checks ago.
-        let next = self.looks.fetch_add(1, Relaxed) + 1;
+        // The slots form a ring. The slot of the next check is the oldest: its pieces were sent CHECKS checks ago.
+        let next = self.checks.fetch_add(1, Relaxed) + 1;
         self.slot(next).load(Relaxed) > 0
     }
 
-    fn slot(&self, look: usize) -> &AtomicUsize {
+    fn slot(&self, check: usize) -> &AtomicUsize {
         let [first, ..] = &self.on_their_way;
-        self.on_their_way.get(look % (LOOKS + 1)).unwrap_or(first)
+        self.on_their_way.get(check % (CHECKS + 1)).unwrap_or(first)
     }
 
+    /// Counts more bytes; returns whether both bounds still hold. [`KeptBytes::resize`] takes them back if not.
     fn grow(&self, bytes: usize) -> bool {
         let (now, all) = self.grown(bytes);
         now <= self.budget.each && all <= self.budget.all
@@ -195,9 +196,9 @@ impl KeptBytes {
     /// The last piece, which holds all of this claim until it has been sent.
     pub(crate) fn all_sent(self, piece: Bytes) -> Bytes {
         // The slot is remembered, because more checks may come before the piece is dropped.
-        let look = self.account.looks.load(Relaxed);
-        self.account.slot(look).fetch_add(1, Relaxed);
-        Bytes::from_owner(OnItsWay { piece, kept: self, look })
+        let check = self.account.checks.load(Relaxed);
+        self.account.slot(check).fetch_add(1, Relaxed);
+        Bytes::from_owner(OnItsWay { piece, kept: self, check })
     }
 }
 
@@ -211,7 +212,7 @@ impl Drop for KeptBytes {
 struct OnItsWay {
     piece: Bytes,
     kept: KeptBytes,
-    look: usize,
+    check: usize,
 }
 
 impl AsRef<[u8]> for OnItsWay {
@@ -222,7 +223,7 @@ impl AsRef<[u8]> for OnItsWay {
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.kept.account.slot(self.look).fetch_sub(1, Relaxed);
+        self.kept.account.slot(self.check).fetch_sub(1, Relaxed);
     }
 }
 
@@ -296,10 +297,10 @@ mod tests {
         let account = Arc::new(ByteBudget::default()).open();
         let mut kept = account.take(10).unwrap();
         let piece = kept.sent(Bytes::from_static(b"piece"));
-        assert_eq!([(); LOOKS + 1].map(|()| account.has_stalled()), [false, false, false, true]);
+        assert_eq!([(); CHECKS + 1].map(|()| account.has_stalled()), [false, false, false, true]);
         drop(piece);
         assert!(!account.has_stalled());
-        for _ in 0..3 * LOOKS {
+        for _ in 0..3 * CHECKS {
             let piece = kept.sent(Bytes::new());
             assert!(!account.has_stalled(), "each is read soon");
             drop(piece);

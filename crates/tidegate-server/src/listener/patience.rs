@@ -35,7 +35,7 @@ pub(crate) struct ConnectionPatience {
     bounds: Bounds,
     /// The time between two checks.
     every: Duration,
-    looks: Interval,
+    ticks: Interval,
     /// Checks since the connection was used.
     idle: u32,
     unended: Unchanged,
@@ -46,15 +46,16 @@ pub(crate) struct ConnectionPatience {
 #[derive(Debug, Default)]
 struct Unchanged {
     last: Option<u64>,
-    looks: u32,
+    checks: u32,
 }
 
 impl Unchanged {
-    fn looks(&mut self, now: Option<u64>) -> u32 {
+    /// Notes the number at a check; returns the checks since it changed.
+    fn note(&mut self, now: Option<u64>) -> u32 {
         // A client that goes on, however slowly, changes the number and is waited for.
-        self.looks = if now.is_some() && now == self.last { self.looks + 1 } else { 0 };
+        self.checks = if now.is_some() && now == self.last { self.checks + 1 } else { 0 };
         self.last = now;
-        self.looks
+        self.checks
     }
 }
 
@@ -66,7 +67,7 @@ impl ConnectionPatience {
         Self {
             bounds,
             every,
-            looks: looks(every),
+            ticks: looks(every),
             idle: 0,
             unended: Unchanged::default(),
             unread: Unchanged::default(),
@@ -74,15 +75,15 @@ impl ConnectionPatience {
     }
 
     pub(crate) async fn look(&mut self) {
-        self.looks.tick().await;
+        self.ticks.tick().await;
     }
 
     /// Evaluates a check; returns the reason if the connection is to end.
     pub(crate) fn ends(&mut self, seen: ConnectionCheck) -> Option<Over> {
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
         // Both count on at every check, so neither may be left out because of the other.
-        let unended = self.every.saturating_mul(self.unended.looks(seen.unended));
-        let unread = self.every.saturating_mul(self.unread.looks(seen.unread));
+        let unended = self.every.saturating_mul(self.unended.note(seen.unended));
+        let unread = self.every.saturating_mul(self.unread.note(seen.unread));
         if unended >= self.bounds.head || unread >= self.bounds.stalled {
             Some(Over::HeldUp)
         } else if self.every.saturating_mul(self.idle) >= self.bounds.idle {

@@ -43,8 +43,8 @@ struct SecretToken {
 }
 
 impl SecretToken {
-    fn is(&self, said: &[u8]) -> Choice {
-        self.bytes.ct_eq(said)
+    fn is(&self, presented: &[u8]) -> Choice {
+        self.bytes.ct_eq(presented)
     }
 }
 
@@ -119,19 +119,19 @@ impl ListenerSecret {
 
     /// Returns whether the client's token is one of these. The time that this takes reveals at most the
     /// length of a token, but nothing of its contents.
-    pub(crate) fn opens(&self, said: &[u8]) -> bool {
-        self.granted(said).is_some()
+    pub(crate) fn opens(&self, presented: &[u8]) -> bool {
+        self.granted(presented).is_some()
     }
 
     /// The verbs that the client's token grants; `None` if it is none of these. Like [`Self::opens`], it reveals nothing of
     /// their contents.
-    fn granted(&self, said: &[u8]) -> Option<PublicVerbs> {
+    fn granted(&self, presented: &[u8]) -> Option<PublicVerbs> {
         let mut opened = Choice::from(0);
         let mut verbs = PublicVerbs::default();
         // All tokens are compared, and verbs selected without a branch, so that the time does not tell which token
         // matched.
         for token in &**self.tokens.load() {
-            let is_same = token.is(said);
+            let is_same = token.is(presented);
             opened |= is_same;
             verbs = PublicVerbs::conditional_select(&verbs, &token.verbs, is_same);
         }
@@ -144,10 +144,10 @@ impl ListenerSecret {
     }
 
     /// The number of a token in its file, counted from 1.
-    pub(crate) fn number(&self, said: &[u8]) -> Option<usize> {
+    pub(crate) fn number(&self, presented: &[u8]) -> Option<usize> {
         let tokens = self.tokens.load();
         // All are compared, as by `opens`.
-        let same: Vec<bool> = tokens.iter().map(|token| token.is(said).into()).collect();
+        let same: Vec<bool> = tokens.iter().map(|token| token.is(presented).into()).collect();
         same.iter().position(|same| *same).map(|index| index + 1)
     }
 
@@ -159,8 +159,8 @@ impl ListenerSecret {
     }
 
     /// The verbs that the client's token grants; `None` without a token, or with a wrong one, which is counted.
-    pub(crate) fn admits(&self, said: Option<&[u8]>) -> Option<PublicVerbs> {
-        let admits = said.and_then(|said| self.granted(said));
+    pub(crate) fn admits(&self, presented: Option<&[u8]>) -> Option<PublicVerbs> {
+        let admits = presented.and_then(|presented| self.granted(presented));
         if admits.is_none() {
             self.count_refused();
         }
@@ -192,8 +192,8 @@ impl ListenerSecret {
 
 /// The token of `Bearer TOKEN` (RFC 6750), as in `authorization` over HTTP and gRPC; the scheme is
 /// not case-sensitive.
-pub(crate) fn bearer(said: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = said.split_at_checked(SCHEME.len())?;
+pub(crate) fn bearer(field: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = field.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
 }
 

@@ -1,4 +1,5 @@
-//! Ends an HTTP/2 stream whose client does not take its answer.
+//! Ends an HTTP/2 stream whose client does not take its answer. It is the executor of hyper for HTTP ([`WatchedTasks`]), and
+//! gRPC wraps its calls in a [`WatchedStream`].
 //!
 //! hyper makes one future of each request: it waits for the answer, then for the client to take it,
 //! piece by piece. If it is dropped before its end, it resets the stream. Its progress is not

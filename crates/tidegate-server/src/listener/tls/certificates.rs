@@ -26,6 +26,7 @@ pub(super) fn current(
         pem::Error::NoItemsFound => none(file),
         error => wrong(file, error, CERTIFICATE),
     })?;
+    // A file of other items, such as a key, has no certificate and no error.
     if chain.is_empty() {
         return Err(none(file));
     }
