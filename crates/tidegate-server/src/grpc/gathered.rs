@@ -118,6 +118,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     ) -> Poll<io::Result<usize>> {
         let mut writes = self.writes();
         ready!(writes.begin(cx))?;
+        // All parts are taken, even beyond the capacity: the buffer is bounded by what it holds before a write.
         let before = writes.bytes.len();
         for part in parts {
             writes.bytes.extend_from_slice(part);

@@ -49,6 +49,7 @@ impl Asks {
         let mut last = None;
         while !to.is_closed() {
             let status = self.status().await;
+            // The first status is always sent, because the client waits for it.
             if last.replace(status) != Some(status) && to.send(Ok(reply(status))).await.is_err() {
                 return;
             }

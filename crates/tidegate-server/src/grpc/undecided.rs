@@ -1,4 +1,5 @@
-//! The answer to a call that cannot be decided: a refusal with its reason, or a gRPC error.
+//! The answer to a call that cannot be decided: a refusal with its reason, or a gRPC error. `call.rs` asks for it with the
+//! status of the call.
 //!
 //! A caller of the proxy may cause it, with bytes that the proxy passes on, and a proxy may let a request through when
 //! it gets an error. So the answer is OVER_LIMIT, if an operator has not chosen otherwise.

@@ -1,4 +1,5 @@
-//! Bounds of a client's input, and of the commands answered in one turn.
+//! Bounds of a client's input, and of the commands answered in one turn. A client that has not authenticated has smaller
+//! bounds.
 
 /// The most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;

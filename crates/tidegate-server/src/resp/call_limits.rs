@@ -44,6 +44,7 @@ impl LastLimit {
         if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
             self.0 = Some((limit, limit.rule()?));
         }
+        // It was set above, so there always is a rule.
         self.0.as_ref().map(|(_, rule)| rule).ok_or_else(String::new)
     }
 }

@@ -77,6 +77,7 @@ impl Session {
             | CommandVerb::Renew
             | CommandVerb::Refund
             | CommandVerb::ResetLimiters => {
+                // Their limiters answer by a future, also in memory, so they always wait.
                 return CommandOutcome::Later;
             }
             CommandVerb::Ping => ping(args, reply),

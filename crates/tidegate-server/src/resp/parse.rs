@@ -1,5 +1,5 @@
 //! Finds one command after another in the bytes of a connection, however they are split, without
-//! copying.
+//! copying. `connection.rs` calls [`Parser::parse`] until no command is complete.
 //!
 //! Existing codecs return each command as a tree of allocated frames. A command here is a list of
 //! ranges of the input, so that a decision allocates nothing.

@@ -42,6 +42,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
     let held = if reserved.reservation.is_some() { &*matched } else { &[] };
     let permits = held.iter().filter_map(|one| Some((one.rule().name(), one.token()?)));
     let permits: Vec<_> = permits.collect();
+    // The map announces its pairs before they are written, so the permits are collected first.
     write_answer(&reserved.answer, 1 + usize::from(!permits.is_empty()), reply);
     reply.text("reservation");
     match reserved.reservation {

@@ -1,4 +1,4 @@
-//! The state that all connections of the listener share.
+//! The state that all connections of the RESP listener share: limiters, clients and counts. Each session holds it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,5 @@
-//! MULTI, EXEC and DISCARD: commands are kept, and run one after another when the client sends EXEC.
+//! MULTI, EXEC and DISCARD: commands are kept, and run one after another when the client sends EXEC. `dispatch.rs` keeps and
+//! runs them.
 //!
 //! As in Redis, an error of a command that is kept makes EXEC run none of them, so nothing is taken. EXEC writes the
 //! head of its reply, and puts the commands before the rest of the input: their replies are its items. Each decision is

@@ -29,6 +29,7 @@ pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut R
 pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let mut entries = RespEntries::default();
     let question = match read(args, &mut entries, "a reset") {
+        // Its client may have meant a refund, so the cost is not ignored.
         Ok(question) if question.names_a_cost() => {
             return reply.error(
                 "ERR COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \

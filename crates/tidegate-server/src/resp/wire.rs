@@ -98,6 +98,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         let mut space = ReadBuf::new(space);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut space))?;
         let bytes = space.filled().len();
+        // The space was not empty, so a read of no bytes is the end.
         self.has_ended = bytes == 0;
         self.input.filled(bytes);
         Poll::Ready(Ok(()))
