@@ -1,4 +1,5 @@
-//! The audit lines of operators' changes: the operator, the change, and the state before and after.
+//! The audit lines of operators' changes: the operator, the change, and the state before and after. The handlers of
+//! `admin.rs`, `reserve.rs` and `reservations.rs` write them.
 //!
 //! A line names rules and numbers, and never the entries of a request, which may name a caller.
 

@@ -63,6 +63,7 @@ pub(super) async fn decide(
 /// Counts a request that is answered with an error, and warns of it.
 #[cold]
 fn failed(app: &App, verb: RequestVerb, why: &HttpProblem) {
+    // A peek is no decision, so its errors are not among the outcomes of decisions.
     if verb != RequestVerb::Check {
         return;
     }

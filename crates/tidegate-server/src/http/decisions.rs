@@ -29,6 +29,7 @@ pub(super) fn decisions(
     query: Option<&str>,
 ) -> Result<HttpResponse, HttpProblem> {
     let (filter, per_second) = asked(query)?;
+    // Before the stream begins: a filter of an unknown rule would be silent for ever.
     query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let mut watch = app
         .limiters

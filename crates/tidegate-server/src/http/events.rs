@@ -144,6 +144,7 @@ impl Streams {
         tokio::spawn(async move {
             tokio::select! {
                 () = writing => {}
+                // A stream has no end of its own, and would keep its connection from draining.
                 () = limiters.draining() => {}
             }
         });

@@ -1,4 +1,4 @@
-//! The stream under hyper. It withholds the end of the client's input for a while.
+//! The stream under hyper, which `connection.rs` gives it. It withholds the end of the client's input for a while.
 //!
 //! hyper takes the end of a client's input for the end of the client, and drops its requests. But
 //! many clients close their side as soon as they have sent a request. So the end is withheld while

@@ -146,6 +146,7 @@ fn problem(refused: PutRefused) -> HttpProblem {
                 )
             };
             let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);
+            // The tag in force goes with the refusal, so that its client can compare and ask again.
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),
                 Err(_) => problem,

@@ -156,6 +156,7 @@ impl<'b> HttpQuestion<'b> {
 
     /// Builds the question, or returns the error in its fields.
     fn of(fields: QuestionFields<'b>) -> Result<Self, String> {
+        // A reserve has taken its life out before, so this is another request.
         if fields.life_ms.is_some() {
             return Err("`life_ms` is of a reservation, which POST /v1/reserve makes".to_owned());
         }

@@ -47,6 +47,7 @@ pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Http
     let mut response = app.streams.open(role, &app.limiters, async move |sink| {
         let _permit = permit;
         for block in blocks {
+            // A client that stops reading gives its permit back to the next.
             let sent = timeout(PATIENCE, sink.send_bytes(Bytes::from_owner(LinesOfBlock(block))));
             if !matches!(sent.await, Ok(Ok(()))) {
                 return;

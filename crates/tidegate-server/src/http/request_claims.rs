@@ -1,5 +1,6 @@
-//! The claims of a request on the memory of its connection, from its head until its client has the
-//! last byte of the answer.
+//! The claims of a request on its connection, from its head until its client has the last byte of the answer: memory,
+//! a turn if it is large, and the mark that it is under way. `connection.rs` makes them when the head is read,
+//! `body.rs` adds to them, and `unread.rs` holds the rest while the client reads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

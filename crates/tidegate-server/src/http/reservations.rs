@@ -1,4 +1,5 @@
-//! `GET /v1/reservations` and `POST /v1/drop`: the open reservations, for operators.
+//! `GET /v1/reservations` and `POST /v1/drop`: the open reservations, for operators. `routes.rs` calls them at
+//! the admin listener.
 //!
 //! ```json
 //! {"open": 1, "pending": 0, "bytes": 620, "reservations": [{"reservation": "8f0e4c1d2b3a49586776859493a2b1c0",

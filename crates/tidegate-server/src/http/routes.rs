@@ -266,6 +266,7 @@ fn without_body(mut response: HttpResponse) -> HttpResponse {
 /// The problem of a method that the path does not take.
 fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
     let names = rows.iter().flat_map(|row| match row.method {
+        // A path with GET answers HEAD as well.
         Method::GET => vec!["GET", "HEAD"],
         _ => vec![row.method.as_str()],
     });

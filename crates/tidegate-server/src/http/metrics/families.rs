@@ -20,6 +20,8 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     decisions(limiters, to)?;
     reservations(limiters, to)?;
     recorder(limiters.recorder().map(Recorder::counts), to)?;
+    // Families of memory and families of a store exclude each other: a series that can never move would look like a
+    // fault.
     if let Some(kept) = limiters.kept() {
         memory(&kept, to)?;
         snapshots(&limiters.counts().snapshots, to)?;

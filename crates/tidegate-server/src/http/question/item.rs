@@ -1,4 +1,4 @@
-//! One item of `descriptors`: entries, or entries with a cost of their own.
+//! One item of `descriptors` in a question: entries, or entries with a cost of their own.
 //!
 //! Both `{"user": "a"}` and `{"descriptor": {"user": "a"}, "cost": 2}` are items. The first value
 //! distinguishes them, because the values of entries are texts; so an entry may be called
