@@ -130,6 +130,7 @@ fn shown(error: &Error) -> ExitCode {
 
 /// Adds a tip to words that are meant in another form.
 fn with_tip(mut error: Error) -> Error {
+    // clap suggests flags with similar names, and these words are meant in another form.
     let meant = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) => match word.as_str() {
             "--verbose" => Some("expected `--log-level debug`, of `tidegate serve`".to_owned()),

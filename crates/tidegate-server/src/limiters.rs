@@ -312,6 +312,7 @@ impl Limiters {
                 self.log(verb, request, &answer);
                 Some(answer)
             }
+            // A store answers a peek over the network only.
             (RequestVerb::Peek, ServerStore::Shared(..)) => None,
         }
     }

@@ -1,4 +1,5 @@
-//! A request that matches a given rule, for the command printed at start and for the health check.
+//! A request that matches a given rule, for the command printed at start (`banner.rs`) and for the health
+//! check (`probe.rs`).
 
 use serde::Serialize;
 use tidegate::{Mode, Policy, PolicyRule, Request};

@@ -31,7 +31,7 @@ impl SnapshotFile {
     /// Returns why it cannot be used: another server has it, it is no file, or its folder is not there or not
     /// writable.
     pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
-        // The target of a link is replaced, not the link.
+        // The target of a link is replaced, not the link. A file that is not there yet keeps its path.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
             let why = "it is not a file: expected the path of a file, which need not exist";

@@ -1,4 +1,4 @@
-//! Standard output, whose reader may go away.
+//! Standard output of every command, whose reader may go away, as `head` does.
 
 use std::io::{self, ErrorKind, Write};
 

@@ -99,6 +99,7 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
             Some(format!("wait {}, max_waiters {max_waiters}", Micros::from(wait)))
         }
     };
+    // Only over a store: elsewhere the setting has no effect.
     let away = is_shared
         .then(|| format!("on_store_error {}", labels::on_store_error(rule.on_store_error)));
     let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());

@@ -66,6 +66,7 @@ fn settings(cli: &Command, given: &[OsString]) -> Option<Vec<String>> {
             _ => None,
         }
     });
+    // clap knows no variables of secrets, because a secret is never a flag.
     let secrets = guard::SECRETS.iter().filter(|secret| env::var_os(secret.variable).is_some());
     let secrets =
         secrets.map(|secret| format!("{} by {}", secret.flag.replace('-', "_"), secret.variable));

@@ -123,6 +123,7 @@ pub(super) fn check(listeners: [(&str, Where); 5]) -> Result<(), Failure> {
         ));
     }
     let open = listeners.iter().filter_map(|(option, address)| match address {
+        // Several listeners may ask for any free port.
         Where::At(at) if at.port() != 0 => Some((*option, *at)),
         Where::At(_) | Where::Off => None,
     });

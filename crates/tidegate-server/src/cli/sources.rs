@@ -158,6 +158,7 @@ fn kind(arg: &Arg) -> SectionKind {
         SectionKind::List
     } else if parsed == TypeId::of::<bool>() {
         SectionKind::Flag
+    // Sizes and times are texts in a file, also where their parser returns a number.
     } else if parsed == TypeId::of::<u16>() || parsed == TypeId::of::<u32>() {
         SectionKind::Number
     } else {

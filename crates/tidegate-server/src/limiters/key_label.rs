@@ -57,6 +57,7 @@ impl KeyLabel {
         if let LabelKey::Hidden(_) = self.key {
             self.key = LabelKey::default();
         }
+        // A hidden key was replaced above, so these are entries.
         let LabelKey::Entries(entries) = &mut self.key else { return };
         entries.resize_with(spec.key.len(), Default::default);
         let key = spec.key.iter().zip(rule.key(descriptor));

@@ -145,6 +145,7 @@ impl CallerReports {
     /// The sum of what reporters have in flight, of each subject that has some.
     pub(crate) fn in_flight(&self) -> BTreeMap<Subject, u64> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reporter that went away must not count for ever.
         drop_old(&mut in_flight, self.clock.now());
         let mut sums = BTreeMap::new();
         for (subject, reporters) in &*in_flight {

@@ -1,4 +1,4 @@
-//! The queue of lines for standard error: bounded, with a thread that writes them.
+//! The queue of log lines for standard error: bounded, with a thread that writes them.
 //!
 //! Logging never waits for a reader. A reader that stops costs lines, which are counted.
 

@@ -124,6 +124,7 @@ impl HttpClient {
                 "; --tls-roots FILE names its authority, or the certificate itself if it has none"
                     .to_owned()
             }
+            // This cause has no variant of its own, so its text is searched.
             Some(error) if error.to_string().contains("CaUsedAsEndEntity") => {
                 "; expected a certificate that signs no others, as `openssl req -x509` makes with \
                  `-addext basicConstraints=critical,CA:FALSE`"

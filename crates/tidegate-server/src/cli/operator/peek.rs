@@ -102,6 +102,7 @@ fn decision(answer: &Value) -> String {
         (None | Some(0), _) if is_allowed => {}
         (Some(us), _) if is_allowed => text.push_str(&format!(", after {}", seconds(us))),
         (_, Some(us)) => text.push_str(&format!(", fits in {}", seconds(us))),
+        // A cost that never fits has no time at which it would.
         (_, None) => text.push_str(", never fits"),
     }
     if let Some(us) = answer["reset_after_us"].as_u64() {

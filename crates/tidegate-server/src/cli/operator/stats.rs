@@ -56,6 +56,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
             return watch(args, &listener).await;
         }
         let answer = listener.ask(Method::GET, &path(args, "/v1/stats"), "").await?;
+        // The server refuses the name of an unknown rule, and has empty lists for an unknown resource.
         if ["rules", "resources"].iter().all(|of| items(&answer.json, of).next().is_none()) {
             return Err(Failure::new("no resource has this name"));
         }

@@ -306,6 +306,8 @@ impl ReservationTable {
     pub(super) fn drop_ended(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_AT_ONCE {
             if let Some(id) = first_ended(&self.open, now) {
+                // Counted by the reason: its settle waited for the store in vain, any server may settle its record,
+                // or no caller settled it.
                 if self.pending.contains_key(&id) {
                     self.counts.given_up += 1;
                 } else if self.is_recorded(id) {
