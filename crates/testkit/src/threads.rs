@@ -1,4 +1,6 @@
 //! Threads that start together, and how long a test is to run.
+//!
+//! For tests of counts and limits that must hold under any concurrency.
 
 use std::sync::Barrier;
 use std::thread;

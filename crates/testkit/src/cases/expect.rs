@@ -1,4 +1,6 @@
 //! The expectation of a row, and its comparison with a decision.
+//!
+//! `row` reads it, and a test reports the columns that differ.
 
 use crate::model::Expected;
 

@@ -1,4 +1,6 @@
 //! The fields of a table's rule, as a policy for the models.
+//!
+//! A row with `amend` changes them in the middle of a table.
 
 use super::Case;
 use super::duration::{parse_count, parse_duration_us};

@@ -1,4 +1,6 @@
 //! The values of one decision, by the definitions.
+//!
+//! Every verb of a model that decides ends here, and tests compare its values with a store's, one by one.
 
 use super::{Policy, meaning::Meaning};
 

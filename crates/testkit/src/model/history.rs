@@ -1,4 +1,6 @@
 //! Every unit ever taken, as (place, units). A place is a time, a tick, a bucket or a window.
+//!
+//! The models of windows, logs and counters keep their units in it.
 
 /// Units by place, oldest first.
 #[derive(Clone, Debug, Default)]

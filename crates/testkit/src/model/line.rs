@@ -1,4 +1,6 @@
 //! A queue of requests that wait for one limiter, played through naively.
+//!
+//! The tests of waiting compare it with queues of the library: the requests that run, and their times.
 
 use std::collections::VecDeque;
 

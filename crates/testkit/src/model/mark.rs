@@ -1,4 +1,7 @@
 //! The mark of a level: its lowest point since the oldest open reservation.
+//!
+//! The models of levels keep one, because a unit of an open reservation comes back as far as the level never fell
+//! below it.
 
 use super::rate::Rate;
 

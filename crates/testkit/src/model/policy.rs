@@ -1,4 +1,7 @@
 //! The rule of a model.
+//!
+//! It is written again here and not taken from the library, because a model shares no code with the stores that it
+//! judges.
 
 /// The algorithms that have a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,6 @@
 //! A rate as the reduced fraction N/W, with its rounding.
+//!
+//! The models of buckets and queues count in its parts, so that a level is rounded only when its rate changes.
 
 use super::Policy;
 

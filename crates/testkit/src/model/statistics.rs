@@ -1,4 +1,6 @@
 //! Statistics as a list of everything that was counted; each window adds it up again.
+//!
+//! The tests of `tidegate::Statistics` compare each window with it.
 
 /// The length of a bucket.
 const BUCKET_US: u64 = 500_000;

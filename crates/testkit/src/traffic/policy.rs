@@ -1,4 +1,6 @@
 //! Random rules: mostly small and awkward, sometimes at the limits of the fields of a rule.
+//!
+//! Tests make a model and a limiter of each rule.
 
 use super::Rng;
 use crate::model::{AlgorithmKind, Policy};

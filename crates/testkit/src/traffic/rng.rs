@@ -1,4 +1,6 @@
 //! xoshiro256** seeded by splitmix64: small, fast, and the same on every machine.
+//!
+//! It is here and not of a library, because a seed must give the same test for ever.
 
 /// A random number generator; equal seeds give equal numbers for ever. Not for secrets.
 #[derive(Clone, Debug)]

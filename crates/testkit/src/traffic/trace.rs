@@ -1,5 +1,7 @@
 //! Random requests: bursts, a steady trickle, landings on boundaries, idle gaps, and clocks that
 //! step backward.
+//!
+//! Tests give each trace to a store and to a model, and compare the answers.
 
 use super::Rng;
 use crate::model::Policy;
