@@ -1,4 +1,6 @@
 //! An observer for the facade crate `metrics`.
+//!
+//! A program that has a recorder of that crate adds it to its gate; the server has metrics of its own.
 
 use metrics::Counter;
 

@@ -1,4 +1,6 @@
 //! An observer for the facade crate `tracing`.
+//!
+//! A program that has a subscriber of that crate adds it to its gate.
 
 use tidegate_core::Micros;
 use tracing::Level;

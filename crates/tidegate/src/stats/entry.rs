@@ -1,4 +1,7 @@
 //! A request on its way through a resource: a guard that counts how it ended.
+//!
+//! A program makes one when a request is admitted and keeps it while the request runs; to drop it is all that ends
+//! it.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;

@@ -1,4 +1,6 @@
 //! The named entry points of a process, and the statistics of each.
+//!
+//! For programs that count by name. For the rules of a gate there is an observer ([`RuleStatistics`](crate::RuleStatistics)).
 
 use std::collections::BTreeMap;
 use std::error::Error;

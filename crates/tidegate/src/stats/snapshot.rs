@@ -1,4 +1,6 @@
 //! The counts of one window, and how windows are read from the ring.
+//!
+//! A reader takes no lock: it looks, and looks again if a half second began in between.
 
 use tidegate_core::Timestamp;
 

@@ -1,4 +1,7 @@
 //! The statistics of one resource, and their clock.
+//!
+//! This is the face of the folder: each verb counts in the ring of half seconds (`ring`), or reads windows from it
+//! (`snapshot`). Limiters and the observer of rules count here too.
 
 use std::time::Duration;
 

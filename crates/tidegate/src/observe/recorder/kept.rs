@@ -1,4 +1,7 @@
 //! The lines of a recorder, in bounded memory and for a bounded time.
+//!
+//! The recorder adds each line under its lock, and hands out whole blocks to its reader. Old lines go with their
+//! block: first when they are too old, and earlier when the memory is full.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
