@@ -1,4 +1,7 @@
 //! The process around a store: its clocks, its tasks, and how long a step may take.
+//!
+//! A store gives it to the layers over it, which have neither a clock nor a runtime of their own, so that a test
+//! can give them virtual time.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Records of reservations: bytes that a store keeps under a name until they are claimed, or end.
+//!
+//! A gate over a shared store writes a record for each named reservation, so that any node can find and settle it;
+//! one claim consumes it, so that it is settled once.
 
 use std::time::Duration;
 

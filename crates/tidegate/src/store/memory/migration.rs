@@ -1,4 +1,7 @@
 //! The migration of limiters that no step has asked, from the tables of a rule to their successors.
+//!
+//! `replace` runs it after a policy is published, and `alone` after a change of its rule. Steps go on: each moves
+//! its own limiters first, and this moves the others.
 
 use tidegate_core::{Field, RuleError, RuleErrors};
 

@@ -1,5 +1,7 @@
 //! Cache lines of one to three limiters each, with the lock over the chain that starts with a line; and lines by number,
 //! in segments that are made when first needed and never moved.
+//!
+//! `chains` links them; a line never moves, so a reference to it stays good while others are made.
 
 use std::array::from_fn;
 use std::sync::OnceLock;

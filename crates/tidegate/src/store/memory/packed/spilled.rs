@@ -1,5 +1,8 @@
 //! The words of a state; or its mark, if the state is spilled: a debt too large for the words is kept next to the lines,
 //! under the same fingerprint.
+//!
+//! The word of a place is then a mark, and every way to read a state ([`Packed::unpack`]) or write it
+//! ([`Packed::words`]) goes through here.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,6 @@
 //! A limiter with a rule of its own, outside of any table.
+//!
+//! It is the state in `LimiterState`, which a store of your own keeps for each key.
 
 use tidegate_core::{Rule, Timestamp};
 
