@@ -1,4 +1,6 @@
 //! The clocks of a node, and its sleep. All clocks run a little too fast or too slow.
+//!
+//! A node's host reads them, and runs all of its tasks through the sleep.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,4 +1,6 @@
 //! The plan of one seed: rules, nodes, requests and faults. Times are milliseconds.
+//!
+//! It is drawn from the seed before the run begins; the run follows it and the judges compare with it.
 
 mod faults;
 

@@ -1,4 +1,7 @@
 //! Steps on their way to the store, and replies that give back their units unless a caller hears them.
+//!
+//! The link sends one for each step; it runs the step where the limiters are, and notes in the history the fate of
+//! its units.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The effect of the store's clock steps on a limiter: units taken before a step back of more than W come back no more.
+//!
+//! It plays the store's clock as one limiter sees it ([`StoreClock`]), through steps and losses of data.
 
 use std::collections::BTreeMap;
 

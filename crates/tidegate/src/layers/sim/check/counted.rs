@@ -1,4 +1,7 @@
 //! The judge of the store's count: at each step it is compared with a limiter that takes each unit when it is spent.
+//!
+//! It plays the history of one limiter in the order in which units were spent, and looks at each count that the
+//! store reported.
 
 use std::collections::BTreeMap;
 

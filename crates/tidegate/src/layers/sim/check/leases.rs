@@ -1,4 +1,7 @@
 //! The judge of leases: their units, and the counts of nodes.
+//!
+//! It keeps an account for each node, limiter and revision: granted units come in, spent and returned units go out,
+//! and it may never be below zero.
 
 use std::collections::BTreeMap;
 

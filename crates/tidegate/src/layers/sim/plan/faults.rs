@@ -1,4 +1,6 @@
 //! Faults of a run, drawn from its seed, and runs in which nothing fails.
+//!
+//! A fault happens at a time; an outage lasts from a time to a time.
 
 use testkit::traffic::Rng;
 use tidegate_core::Limit;
