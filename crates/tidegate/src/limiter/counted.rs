@@ -1,4 +1,6 @@
 //! Decisions that are also counted in statistics, at the time of the decision.
+//!
+//! `Limiter` and `KeyedLimiter` share [`counted`]: the fast path with a clock that remembers its reading.
 
 use super::Limiter;
 use crate::clock::{Clock, RecordingClock};

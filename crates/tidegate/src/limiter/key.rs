@@ -1,4 +1,6 @@
 //! The key argument of a verb: a key alone, or with a rule that the call supplies.
+//!
+//! It lets one verb of `KeyedLimiter` take both, in place of a second set of verbs.
 
 use tidegate_core::Rule;
 

@@ -1,4 +1,7 @@
 //! The algorithm of a `leaky_queue` and its state, with the verbs that a shaper needs.
+//!
+//! The queue asks it about each item. It runs the verbs of the core on one state, so that a shaper and a limiter
+//! decide alike.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Taking items one by one: as a task, as a thread, as a stream.
+//!
+//! `next`, `run`, the stream and the blocking forms are all one loop of a [`Receiver`]: take the first item if it
+//! is due, or wait for its slot or for a change of the queue.
 
 use std::future::poll_fn;
 #[cfg(feature = "stream")]

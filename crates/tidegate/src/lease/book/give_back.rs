@@ -1,4 +1,7 @@
 //! The book when requests are decided and leases end: units are spent, can be spent again, or are given back.
+//!
+//! The layer calls it after the store has decided a request, and from the task that waits for the end of each
+//! lease. The rest that comes out is sent to the store; when all of it is back, the ticket is finished.
 
 use std::hash::Hash;
 

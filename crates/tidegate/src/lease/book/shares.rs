@@ -1,4 +1,6 @@
 //! The book for shares alone: renewals, and the units for a node that joins.
+//!
+//! The task that holds a share calls it when other nodes join and when the share ends.
 
 use std::hash::Hash;
 
