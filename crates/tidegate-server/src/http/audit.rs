@@ -13,6 +13,7 @@ use crate::logging::AUDIT;
 /// A change of limiters that is under way; nothing if no operator asks.
 pub(super) struct Audit<'a>(Option<Begun<'a>>);
 
+/// The operator and the change, with the limiters before it.
 struct Begun<'a> {
     who: &'a Who,
     verb: &'static str,

@@ -135,6 +135,7 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
+/// Reads the body within its bound and the claims of its request.
 async fn collect(
     body: Incoming,
     bounds: Bounds,

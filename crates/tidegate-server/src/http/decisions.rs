@@ -48,6 +48,7 @@ pub(super) fn decisions(
     })
 }
 
+/// The filter and the rate of a query.
 fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
     let names = ["rule", "outcome", "key", "per_second"];
     let expected = "`rule`, `outcome`, `key` or `per_second`";

@@ -9,6 +9,7 @@ use super::message::HttpResponse;
 use super::problem::{HttpProblem, ProblemKind};
 use crate::limiters::StoreStanding;
 
+/// The body of a healthy answer.
 #[derive(Serialize)]
 struct HealthJson {
     status: &'static str,

@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::mpsc;
 
+/// A request as hyper reads it, whose body may still arrive.
 pub(super) type HttpRequest = hyper::Request<Incoming>;
+/// An answer of a handler.
 pub(super) type HttpResponse = hyper::Response<Content>;
 
 /// The content of an answer.

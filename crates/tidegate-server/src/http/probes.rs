@@ -36,6 +36,7 @@ impl Endpoint for Probes {
 }
 
 impl Probes {
+    /// The answer to a probe.
     async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, HttpProblem> {
         let path = request.uri().path();
         if !matches!(path, LIVE | READY) {

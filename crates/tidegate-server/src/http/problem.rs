@@ -240,6 +240,7 @@ impl HttpProblem {
     }
 }
 
+/// The document of a problem.
 #[derive(Serialize)]
 struct ProblemJson<'a> {
     r#type: String,

@@ -61,6 +61,7 @@ pub(super) struct HttpQuestion<'b> {
     request_id: Option<Text<'b>>,
 }
 
+/// The fields of a question as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct QuestionFields<'b> {
@@ -90,6 +91,7 @@ impl<'b> Deserialize<'b> for QuestionObject<'b> {
     }
 }
 
+/// Reads a [`QuestionObject`].
 struct QuestionVisitor;
 
 impl<'b> Visitor<'b> for QuestionVisitor {

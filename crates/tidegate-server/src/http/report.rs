@@ -52,6 +52,7 @@ enum ResponseTimes {
     Each(Vec<u64>),
 }
 
+/// The answer: the number of reports.
 #[derive(Serialize)]
 struct ReportedJson {
     reported: usize,
@@ -87,6 +88,7 @@ pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpRespon
 }
 
 impl WrittenReport {
+    /// The report, if its fields belong together.
     fn check(self) -> Result<CallerReport, String> {
         let Self { resource, domain, rule, pass, block, exception, took_us, in_flight, from } =
             self;

@@ -21,6 +21,7 @@ use crate::listener::{Role, Who};
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
 
+/// The answer to a list.
 #[derive(Serialize)]
 struct List {
     /// All open reservations, and the reservations whose settle waits for the store.
@@ -32,6 +33,7 @@ struct List {
     reservations: Vec<ListedReservation>,
 }
 
+/// The answer to a drop.
 #[derive(Serialize)]
 struct Dropped {
     dropped: bool,

@@ -132,6 +132,7 @@ pub(super) async fn renew(
     answer::json(&Renewed { renewed })
 }
 
+/// The problem of a reserve that made no reservation.
 fn unreserved(why: Unreserved) -> HttpProblem {
     match why {
         Unreserved::Full => {
@@ -148,6 +149,7 @@ fn unreserved(why: Unreserved) -> HttpProblem {
     }
 }
 
+/// The problem of a settle, a renewal or a drop that changed nothing.
 pub(super) fn unsettled(why: &Unsettled) -> HttpProblem {
     let (kind, may_ask_again) = match why {
         Unsettled::NoId | Unsettled::Costs { .. } => (ProblemKind::InvalidBody, false),

@@ -66,6 +66,7 @@ impl Endpoint for Public {
 }
 
 impl Public {
+    /// The action of a request of a client that may ask for it.
     fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
         let rows = rows(request);
         // Health comes before the token, because a load balancer has none.
@@ -115,6 +116,7 @@ impl Endpoint for Admin {
 }
 
 impl Admin {
+    /// The action of a request of an operator who may ask for it.
     fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
         let rows = rows(request);
         if is_health(&rows) {

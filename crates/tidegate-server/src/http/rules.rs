@@ -18,6 +18,7 @@ use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
 use tidegate_lab::labels;
 
+/// The answer.
 #[derive(Serialize)]
 struct RulesJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +55,7 @@ struct MemoryJson {
     max_keys: NonZeroUsize,
 }
 
+/// A rule, with the names of its fields in a configuration.
 #[derive(Serialize)]
 struct RuleJson<'a> {
     domain: &'a str,
@@ -111,12 +113,14 @@ impl From<OnExcess> for ExcessJson {
     }
 }
 
+/// The lease of a rule.
 #[derive(Serialize)]
 struct LeaseJson {
     max: String,
     life_us: u64,
 }
 
+/// Other values for some keys of a rule.
 #[derive(Serialize)]
 struct OverrideJson<'a> {
     r#match: OrderedMap<'a>,

@@ -22,6 +22,7 @@ use crate::listener::Role;
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
 
+/// The answer, and the data of each event.
 #[derive(Serialize)]
 struct Stats {
     at_us: u64,
@@ -29,6 +30,7 @@ struct Stats {
     resources: Vec<OfResource>,
 }
 
+/// The statistics of a rule.
 #[derive(Serialize)]
 struct RuleStatsJson {
     domain: String,
@@ -40,6 +42,7 @@ struct RuleStatsJson {
     decisions: BTreeMap<&'static str, u64>,
 }
 
+/// The statistics of a resource, which callers name.
 #[derive(Serialize)]
 struct OfResource {
     resource: String,
@@ -47,6 +50,7 @@ struct OfResource {
     windows: Windows,
 }
 
+/// The last second, the last minute, and the requests in flight now.
 #[derive(Serialize)]
 struct Windows {
     second: WindowJson,

@@ -73,6 +73,7 @@ impl Row {
     }
 }
 
+/// All rows; rows of one path are next to each other.
 pub(super) static ROWS: [Row; 19] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),

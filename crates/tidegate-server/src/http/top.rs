@@ -15,6 +15,7 @@ use crate::limiters::{ONE_IN, Top, TopKeysBy};
 const USUAL: usize = 20;
 const MOST: usize = 1_000;
 
+/// The answer.
 #[derive(Serialize)]
 struct Keys {
     by: TopKeysBy,
@@ -46,6 +47,7 @@ pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpPr
     answer::json(&Keys { by, sampled_one_in: ONE_IN, since_us: since.as_micros(), keys })
 }
 
+/// Reads the query.
 fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
     let mut asked = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
     let expected = format!(

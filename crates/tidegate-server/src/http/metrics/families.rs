@@ -52,6 +52,7 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.gauge("tidegate_configuration_is_stale", help, None, [([], is_stale)])
 }
 
+/// The requests and connections of each listener.
 fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let all = limiters.counts().all();
     // Operators ask for no decisions.
@@ -98,6 +99,7 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     to.counter("tidegate_rule_near", help, near)
 }
 
+/// The reservations of this process, and their ends.
 fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let (counts, bytes) = limiters.reservations();
     let help = "Reservations that are neither settled nor ended";
@@ -188,6 +190,7 @@ fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
     to.durations("tidegate_snapshot_duration", help, durations)
 }
 
+/// The store, and the layers over it.
 fn store(gate: &SharedGate, standing: StoreStanding, to: &mut Writer<'_>) -> fmt::Result {
     let states = [
         ("available", StoreStanding::Available),

@@ -12,6 +12,7 @@ use tidegate::Durations;
 /// Labels with their values.
 pub(super) type Labels<'a, const N: usize> = [(&'static str, &'a str); N];
 
+/// Writes families, one after another.
 pub(super) struct Writer<'a>(pub(super) DescriptorEncoder<'a>);
 
 impl Writer<'_> {

@@ -29,6 +29,7 @@ impl<'b> Text<'b> {
     }
 }
 
+/// Reads a [`Text`]: a text without escapes is borrowed.
 struct Texts;
 
 impl<'b> Visitor<'b> for Texts {
@@ -53,6 +54,7 @@ impl<'b> Deserialize<'b> for Text<'b> {
     }
 }
 
+/// The name and the value of an entry.
 type BodyEntry<'b> = (Text<'b>, Text<'b>);
 
 /// Entries in their order. Most descriptors have one, which needs no allocation.
@@ -91,6 +93,7 @@ impl<'b> BodyEntries<'b> {
     }
 }
 
+/// Reads [`BodyEntries`].
 struct BodyEntriesVisitor;
 
 impl<'b> Visitor<'b> for BodyEntriesVisitor {

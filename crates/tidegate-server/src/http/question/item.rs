@@ -34,6 +34,7 @@ impl<'b> Deserialize<'b> for Item<'b> {
     }
 }
 
+/// Reads an [`Item`] in either form.
 struct ItemVisitor;
 
 impl<'b> Visitor<'b> for ItemVisitor {
@@ -95,6 +96,7 @@ impl<'b> Deserialize<'b> for Piece<'b> {
     }
 }
 
+/// Reads a [`Piece`] by its type.
 struct PieceVisitor;
 
 impl<'b> Visitor<'b> for PieceVisitor {
