@@ -154,6 +154,7 @@ fn refusals_without_effect(policy: &Policy) -> Vec<String> {
     warnings.collect()
 }
 
+/// The settings of a rule that need a store, if there is none.
 fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
     let rule = of.spec();
     // The default is not written in most files, so it is no mistake.

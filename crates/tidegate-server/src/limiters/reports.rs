@@ -117,6 +117,7 @@ impl CallerReports {
         Ok(())
     }
 
+    /// The statistics of a subject; a resource that is new is added.
     fn find(
         &self,
         subject: &Subject,

@@ -118,6 +118,7 @@ impl Limiters {
         settling.await.unwrap_or(Err(Unsettled::Unknown))
     }
 
+    /// Settles a reservation, or leaves it to the task that settles when the store answers.
     async fn settle_or_wait(
         self: &Arc<Self>,
         id: &str,
@@ -154,6 +155,7 @@ impl Limiters {
         }
     }
 
+    /// Settles a reservation with its limiters, once. Over a store this server claims its record first.
     async fn settle_to_the_end(&self, id: &str, actual: &[u64]) -> Result<Settling, Unsettled> {
         self.know(id).await?;
         let settling = self.reservations.settle(id, actual, async |request, taken| {

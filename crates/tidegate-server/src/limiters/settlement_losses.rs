@@ -10,10 +10,15 @@ use crate::once_a_minute::OnceAMinute;
 /// Units that settlements lost.
 #[derive(Debug)]
 pub(super) struct SettlementLosses {
+    /// Units to be given back that counted no more, or whose rule is gone; and refunds to rules with leases.
     too_late: AtomicU64,
+    /// Units that were not taken, because the debt would be too large or the rule is gone.
     debt_cut: AtomicU64,
+    /// Units of settlements that the store was asked for and did not answer.
     unknown: AtomicU64,
+    /// For the warnings of units that were cut off.
     often: OnceAMinute,
+    /// For the warnings of units of rules that are gone, so that neither kind hides the other.
     often_gone: OnceAMinute,
 }
 
@@ -28,6 +33,7 @@ impl Default for SettlementLosses {
 impl SettlementLosses {
     /// Counts the units that a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
+        // Limiters that took units, and that no rule in force leads to any more.
         for one in answer.unreached() {
             self.too_late.fetch_add(one.settled().late_units(), Relaxed);
             let cut = one.settled().cut_units();

@@ -34,6 +34,7 @@ pub(crate) struct TopKeys {
     periods: Mutex<Periods>,
 }
 
+/// The period that is counted, and the period before it.
 #[derive(Debug)]
 struct Periods {
     began: Timestamp,
@@ -42,6 +43,7 @@ struct Periods {
     before: KeyCounts,
 }
 
+/// The counts of one period, for either order.
 #[derive(Debug)]
 struct KeyCounts {
     refused: SpaceSaving<u64, KeyLabel>,
@@ -107,6 +109,7 @@ impl TopKeys {
         (periods.before_began, top.collect())
     }
 
+    /// Counts the keys of one decision.
     #[cold]
     fn sample(&self, request: &Request<'_>, answer: &Answer<'_>) {
         // A sample may miss a decision; a thread that decides must not wait for it.

@@ -34,6 +34,7 @@ impl Unmatched {
         [("admitted", admitted), ("refused", refused)]
     }
 
+    /// Counts a request, and names it in the log once a minute.
     #[cold]
     fn note(&self, request: &Request<'_>, is_refused: bool) {
         self.counts.add(usize::from(is_refused), 1);

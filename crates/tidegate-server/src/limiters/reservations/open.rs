@@ -82,6 +82,7 @@ pub(super) struct ReservationTerms<'p> {
 }
 
 impl<'p> ReservationTerms<'p> {
+    /// Looks at every rule that a descriptor of the request matches.
     pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
         let mut limiters = 0;
         let mut max_life = None::<(Duration, &str)>;

@@ -341,6 +341,7 @@ impl ReservationTable {
         matches!(entry, Some(TableEntry::Open(open)) if open.claim.is_some())
     }
 
+    /// Removes a reservation from every list, with its bytes.
     fn remove(&mut self, id: ReservationId) {
         let Some(KeptReservation { entry, ends }) = self.by_id.remove(&id) else { return };
         self.unclaim(entry.bytes());
