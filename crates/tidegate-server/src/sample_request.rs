@@ -57,6 +57,7 @@ impl SampleRequest {
     }
 }
 
+/// The body as JSON.
 #[derive(Serialize)]
 struct SampleBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -109,6 +109,7 @@ impl SnapshotFile {
         }
     }
 
+    /// Renames a damaged file, so that an operator can look at it and the next snapshot has its place.
     fn put_aside(&self, why: &SnapshotError) -> Result<(), Failure> {
         let now_s = SystemClock::new().now().as_micros() / 1_000_000;
         let aside = with_suffix(&self.path, &format!(".damaged-{now_s}"));

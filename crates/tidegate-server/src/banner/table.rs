@@ -62,6 +62,7 @@ fn lists(policy: &Policy, is_shared: bool, width: usize) -> Table {
     table
 }
 
+/// The cells of a rule, in the order of [`HEADINGS`].
 fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
     let spec = rule.spec();
     let when = spec.when.iter().map(|(name, value)| format!("{name}={value}"));

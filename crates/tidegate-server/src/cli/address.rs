@@ -35,6 +35,7 @@ fn parse(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// The mistake in a text that is no address.
 fn mistake(text: &str) -> String {
     if text.contains("://") {
         return "this is a URL".to_owned();

@@ -86,6 +86,7 @@ struct Sound {
     warnings: Vec<String>,
 }
 
+/// Reads and judges the file.
 fn checked(file: &Path) -> Result<Sound, Wrong> {
     let (policy, server) = serve::load(file).map_err(Wrong::Text)?;
     serve::check(file, &server).map_err(Wrong::Whole)?;

@@ -49,6 +49,7 @@ enum DiffFormat {
     Json,
 }
 
+/// The difference as JSON.
 #[derive(Serialize)]
 struct DiffJson<'a> {
     is_same: bool,

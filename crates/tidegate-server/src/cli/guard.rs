@@ -206,6 +206,7 @@ impl GuardArgs {
         self.tls_cert.as_deref()
     }
 
+    /// The encryption of all listeners; a certificate and its key need each other.
     fn tls(&self) -> Result<Option<Tls>, Failure> {
         let client_ca = self.tls_client_ca.clone();
         let (needed, by) = match (self.tls_cert.clone(), self.tls_key.clone()) {

@@ -177,6 +177,7 @@ struct DecidedBatch<D> {
     ended: Result<(), Failure>,
 }
 
+/// The next batch with its decisions; `None` at the end of the trace.
 fn next_decided<D>(
     sorted: &mut Sorted,
     decide: impl Fn(&Event<'_>) -> Result<D, Failure>,

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &ManArgs, command: Command) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes a page for each command.
 fn write_all(command: Command, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     // In a folder of its own first: `clap_mangen` would write through a link.

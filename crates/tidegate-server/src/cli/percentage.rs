@@ -34,6 +34,7 @@ impl FromStr for Percentage {
     }
 }
 
+/// The parts of a percent that a text means; `None` if it is no share.
 fn parts(text: &str) -> Option<u64> {
     let number = text.strip_suffix('%')?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));

@@ -70,6 +70,7 @@ fn run_with(
     }))
 }
 
+/// Makes the runtimes, serves on them, and ends them.
 fn run_logged(
     args: &ServeArgs,
     policy: Policy,

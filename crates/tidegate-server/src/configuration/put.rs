@@ -92,6 +92,7 @@ impl Configuration {
         done
     }
 
+    /// Makes the change, if it is allowed now and all of it can be made.
     fn try_put(&self, proposal: Proposal, who: &str) -> Result<Proposed, PutRefused> {
         let Proposal { text, expected, is_dry_run, .. } = proposal;
         let before = self.loaded();

@@ -26,6 +26,7 @@ const HEAD_BYTES: u32 = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Connections(pub(super) Arc<Routes>);
 
+/// The bounds of hyper for a connection.
 fn builder(bounds: Bounds) -> Builder<Inline> {
     let mut builder = Builder::new(Inline(bounds.stalled));
     builder

@@ -143,6 +143,7 @@ impl GrpcDecider {
         Ok((self.limiters.check(&Request::new(domain, &charges)).await, refunded))
     }
 
+    /// The response: the verdict, a status for each descriptor in the order of the message, fields and metadata.
     fn response(
         &self,
         domain: &str,

@@ -17,6 +17,7 @@ const CAPACITY: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Gathered<S>(Arc<Mutex<GatheredWrites<S>>>);
 
+/// The stream and its buffer, which both handles share.
 #[derive(Debug)]
 struct GatheredWrites<S> {
     stream: S,

@@ -22,6 +22,7 @@ const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 /// The time between two checks of the health for a client that watches it.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// One message of a watch.
 type HealthReply = Result<HealthCheckResponse, Status>;
 
 /// The service; all its calls share one probe.

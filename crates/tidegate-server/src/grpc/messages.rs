@@ -66,6 +66,7 @@ pub(crate) struct RateLimitOverride {
 pub(crate) struct Multiplier(pub(crate) u32);
 
 impl Multiplier {
+    /// Reads the field, in either type.
     fn merge(
         field: &mut Option<Self>,
         _: u32,

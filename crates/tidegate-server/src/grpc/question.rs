@@ -114,6 +114,7 @@ fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
     descriptor.hits_addend.unwrap_or_else(|| message.hits_addend.max(1).into())
 }
 
+/// Refuses a message without a domain, or with too few or too many descriptors or entries.
 fn check(message: &RateLimitRequest) -> Result<(), Status> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {

@@ -12,6 +12,7 @@ use super::call;
 use super::reply::{self, GrpcReply};
 use crate::listener::KeptBytes;
 
+/// The response of any service of tonic.
 type ResponseFuture = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
 /// One of tonic's services, with its name.

@@ -80,6 +80,7 @@ impl ListenerSecret {
         })
     }
 
+    /// Reads a token of each line by `token`.
     fn read(
         text: &str,
         token: impl Fn(usize, &str) -> Result<SecretToken, String>,

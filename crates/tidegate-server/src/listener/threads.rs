@@ -20,6 +20,7 @@ pub(crate) enum Threads {
     Apart(Arc<[Thread]>),
 }
 
+/// A thread, and the number of its connections.
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,

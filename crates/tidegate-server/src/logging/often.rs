@@ -40,6 +40,7 @@ impl<C: Clock + Clone> Often<C> {
         Self { kinds: Arc::default(), clock }
     }
 
+    /// Returns whether an event of this source line is logged now.
     fn lets(&self, kind: &Metadata<'_>) -> bool {
         if !is_bounded(kind) {
             return true;

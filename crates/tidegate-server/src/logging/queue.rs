@@ -26,6 +26,7 @@ pub(crate) struct LogQueue(Arc<QueueState>);
 /// Makes a line harmless to terminals and readers of lines.
 pub(super) type Escape = for<'a> fn(&'a str) -> Cow<'a, str>;
 
+/// The state that the handles and the thread share.
 #[derive(Debug)]
 struct QueueState {
     to_writer: Sender<Message>,
@@ -36,6 +37,7 @@ struct QueueState {
     dropped: AtomicU64,
 }
 
+/// A task of the thread.
 #[derive(Debug)]
 enum Message {
     Line(Box<[u8]>),
@@ -92,6 +94,7 @@ impl LogQueue {
     }
 }
 
+/// The thread: writes lines until the process ends, because it holds a handle of the queue itself.
 fn write_out(
     lines: &Receiver<Message>,
     state: &QueueState,

@@ -48,6 +48,7 @@ enum NextStep {
     End,
 }
 
+/// A connection, with the parts that read, parse, run and write its commands.
 struct Connection<S> {
     wire: Wire<S>,
     parser: Parser,
@@ -73,6 +74,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    /// Answers, writes and reads in turn, until the connection ends.
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
         let stalled = self.bounds.stalled;
         let mut patience = ConnectionPatience::of(self.bounds);

@@ -58,6 +58,7 @@ impl Session {
         Some(command)
     }
 
+    /// Runs a command that the client may use.
     fn run(
         &mut self,
         command: &Command,

@@ -90,6 +90,7 @@ fn info_of(command: &Command, reply: &mut RespReply<'_>) {
     reply.array(0); // subcommands
 }
 
+/// The reply to `COMMAND DOCS`, for these commands or all.
 fn docs(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
     let asked: Vec<_> = listed(session)
         .filter(|command| {

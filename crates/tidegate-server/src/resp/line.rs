@@ -33,6 +33,7 @@ const fn bulk_size(text: &str) -> usize {
     text.len() + if text.len() < 10 { b"$0\r\n\r\n".len() } else { b"$00\r\n\r\n".len() }
 }
 
+/// A bulk string of RESP, made at compile time.
 const fn bulk<const SIZE: usize>(text: &str) -> [u8; SIZE] {
     let text = text.as_bytes();
     let mut bytes = [0; SIZE];

@@ -63,6 +63,7 @@ fn verb(args: &Args<'_>) -> Option<CommandVerb> {
     table::find(args.word(0)).map(|command| command.verb)
 }
 
+/// Runs a command that waited, and returns its reply.
 async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(USUAL);
     let mut reply = RespReply::new(&mut out, proto);

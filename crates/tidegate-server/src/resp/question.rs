@@ -61,6 +61,7 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
         Self::read_with(args, entries, true)
     }
 
+    /// Reads a question, with `LIFE ms` if `has_life`.
     fn read_with(
         args: &Args<'a>,
         entries: &'e mut RespEntries<'a>,

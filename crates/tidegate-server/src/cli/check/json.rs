@@ -11,6 +11,7 @@ use super::Sound;
 use crate::failure::Failure;
 use crate::policy::Wrong;
 
+/// The outcome as it is printed.
 #[derive(Serialize)]
 struct CheckJson<'a> {
     file: String,

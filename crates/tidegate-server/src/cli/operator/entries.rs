@@ -35,6 +35,7 @@ pub(super) fn body(domain: &str, entries: &[EntryArg], cost: Option<u64>) -> Str
     serde_json::to_string(&body).unwrap_or_default()
 }
 
+/// The body of a peek or of a reset.
 #[derive(Serialize)]
 struct DescriptorBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +62,7 @@ pub(super) fn printed(name: &str, value: &str) -> String {
     format!("{}={}", escaped(name).replace('=', EQUALS), escaped(value))
 }
 
+/// A text without a character that a terminal obeys, from which [`unescaped`] makes the same text.
 fn escaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -79,6 +81,7 @@ fn escaped(text: &str) -> String {
     plain
 }
 
+/// The text that was escaped, in its canonical form.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -134,6 +134,7 @@ impl HttpClient {
         }
     }
 
+    /// Sends a request over a new connection, and returns the answer before its body.
     async fn exchange(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

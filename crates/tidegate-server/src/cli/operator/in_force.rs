@@ -61,6 +61,7 @@ fn field(name: &str, value: &Value) -> (String, String) {
     }
 }
 
+/// A value of JSON as TOML.
 fn written(value: &Value) -> String {
     match value {
         Value::Object(fields) => {

@@ -88,6 +88,7 @@ fn text(answer: &Value) -> String {
     text
 }
 
+/// The decision of an answer or of one rule, on one line.
 fn decision(answer: &Value) -> String {
     let is_allowed = answer["allowed"] == true;
     let allowed = if is_allowed { "allowed" } else { "refused" };

@@ -89,6 +89,7 @@ pub(crate) fn run(args: &ReservationsArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Settles a reservation; the answer says for what, or that it waits for the store.
 async fn settle(
     args: &ReservationsArgs,
     listener: &ListenerClient,
@@ -112,6 +113,7 @@ async fn list(args: &ReservationsArgs, listener: &ListenerClient) -> Result<(), 
     listener.ask(Method::GET, &path, "").await?.print(args.format, listed)
 }
 
+/// The list for a person.
 fn listed(answer: &Value) -> String {
     let mut text = format!(
         "{} open, {} wait for the store, {} bytes\n",

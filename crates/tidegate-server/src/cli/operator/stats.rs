@@ -64,6 +64,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Shows the statistics of each second: live on a terminal, else one after another.
 async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failure> {
     // Before the screen begins, so that an error is printed where it stays.
     let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
@@ -144,6 +145,7 @@ fn rows<'a>(items: impl Iterator<Item = &'a Value>, names: &[&str]) -> Vec<Vec<S
     rows.collect()
 }
 
+/// The numbers of a rule or a resource, in the order of the columns.
 fn numbers(of: &Value) -> [String; 8] {
     let second = &of["second"];
     let minute = &of["minute"];

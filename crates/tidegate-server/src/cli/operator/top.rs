@@ -84,6 +84,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Shows the view again and again, until the person ends it.
 async fn live(
     args: &TopArgs,
     listener: &ListenerClient,

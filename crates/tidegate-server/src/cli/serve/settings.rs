@@ -96,6 +96,7 @@ pub(super) fn built_in() -> ConfigOrigin {
     }
 }
 
+/// The rules, the fields of `[server]` and the settings of a text, checked together.
 fn read(
     name: &str,
     text: &str,
