@@ -47,7 +47,7 @@ impl RequestOutcome {
             if is_unlimited { Self::Unlimited } else { Self::Allowed }
         } else if answer.is_unavailable() {
             Self::Unavailable
-        // A request that no rule matches is refused for its words and not for its cost.
+        // A request that no rule matches is refused for its entries and not for its cost.
         } else if answer.is_never() && !answer.is_no_rule() {
             Self::Never
         } else {

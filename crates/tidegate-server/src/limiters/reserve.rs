@@ -1,6 +1,9 @@
 //! Reserves units for work whose cost is known only afterwards, and settles them. HTTP and RESP call
 //! [`Limiters::reserve`], [`settle`](Limiters::settle) and [`renew`](Limiters::renew); [`Reservations`] remembers the
 //! units, and over a store a record lets any server settle, once.
+//!
+//! A process *knows* a reservation that is in its table. The *record* is the copy of it in the store, which every server
+//! can read; a *claim* takes the record for one server, and after that this server alone settles.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! The activity of a connection of hyper: requests under way, admitted requests, and heads that have begun to arrive.
 //! The protocol notes events here, [`Heads`](super::Heads) notes heads, and [`Shell`](super::Shell) reads all at each
 //! check, because hyper tells neither whether a connection is idle nor whether a request is under way.
+//!
+//! Each head has a number: two checks that find the same number have found the same head, still unfinished.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

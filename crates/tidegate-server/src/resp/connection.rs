@@ -1,5 +1,8 @@
 //! One connection of a Redis client: reads, answers all commands read, writes; ends when its client leaves, stalls,
 //! or idles. [`RespService`](super::RespService) starts it for each connection.
+//!
+//! One turn answers all commands that have arrived ([`NextStep`] says why it stops), and then waits for replies of a store,
+//! lets other connections go first, or moves bytes in both directions.
 
 use std::future::poll_fn;
 use std::io;

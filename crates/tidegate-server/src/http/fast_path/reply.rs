@@ -32,7 +32,7 @@ impl FastReplies {
         self.text("content-type: application/json\r\ncache-control: no-store\r\n");
         headers::each(answer, |name, value| {
             match answer::usual_field(name) {
-                // The usual names are not made small again for each answer.
+                // The usual names are in lower case already.
                 Some(name) => self.text(name),
                 None => self.text(&name.to_ascii_lowercase()),
             }
