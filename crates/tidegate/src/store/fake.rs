@@ -239,6 +239,7 @@ impl Layer for FakeStore {}
 pub(crate) fn host() -> Host {
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| Builder::new_current_thread().build().unwrap());
+    // A host keeps the runtime that it is made in, also if it never starts a task.
     let _entered = RUNTIME.enter();
     Host::new(TIMEOUT)
 }

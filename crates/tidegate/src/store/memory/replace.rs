@@ -152,6 +152,7 @@ impl Lineages {
         let rules: Vec<_> =
             rules.map(|rule| self.follow_rule(store, number, rule, at, migrations)).collect();
         let removed = self.by_name.values_mut().filter(|known| !known.is_in_force);
+        // A rule that was removed before keeps the time of that.
         removed.for_each(|known| known.removed_at = known.removed_at.or(Some(at)));
         let removed = self.by_name.values().filter(|known| !known.is_in_force);
         let removed = removed.flat_map(|known| known.of_rule.tables.iter().cloned());

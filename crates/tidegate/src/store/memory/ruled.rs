@@ -158,8 +158,10 @@ impl Entry for RuledEntry {
         recent: &mut Recent,
         at: Timestamp,
     ) -> Option<Box<Change<Self>>> {
+        // Nearly every step comes under the rule that the limiter has.
         let rule = part.rule.filter(|_| !self.is_under(part))?;
         if follows(part) {
+            // The rule takes effect with any verdict, so nothing has to be undone.
             self.carry_to(rule, recent, at);
             return None;
         }

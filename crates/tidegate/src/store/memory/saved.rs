@@ -216,6 +216,7 @@ impl<'s> Loading<'s> {
         let Some(known) = known else { return false };
         known.of_rule.lineage = saved.lineage;
         if known.rule.spec().key != saved.key {
+            // The rule keeps its number, but limiters of another key are not its limiters.
             known.of_rule.lineage = saved.lineage.with_other_limiters();
             return false;
         }

@@ -234,6 +234,7 @@ impl<E: Entry> Table for Sharded<E> {
     #[inline]
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         let mut shard = self.lock(part.fingerprint, part.generation)?;
+        // Under the lock: these states would take an earlier reading for a clock that stepped back.
         let now = reading.anew();
         if let Some(one) = self.with_found(&mut shard, part, now) {
             self.drop_if_reset(&mut shard, part.fingerprint, part.step, now);

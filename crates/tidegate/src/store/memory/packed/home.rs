@@ -71,6 +71,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Home for Packed<R, P
         } else if algorithm.is_idle(&state, at) {
             return Restored::Idle;
         } else {
+            // A snapshot may have a limiter twice, and the later state is the newer state.
             if let Some(earlier) = chain.find(fingerprint) {
                 self.store(chain, earlier, fingerprint, [0; WORDS]);
             }

@@ -123,6 +123,7 @@ impl<E: Entry> Home for Sharded<E> {
     ) -> Restored {
         let mut claimed = 0;
         if let Some(at) = restored {
+            // A snapshot may have a limiter twice, and the later state is the newer state.
             if shard.get(fingerprint).is_some() {
                 shard.forget(fingerprint, &self.common.budget);
             }
