@@ -246,6 +246,7 @@ impl<K: Clone + Eq + Hash> Book<K> {
             Err(_) => Granted::NotAsked,
             Ok(None) => Granted::Ended,
             Ok(Some(lease)) => {
+                // A lease that ended on its way was never there to be spent, so it is not counted.
                 self.counts.taken += lease.units;
                 Granted::Held { due: lease.due, ends: lease.ends }
             }

@@ -173,6 +173,7 @@ impl ReplyAtNode {
 
 impl Drop for ReplyAtNode {
     fn drop(&mut self) {
+        // Only such a step has taken units that a caller would have had.
         let Some(reply) = self.reply.take().filter(|_| self.step.verb == Verb::Ask) else { return };
         let (link, step) = (self.link.clone(), Arc::clone(&self.step));
         tokio::spawn(async move { step.undo(&link, &reply).await });

@@ -48,6 +48,7 @@ pub(in super::super) fn below(
         let is_alone = limiter == LONG && !plan.is_leased(SHORT);
         let is_split = plan.rules[plan.limiters[limiter]].split;
         let moves = plan.nodes.iter().any(|node| node.joins > 0 || node.end.is_some());
+        // Held by a node whose callers did not come, so they count as admitted.
         let held = if is_split && moves { held(history, limiter) } else { 0 };
         // Until nodes know their number, the first of them may hold the shares of all.
         if is_alone && plan.beat < LATE_BEAT_MS && 10 * (admitted + held) < 9 * reference {

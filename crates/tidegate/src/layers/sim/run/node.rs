@@ -54,6 +54,7 @@ impl LayersNode {
         let (forgets, clock) = (memory.clone(), host.clone());
         let on_units_back = Arc::new(move |asks: &[KeyAsk]| {
             if let Some(memory) = &forgets {
+                // Units came back, so a denial from before may be untrue.
                 memory.forget(asks, clock.now());
             }
         });
@@ -61,6 +62,7 @@ impl LayersNode {
             Handles { on_units_back: Arc::clone(&on_units_back) as _, report: Arc::new(|_| ()) };
         let on_denied = Arc::new(|| ());
         let of_node = Arc::clone(&local);
+        // The number of nodes comes later, as from a store.
         let parts = LayerParts { local, denials: memory, on_denied, nodes: 1, handles };
         let link =
             StoreLink::new(Arc::clone(world), number, host, Arc::clone(&generation), on_units_back);
