@@ -254,6 +254,7 @@ impl<C: Clock> KeyedLimiter<C> {
         // A limiter that does not exist would begin with units in use; so it exists first.
         let first = rule.begins_in_use().then_some(Step::Ask);
         for step in first.into_iter().chain([reset]) {
+            // A table of one rule takes no rule from a call.
             let terms = if self.plans.is_none() { CallRule::Table } else { CallRule::Own(rule) };
             self.call(fingerprint, terms, 0).step(step);
         }

@@ -37,6 +37,7 @@ impl<T: Send + Sync + 'static> ByRule<T> {
         // The list is kept with the policy, under the number of this observer: the index of a rule finds its
         // counters.
         let of_all = policy.attached(self.number, || self.of_all(policy.rules()));
+        // The index of a rule is the same in the list and in the policy that the answer keeps.
         for matched in answer.all() {
             if let Some(of_rule) =
                 of_all.and_then(|of_all| of_all.get(matched.reply.number as usize))

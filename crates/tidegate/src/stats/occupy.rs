@@ -28,6 +28,7 @@ impl Still<'_> {
         limit: u64,
         most: u64,
     ) -> Option<Micros> {
+        // The lock of the ring is held, so that two requests do not find the same space.
         let ahead = (0..=MOST_AHEAD).find(|ahead| self.has_space(*ahead, units, limit))?;
         if ahead == 0 {
             self.ring.totals.add(Count::Pass, units);

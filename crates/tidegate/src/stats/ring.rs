@@ -96,6 +96,7 @@ impl Ring {
 
     #[cold]
     fn add_large(&self, what: Count, amount: u64, now: Timestamp) {
+        // Under the lock, so that two large amounts do not find the same space.
         self.hold(number_of(now)).add_large(what, amount);
     }
 

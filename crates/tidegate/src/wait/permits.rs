@@ -118,6 +118,7 @@ impl Permits {
         let limit = counted.limit;
         let remaining = counted.available(key);
         let fits = if takes { counted.take(key, units) } else { units <= remaining };
+        // Only a request above the limit is never admitted: units that are out come back some time.
         let outcome = if fits {
             Outcome::Allow { delay: Micros::ZERO }
         } else if units > limit {
