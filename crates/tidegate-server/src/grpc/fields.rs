@@ -1,4 +1,5 @@
-//! The header fields of an answer that the proxy passes on to a caller, in the families that the settings choose.
+//! The header fields of an answer that the proxy passes on to a caller, in the families that the settings choose
+//! (`--grpc-headers`). `decide.rs` adds them to its response.
 
 use tidegate::{Answer, headers};
 

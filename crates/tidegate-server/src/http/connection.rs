@@ -1,5 +1,6 @@
-//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used. It begins on the fast path, if its
-//! listener has one, and goes over to hyper with all bytes that were read and not answered.
+//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used. The listener hands it over after
+//! TLS. It begins on the fast path, if its listener has one, and goes over to hyper with all bytes that were read and
+//! not answered.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The lifetime of a reservation, for all protocols: by default, and at most.
+//! The lifetime of a reservation, over HTTP and RESP: by default, and at most.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Reads the body of a request within bounds of bytes, for HTTP and gRPC. The callers add the bound of time.
+//! Reads the body of a request within bounds of bytes, for `http/body.rs` and `grpc/call.rs`, which add a bound of
+//! time.
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes};

@@ -1,5 +1,5 @@
-//! Spans by the OpenTelemetry SDK, sent in batches by a thread of its own. HTTP and gRPC begin a span for each request for a
-//! decision.
+//! Spans by the OpenTelemetry SDK, sent in batches by a thread of its own. HTTP and gRPC begin a span when they
+//! read a request for a decision, and end it with the answer.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
 //! The values of the fields of a question as written, each within its bounds: costs, times and the id of a request.
+//! The readers of serde in `question.rs` and `item.rs` call these functions.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A reservation that is not settled: its units, its lifetime, and the form in which operators see it. Before it
-//! there are the terms: the longest life and the bytes that the rules of a request allow for.
+//! A reservation that is not settled: its units, its lifetime, and the form in which operators see it; and the terms
+//! of the rules for it, which are asked before the request: the longest life, and the bytes that it may need.
 
 use std::time::Duration;
 

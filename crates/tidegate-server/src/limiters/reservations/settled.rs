@@ -1,5 +1,5 @@
-//! The settlement of a reservation, or why there was none: the types that a settle, a reserve and a renewal answer, in
-//! every protocol.
+//! The settlement of a reservation, or why there was none: the types that a settle, a reserve and a renewal answer, over
+//! HTTP and RESP.
 
 use std::time::Duration;
 
