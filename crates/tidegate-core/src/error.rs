@@ -1,4 +1,6 @@
 //! The errors of a rule, each with the expected value.
+//!
+//! `Rule::new` returns all errors of a rule together.
 
 use alloc::format;
 use alloc::string::{String, ToString};

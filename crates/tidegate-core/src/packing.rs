@@ -1,4 +1,7 @@
 //! Packing the states of an algorithm into words.
+//!
+//! A store in memory keeps most states in this form, several in a cache line. `Pack` is the trait of the algorithms
+//! that can do so.
 
 use crate::time::Micros;
 

@@ -1,4 +1,7 @@
 //! A checked rule.
+//!
+//! A rule is a `Spec` with its algorithm. Only the rule knows the type of the algorithm; others reach it by a
+//! `Visitor`.
 
 use core::any::Any;
 

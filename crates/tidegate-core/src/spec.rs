@@ -1,4 +1,6 @@
 //! A rule as written, before it is checked.
+//!
+//! Programs, configurations and plans write it, and `Rule::new` checks it.
 
 use alloc::vec::Vec;
 use core::str::FromStr;

@@ -1,4 +1,6 @@
 //! Rates and lengths of time as text, and the error of a text that is neither.
+//!
+//! Configurations and command lines have such texts. A message shows a text by `shown`, short and without a password.
 
 mod credentials;
 mod length;

@@ -1,4 +1,6 @@
 //! Time of the limiters: integer microseconds, saturating, never negative.
+//!
+//! No clock is read here: a caller passes the time to each step.
 
 use core::fmt;
 use core::num::NonZeroU64;

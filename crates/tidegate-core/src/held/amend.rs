@@ -1,4 +1,7 @@
 //! Changing the rule of a limiter.
+//!
+//! A store calls this when a policy gives a rule other values, or another algorithm. Usage is carried over, so that a
+//! change is no way round a limit.
 
 use core::borrow::BorrowMut;
 use core::mem;

@@ -1,4 +1,6 @@
 //! Gives back and settles units.
+//!
+//! These are the steps that refuse nothing: refunds, settlements of reservations, reported usage and resets.
 
 use core::borrow::BorrowMut;
 use core::mem;

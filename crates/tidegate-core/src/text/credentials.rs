@@ -1,4 +1,6 @@
 //! The part of a text that may be a user and a password.
+//!
+//! `without_credentials` hides this part in every message.
 
 use core::ops::Range;
 

@@ -1,4 +1,6 @@
 //! Lengths of time as text: `"250ms"`, `"60s"`.
+//!
+//! Windows, waits and deadlines are written so. An error suggests the length that may be meant.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,7 @@
 //! Rates as text: `"100/s"`, `"200/60s"`, `"7/250ms"`.
+//!
+//! The `rate` of a rule is written so, and a limit that a program gives as text. An error suggests the rate that may
+//! be meant.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,6 @@
 //! The error of a text that cannot be read as the expected value.
+//!
+//! Rates, lengths and sizes share it: a message with the expected form.
 
 use alloc::string::String;
 use core::fmt;

@@ -1,4 +1,7 @@
 //! Concurrency: at most N units out at a time, each until its permit is returned or its life ends.
+//!
+//! A *permit* is the units that one request took; its *token* names it. `permits.rs` keeps the permits of a limiter,
+//! and `script.lua` makes the same decisions in Redis.
 
 mod permits;
 

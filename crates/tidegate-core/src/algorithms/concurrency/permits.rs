@@ -1,4 +1,7 @@
 //! The permits of one limiter, in the order in which they end.
+//!
+//! This is the state that `Concurrency` reads and changes. Permits that have ended stay in the list until a later
+//! step drops them.
 
 use alloc::collections::VecDeque;
 

@@ -1,4 +1,6 @@
 //! Fixed window: one counter, reset when the window ends.
+//!
+//! A window is known by its end. `script.lua` makes the same decisions in Redis.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,7 @@
 //! Leaky queue: admitted work leaves in order, each unit W/N after the previous unit.
+//!
+//! The state is a `Level`: the time until all admitted work has left. In Redis the script of the token bucket
+//! decides, which keeps the same level.
 
 use alloc::vec::Vec;
 

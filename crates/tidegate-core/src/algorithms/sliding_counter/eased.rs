@@ -1,4 +1,7 @@
 //! A counter under another limit: units of its running window that make no caller wait.
+//!
+//! Such units are an *excess*: a change lowered the limit below them. They stay usage, and count again when more is
+//! allowed. `Past` keeps the excess of a state.
 
 use super::{SlidingCounter, State, View};
 use crate::algorithm::Amend;

@@ -1,4 +1,7 @@
 //! Sliding log: the time of every admitted unit, so that no window of length W holds more than N.
+//!
+//! Units of one tick share an *entry*. `ring.rs` keeps the entries, `persist.rs` writes them to a snapshot, and
+//! `scripted.rs` chooses between two scripts for Redis.
 
 #[cfg(test)]
 mod looks;

@@ -1,4 +1,6 @@
 //! A sliding log as numbers: the time of its last unit, then its entries.
+//!
+//! A gate in memory writes these numbers to a snapshot, from which another process goes on.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,6 @@
 //! The log's entries: a queue in chunks, so that it grows without copying anything large.
+//!
+//! The state of a sliding log gives the entries running totals, and searches them by time or by the number of a unit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,4 +1,6 @@
 //! A sliding log in the scripts of a store.
+//!
+//! There are two layouts, one string or a sorted set, each with a script of its own.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,4 +1,6 @@
 //! Numbers of a few bits each in words, the lowest bits in the last word.
+//!
+//! They are the counters of a packed sliding window, each of as many bits as the limit needs.
 
 /// Returns the number of `bits` bits that begins `from` bits above the lowest; `bits` is below 64. Bits beyond the words
 /// are zero.

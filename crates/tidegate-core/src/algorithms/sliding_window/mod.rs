@@ -1,4 +1,7 @@
 //! Sliding window in buckets: a ring of counters, each for one part of the window.
+//!
+//! The *age* of a bucket is its distance from the newest bucket, and the *span* is the number of buckets that count.
+//! `packed.rs` decides on states that are packed into words, and `script.lua` makes the same decisions in Redis.
 
 mod bits;
 mod packed;

@@ -1,4 +1,6 @@
 //! The counters of a sliding window: few of them in place, more on the heap.
+//!
+//! Most windows have ten buckets, so that most states need no allocation.
 
 use alloc::boxed::Box;
 use alloc::vec;
