@@ -1,4 +1,6 @@
 //! The change from one policy to another: the rules, their callers, and the old and new values.
+//!
+//! `tidegate diff` prints it for two files, and a server reports it for rules that it takes over.
 
 mod fields;
 #[cfg(test)]

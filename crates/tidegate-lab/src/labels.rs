@@ -1,4 +1,6 @@
 //! The names of settings in a configuration, for output.
+//!
+//! Reports, differences and pages of the server show them.
 
 use tidegate::{Anchor, Layout, Mode, OnFull, OnNoRule, OnStoreError, Usage};
 

@@ -1,4 +1,6 @@
 //! The fields of rules and policies as texts, and the effects of their changes.
+//!
+//! `PolicyDiff` compares these texts field by field.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,4 +1,6 @@
 //! Sorting instants into bins, and choosing how wide a bin is.
+//!
+//! A report counts requests in bins, and a time axis takes its ticks from the same round lengths.
 
 use super::MAX_BINS;
 

@@ -1,4 +1,6 @@
 //! The canvas of a picture: its width, its side margins, and text at a position.
+//!
+//! Pages, lanes and stacks are drawn on it.
 
 use std::error::Error;
 

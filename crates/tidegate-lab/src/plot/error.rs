@@ -1,4 +1,7 @@
 //! The errors of a timeline, found before anything is drawn.
+//!
+//! `svg` and `stacked` check a picture first, so that all drawing relies on series of one length and a last bin that
+//! ends in time.
 
 use std::error::Error;
 use std::fmt;

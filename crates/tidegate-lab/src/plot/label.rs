@@ -1,4 +1,6 @@
 //! Short labels for counts and durations.
+//!
+//! Axes and notes of pictures have them, and the tables of reports.
 
 use super::bins::{DAY, HOUR, MINUTE, MS, SECOND};
 

@@ -1,4 +1,6 @@
 //! One lane: heading, grid, bars and the line of departures, as a chart.
+//!
+//! A page draws a lane for each algorithm or rule. A stack uses the same chart, with bars of its own.
 
 use std::error::Error;
 

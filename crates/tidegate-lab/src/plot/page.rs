@@ -1,4 +1,6 @@
 //! The page: headline, legend, and the lanes below each other.
+//!
+//! `svg` draws a timeline with it.
 
 use std::slice;
 

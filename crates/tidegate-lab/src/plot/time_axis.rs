@@ -1,4 +1,6 @@
 //! The time axis: its ticks and their labels.
+//!
+//! A real log is labelled in UTC. A synthetic trace counts from zero.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,4 +1,6 @@
 //! Counts over time: the data of a lane of a picture.
+//!
+//! The report of a rule fills it, if a picture is wanted.
 
 use tidegate::Micros;
 

@@ -1,4 +1,6 @@
 //! The identity of a key while it is counted: a keyed fingerprint, for a key of any length.
+//!
+//! A report counts by it, so that a long key takes no more memory than a short key.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

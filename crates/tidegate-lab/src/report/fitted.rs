@@ -1,4 +1,6 @@
 //! Text in the width of a terminal.
+//!
+//! Reports and comparisons pass through it last. Without a width a text stays as it is.
 
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;

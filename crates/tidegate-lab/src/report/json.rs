@@ -1,4 +1,6 @@
 //! The report as one JSON object, for programs.
+//!
+//! `table.rs` is the same report for a person.
 
 use serde::Serialize;
 use serde_json::Error;

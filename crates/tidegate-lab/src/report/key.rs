@@ -1,4 +1,6 @@
 //! The key of a rule in a request: for counting, and as text.
+//!
+//! Each decision needs the fingerprint; the text is made only for a key that is shown.
 
 use std::fmt;
 

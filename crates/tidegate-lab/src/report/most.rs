@@ -1,4 +1,6 @@
 //! The keys refused most, in bounded memory.
+//!
+//! A log may have millions of refused keys, so only frequent keys have a counter (`SpaceSaving`).
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;

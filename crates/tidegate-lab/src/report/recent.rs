@@ -1,4 +1,6 @@
 //! The units that one key was admitted within its last window.
+//!
+//! `RecentByKey` has such an entry for each key, so its size matters.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,7 @@
 //! The counts of one rule.
+//!
+//! A `Report` has it for each rule of its policy. `variant_report.rs` counts under the rule's own values, and under
+//! each override.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

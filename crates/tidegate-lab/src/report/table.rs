@@ -1,4 +1,6 @@
 //! The report as a table for a terminal.
+//!
+//! A comparison of algorithms uses the same columns and numbers.
 
 use std::fmt::Write;
 

@@ -1,4 +1,6 @@
 //! The counts of one variant of a rule: of its own values, or of an override.
+//!
+//! It watches the fullest window (`worst.rs`) in its part of the rule's memory (`space.rs`).
 
 use tidegate::{Micros, PolicyRule, Rule, Usage, printable};
 

@@ -1,4 +1,6 @@
 //! The fullest window of any one key, measured on admissions, in bounded memory.
+//!
+//! A report compares it with the bound that the algorithm promises. `watched.rs` keeps the admissions.
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;

@@ -1,4 +1,6 @@
 //! The lines that could not be read: a count of all, and the first few in detail.
+//!
+//! Such a line costs no other line. A report of a trace names the first few.
 
 use std::borrow::Cow;
 use std::fmt;

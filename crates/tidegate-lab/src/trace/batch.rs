@@ -1,4 +1,6 @@
 //! Some events of a trace that follow each other, to be passed from thread to thread.
+//!
+//! A batch holds records, and makes each an event when it is asked for.
 
 use std::io;
 use std::path::PathBuf;

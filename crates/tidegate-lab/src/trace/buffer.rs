@@ -1,4 +1,6 @@
 //! The events of one piece of the input as records, in order of time.
+//!
+//! `PieceParser` fills it line by line, and the sorter merges the sorted buffers.
 
 use super::event::LineEvent;
 use super::record::RecordNames;

@@ -1,4 +1,6 @@
 //! Traces that need no file.
+//!
+//! `tidegate compare` decides such a trace if it is given no file.
 
 use super::event::{DEFAULT_DOMAIN, Event};
 

@@ -1,4 +1,6 @@
 //! The client of a line: an address, normalised as the layer normalises it, or the name of a host.
+//!
+//! A format finds the texts that may name a client. Here one of them is chosen, by the proxies that are trusted.
 
 use std::borrow::Cow;
 use std::net::Ipv4Addr;

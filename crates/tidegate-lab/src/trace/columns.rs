@@ -1,4 +1,6 @@
 //! Logs whose directive `#Fields` names their columns: of IIS (W3C), and of CloudFront.
+//!
+//! `LineParser` learns the columns from each directive, because a file may name others later.
 
 use std::borrow::Cow;
 

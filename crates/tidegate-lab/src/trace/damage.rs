@@ -1,4 +1,6 @@
 //! Damage to compressed data, which ends a trace but is no error of its source.
+//!
+//! `gzip.rs` and `zstd.rs` report it, and the reader ends the trace there with a bad line.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

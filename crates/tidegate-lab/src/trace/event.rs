@@ -1,4 +1,6 @@
 //! One request of a trace, in its public form and as the parsers return it.
+//!
+//! A parser returns a `LineEvent`, which borrows from its line. A reader of the trace gets an `Event`.
 
 use std::borrow::Cow;
 use std::iter::once;

@@ -1,4 +1,6 @@
 //! Explanations of lines: the format, the prefix and each field.
+//!
+//! `explain` returns it for a line that a user asks about.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Logs of one JSON object per line: of Caddy, Traefik, Envoy, nginx, and lines of a log within JSON.
+//!
+//! The name of a field has a *slot*, its meaning, and a *rank*: of several names for one slot the name with the
+//! lowest rank counts.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! The formats of logs that are recognised by the form of their lines.
+//!
+//! A line that is no JSON object and no access log is compared with each of them, in their order.
 
 use std::sync::{Arc, LazyLock};
 

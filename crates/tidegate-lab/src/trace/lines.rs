@@ -1,4 +1,6 @@
 //! The text of a trace in pieces of whole lines, and the lines of a piece.
+//!
+//! The reader of a source takes pieces from here. Threads parse their lines.
 
 use std::io::{self, BufRead, ErrorKind};
 use std::mem;

@@ -1,4 +1,6 @@
 //! A request as a log has it: where all formats of logs come together.
+//!
+//! A format puts the parts of a line into *slots*. The entries of the event follow from the slots.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
 //! Several sorted parts of a trace read as one.
+//!
+//! The sorter merges runs with it, and the last merge returns the whole trace.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,6 @@
 //! A line of NDJSON: `{"at_us": 100000, "descriptor": {"key": "a"}, "cost": 1}`.
+//!
+//! This is the project's own format: it alone has costs, ids, several descriptors and recorded decisions.
 
 use std::borrow::Cow;
 use std::fmt;

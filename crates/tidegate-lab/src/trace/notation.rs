@@ -1,4 +1,6 @@
 //! The format of a log as in its server's configuration: in nginx's notation or in Apache's.
+//!
+//! A user gives it for a log that is not recognised. It becomes a template, which reads all lines.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! The pieces of a trace: their lines parsed into events, on threads.
+//!
+//! One parser reads until it knows the format; then each thread has a copy of it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

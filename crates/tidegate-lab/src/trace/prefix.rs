@@ -1,4 +1,6 @@
 //! Prefixes of lines: of container runtimes, syslog, docker compose and kubectl.
+//!
+//! They stand before the line of a server's log, and are removed before the line is read in its format.
 
 use memchr::memchr;
 

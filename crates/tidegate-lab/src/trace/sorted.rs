@@ -1,4 +1,6 @@
 //! A trace in order of time.
+//!
+//! `read_all` returns it once all sources are read.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The source of a trace: a file, standard input or any reader; plain, gzip or zstd.
+//!
+//! The first bytes say if it is compressed. The reader gets plain text.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};

@@ -1,4 +1,6 @@
 //! The times of logs in all their forms: as of access logs, of ISO 8601, and seconds since the Unix epoch.
+//!
+//! Every format passes its text of a time here, and gets microseconds since the Unix epoch.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

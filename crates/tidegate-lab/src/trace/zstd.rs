@@ -1,4 +1,6 @@
 //! A zstd reader that reads one frame after another, and returns all text before a cut or damage.
+//!
+//! It does for zstd what `gzip.rs` does for gzip: damage is told apart from a source that fails.
 
 use std::error::Error;
 use std::io::{self, BufRead, ErrorKind, Read};

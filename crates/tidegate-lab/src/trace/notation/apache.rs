@@ -1,4 +1,6 @@
 //! Apache's notation: `%h %l %u %t \"%r\" %>s %b`.
+//!
+//! It becomes the items of a template: texts, and fields with their meaning.
 
 use super::super::logged::LoggedSlot;
 use super::super::template::{FieldKind, TemplateItem};

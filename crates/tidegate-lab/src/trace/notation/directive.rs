@@ -1,4 +1,6 @@
 //! A whole directive of a server's configuration: `log_format main '...' '...';` or `LogFormat "..." main`.
+//!
+//! A user may give it in place of the format alone.
 
 use std::borrow::Cow;
 

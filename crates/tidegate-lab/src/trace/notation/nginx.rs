@@ -1,4 +1,6 @@
 //! nginx's notation: `$remote_addr - $remote_user [$time_local] "$request" $status`.
+//!
+//! It becomes the items of a template: texts, and fields with their meaning.
 
 use super::super::logged::LoggedSlot;
 use super::super::template::{FieldKind, TemplateItem};
