@@ -1,4 +1,6 @@
 //! The walk over one table: every entry is read by the field of its name, or reported as unknown.
+//!
+//! Sections, rules and overrides are read alike: each is a list of fields, and each field has a reader.
 
 use super::hints::{FIELD, KnownName, Quotes, instead, nearest};
 use super::source::ConfigReport;

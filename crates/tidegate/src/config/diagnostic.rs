@@ -1,4 +1,6 @@
 //! An error as a reader of a file sees it: position, message, and the line with a mark under it.
+//!
+//! It shows no value that may be a secret.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! A whole file: its sections, and the policy that its rules form.
+//!
+//! Each field is read by itself, and then `Policy::new` checks the rules together.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 

@@ -1,4 +1,6 @@
 //! "Did you mean": the nearest name that exists.
+//!
+//! Sections, fields and values of a file have such hints, and the environment variables of the server.
 
 /// Longer names are not compared: they were not meant, and comparing takes the product of two
 /// lengths.

@@ -1,4 +1,7 @@
 //! The position in the file of an error that was found only in the policy as a whole.
+//!
+//! The checks of a policy know no file. Here each of their errors gets the place of the value that caused it, or is
+//! dropped as the *echo* of an error that was reported before.
 
 use tidegate_core::text::{HIDDEN, without_credentials};
 use tidegate_core::{Field, RuleError};

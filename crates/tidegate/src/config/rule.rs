@@ -1,4 +1,6 @@
 //! One `[[rule]]`: its fields, and how each is read.
+//!
+//! `fields` has a line for each: its name, other names that lead to a hint, and its reader.
 
 pub(super) mod overrides;
 

@@ -1,4 +1,6 @@
 //! Amounts of memory as text: `"64MiB"`.
+//!
+//! `max_memory` is written so, and amounts of memory on the command line.
 
 use tidegate_core::ValueError;
 use tidegate_core::text::shown;

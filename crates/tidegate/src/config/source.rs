@@ -1,4 +1,6 @@
 //! The text of a file, its lines, and the errors found in it so far.
+//!
+//! An error is a range of bytes with a message. Lines, columns and excerpts are worked out at the end.
 
 use std::fmt::Display;
 use std::ops::Range;

@@ -1,4 +1,7 @@
 //! Errors of TOML: invalid syntax and duplicate keys.
+//!
+//! The parser goes on after an error and then reports many that only follow from it. Here they are reduced to the
+//! mistakes that a person made.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,6 @@
 //! A TOML table as written: its entries in the order of the file, each with its position.
+//!
+//! Readers of fields use it in place of the parser's own table, because errors name positions.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,4 +1,6 @@
 //! Values of the kind that a field needs; for any other kind, the expected kind is reported.
+//!
+//! Each field is read by a method of `Given`, which reports a wrong value once, at its place.
 
 use std::path::PathBuf;
 use std::time::Duration;

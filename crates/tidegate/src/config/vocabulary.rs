@@ -1,4 +1,6 @@
 //! The names that a value may have, and other names for each.
+//!
+//! The first name of each is accepted. The other names only lead to a hint.
 
 use tidegate_core::{AlgorithmKind, Anchor, Layout};
 
