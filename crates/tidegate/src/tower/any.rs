@@ -1,4 +1,6 @@
 //! The gates and the limiters by key that a layer can use.
+//!
+//! A gate of any clock or store becomes a `Decider` here, so that a layer has no type parameter.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The layers that limit by one key of a request, without the rules of a gate.
+//!
+//! They are constructors of `RateLimitLayer`. `keyed.rs` decides for them.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! The descriptors of a request: the names of entries, and the extractors of their values.
+//!
+//! A request that is read by them is a `LayerQuestion`, which a `Decider` answers.
 
 use std::borrow::Cow;
 use std::fmt;

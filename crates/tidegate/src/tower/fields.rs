@@ -1,4 +1,6 @@
 //! Header fields of an answer, ready for responses.
+//!
+//! An admission keeps numbers, which become text when the response is there. `put` adds the fields to it.
 
 use std::mem;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,6 @@
 //! A limit on how many requests are in flight, in front of the gate.
+//!
+//! A permit comes before the decision of the gate, because it can be given back without a trace.
 
 use std::fmt;
 use std::pin::Pin;

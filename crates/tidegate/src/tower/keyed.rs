@@ -1,4 +1,6 @@
 //! The use of a keyed limiter by a layer: each caller has the limit of their key, or their own plan.
+//!
+//! It is the `Decider` of the layers that have a limiter in place of rules.
 
 use std::sync::Arc;
 

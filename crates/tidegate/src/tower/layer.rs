@@ -1,4 +1,6 @@
 //! The layer: its gate, the entries of its requests, and the header fields of its responses.
+//!
+//! Its methods set up a `LayerState`, through which each request passes.
 
 use std::fmt;
 use std::sync::Arc;

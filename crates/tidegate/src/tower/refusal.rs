@@ -1,4 +1,6 @@
 //! A refusal, and the default response for it.
+//!
+//! Every `Decider` refuses by it, and it stays among the extensions of the response.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The layer as a middleware of a reqwest client.
+//!
+//! The layer reads a head that is made for it, and the request itself is sent as it is.
 
 use std::future::ready;
 use std::pin::Pin;
