@@ -1,4 +1,6 @@
 //! Keys, and the keyed fingerprints that identify limiters in memory in their place.
+//!
+//! A store in memory knows fingerprints alone: all have one size, and no client can choose keys that collide.
 
 mod encode;
 mod sip;

@@ -1,4 +1,6 @@
 //! Requests: a domain and descriptors, each an ordered list of entries with a cost.
+//!
+//! Every protocol makes a request of its own bytes, and a gate finds its limiters.
 
 mod id;
 mod limit;

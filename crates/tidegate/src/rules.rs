@@ -1,4 +1,6 @@
 //! Rules: which limiters a request has.
+//!
+//! A `RuleSpec` is a rule as written, a `PolicyRule` is a checked rule, and a `Policy` finds the rules of a request.
 
 mod amend;
 mod attached;

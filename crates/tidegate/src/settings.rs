@@ -1,4 +1,6 @@
 //! The settings of a shared store: its address, deadline, bounds and keys.
+//!
+//! They come from the section `[store]` of a configuration, or from a program, and make a `SharedGate`.
 
 mod secret;
 mod url;

@@ -1,4 +1,6 @@
 //! The networks of trusted proxies.
+//!
+//! `ClientAddress` reads the header field of a peer only if the peer is in a trusted network.
 
 use std::error::Error;
 use std::fmt;

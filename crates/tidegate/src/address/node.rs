@@ -1,4 +1,6 @@
 //! The forms in which a hop writes an address: with a port, in brackets, with a zone, or alone.
+//!
+//! Entries of both header fields are read by it, and addresses in logs.
 
 use std::net::{IpAddr, Ipv6Addr};
 

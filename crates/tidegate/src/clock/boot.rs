@@ -1,4 +1,6 @@
 //! A clock that is never set, and that runs on while the machine sleeps.
+//!
+//! A process measures its leases by it, because the time of day may be set.
 
 use tidegate_core::Micros;
 

@@ -1,4 +1,6 @@
 //! A wait for a clock, under any runtime or test.
+//!
+//! A `Timer` returns it, so that no caller names the future of a runtime.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,6 @@
 //! Bytes of keys as text, with the escape that every boundary shares.
+//!
+//! Requests, rules and reports have texts, but header fields and Redis clients may send any bytes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,6 @@
 //! Policies in which one rule has other values, and the errors of such a change.
+//!
+//! Both gates change values with them while they decide.
 
 use std::fmt;
 

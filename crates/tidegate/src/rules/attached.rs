@@ -1,4 +1,6 @@
 //! The data of observers for the rules of a policy.
+//!
+//! An observer keeps the counters of rules with their policy, so that both are dropped together.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! The checks of a rule before it becomes part of a policy.
+//!
+//! `Policy::new` runs them on all rules, and returns all mistakes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

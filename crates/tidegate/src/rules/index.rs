@@ -1,4 +1,6 @@
 //! The rules of a domain, or the overrides of a rule, found by an entry that they require.
+//!
+//! So a policy of thousands of rules compares few of them with each request.
 
 use std::collections::{BTreeMap, HashMap};
 

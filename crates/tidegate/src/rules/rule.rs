@@ -1,4 +1,7 @@
 //! A checked rule: which descriptors it matches, and which values apply to a key.
+//!
+//! For each descriptor a gate asks if the rule `matches`, then for the values of its `key`, then for the variant of
+//! its values (`variant_for`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! A password that is kept outside of configurations.
+//!
+//! It is read for each connection, so that a password can change while a program runs.
 
 use std::env::VarError;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! The blocks of a snapshot, each with a checksum of all bytes before it.
+//!
+//! `snapshot.rs` has the format.
 
 use std::io::{self, ErrorKind, Read, Write};
 

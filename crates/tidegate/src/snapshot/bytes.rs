@@ -1,4 +1,6 @@
 //! Numbers and texts of payloads.
+//!
+//! `snapshot.rs` has the format. A reader trusts no length, because a file may have any bytes.
 
 /// Appends a number.
 pub(crate) fn put_number(to: &mut Vec<u8>, mut number: u64) {

@@ -1,4 +1,6 @@
 //! Limiters as records, and the values that they were counted under.
+//!
+//! A table of a gate in memory writes each of its limiters here, and reads it back. `snapshot.rs` has the format.
 
 use std::io;
 
