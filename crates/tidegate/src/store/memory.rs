@@ -10,15 +10,14 @@
 //! alone if all are packed (`locked_words`), else in full (`home`, `entry`). A step that meets the mark of a table
 //! whose rule has changed (`succession`) gets [`Moved`], and asks again in the newest generation.
 //!
-//! | limiters | are in |
-//! |---|---|
-//! | with a state of one, two or six words | `packed`, under a lock for each chain of cache lines (`chains`,
-//! `lines`); a debt that outgrows the words is `spilled` |
-//! | with any other state | `sharded`, under a lock for each `shard`, as entries: only a state (`fixed`), or with a
-//! rule of its own (`ruled`) |
-//! | of keys without space | the overflow limiter of their table (`common`) |
-//! | of one rule without a policy | `alone`, in a table of either kind |
-//! | without a key | `cell` |
+//! | limiters | are in | under a lock for each |
+//! | --- | --- | --- |
+//! | with a state of one, two or six words | `packed`: `chains` of cache `lines`, debts `spilled` | chain |
+//! | with any other state | `sharded`: entries with only a state (`fixed`) | `shard` |
+//! | with a rule of their own | `sharded`: entries with state and rule (`ruled`) | `shard` |
+//! | of keys without space | the overflow limiter of their table (`common`) | table |
+//! | of one rule without a policy | a table of either kind, in `alone` | as the table |
+//! | without a key | `cell` | limiter, if it does not fit a word |
 //!
 //! A table of either kind is a `home` of limiters, and has a `budget` (the caps on limiters and bytes) and
 //! `parameters` (the memory of a state). A change of the policy goes through `replace` (which rules stay), `known`
