@@ -97,6 +97,7 @@ impl RuleError {
             | Self::Meaningless { field, .. } => *field,
             Self::Indivisible { .. } => Field::Buckets,
             Self::TooSlow { .. } => Field::Capacity,
+            // The field that helps: a coarser resolution, if the algorithm has one.
             Self::TooLarge { resolution: Some(_), .. } => Field::Resolution,
             Self::TooLarge { resolution: None, .. } => Field::MaxMemory,
         }

@@ -41,6 +41,7 @@ impl Rule {
     }
 
     fn checked(spec: Spec) -> Result<Self, RuleErrors> {
+        // First, because `build` relies on each number being in its range.
         RuleErrors::none(spec.mistakes())?;
         let algorithm = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,

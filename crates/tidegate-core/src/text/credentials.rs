@@ -47,6 +47,7 @@ fn is_port(text: &str) -> bool {
 /// Credentials before a host without a scheme.
 fn of_no_url(text: &str) -> Option<Range<usize>> {
     let end = text.rfind('@')?;
+    // The first colon, because a password may hold others.
     let colon = text.get(..end)?.find(':')?;
     let before = text.get(..colon)?;
     let start = before.char_indices().rfind(|(_, c)| is_end(*c) || *c == '=');

@@ -364,6 +364,7 @@ impl Persist for SlidingCounter {
             [] => {}
             [until_us, units, caused] => {
                 let until = Timestamp::EPOCH.plus(Micros::from_micros(until_us));
+                // The time of the cut is not in the numbers; the time of the last unit stands for it.
                 state.past.exceed(Some(Excess { units, cut: state.last, caused, until }));
             }
             _ => return None,

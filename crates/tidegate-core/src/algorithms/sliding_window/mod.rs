@@ -139,6 +139,7 @@ impl Decide for SlidingWindow {
             }
             .into());
         }
+        // Strict counts one bucket more: the bucket that has left only in part.
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
         let width_us = window.as_micros() / buckets;
         let layout = PackedLayout::new(limit, width_us, span);
