@@ -172,6 +172,7 @@ impl PolicyDiff {
         for name in names {
             let old = joined(old, name);
             let new = joined(new, name);
+            // Compared whole, and cut only to be shown.
             if old != new {
                 self.settings.push(Setting {
                     name: format!("[{section}] {name}"),

@@ -173,6 +173,7 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
 /// Every field of a rule but its overrides, in one order.
 pub(super) fn fields(rule: &RuleSpec) -> Vec<FieldText> {
     let RuleSpec { spec, .. } = rule;
+    // A flag that is off has no text: a file leaves it out as well.
     vec![
         ("when", some(&entries(&rule.when))),
         ("key", some(&rule.key.join(", "))),

@@ -35,6 +35,7 @@ pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotEr
 fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> DrawResult {
     let lanes = if extent.bins == 0 { &[] } else { timeline.lanes.as_slice() };
     let top = if timeline.subtitle.is_empty() { 48 } else { 70 };
+    // An SVG needs its size before anything is drawn.
     let charts = lanes.len() as i32 * (HEADING + lane_height(lanes.len()));
     let size = (WIDTH as u32, (top + LEGEND + charts + FOOT + BOTTOM) as u32);
     let root = SVGBackend::with_string(picture, size).into_drawing_area();
@@ -45,6 +46,7 @@ fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> DrawResult
         root.draw_text("no requests in this trace", &style, (WIDTH / 2, top + 30))?;
     } else {
         draw_legend(&root, lanes, top + 10)?;
+        // Halfway between the heading of the first lane and the foot of the last.
         draw_axis_title(&root, timeline.bin_us, top + LEGEND + (HEADING + charts) / 2)?;
         draw_lanes(&root, timeline, extent, top + LEGEND)?;
     }

@@ -53,6 +53,7 @@ impl Face {
             'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.9,
             'A'..='Z' | '&' | '<' | '>' | '=' | '+' => 0.72,
             c if c.is_ascii() => 0.565,
+            // Letters of full width begin there.
             c if c < '\u{1100}' => 0.75,
             _ => 1.0,
         };

@@ -119,6 +119,7 @@ fn of_rule(report: &RuleReport) -> RuleReportJson<'_> {
 fn of_variant(variant: &VariantReport) -> OfVariant<'_> {
     let spec = variant.rule().spec();
     let (limit, window_us) = match spec.limit {
+        // A rule without a limit may still name a window, which has no effect.
         Limit::Unlimited => (None, None),
         Limit::Units(units) => {
             (Some(units), spec.window.map(|window| Micros::from(window).as_micros()))

@@ -204,6 +204,7 @@ impl RecentByKey {
         let Some(&RecentEntry { earlier, later, .. }) = self.entries.get(index as usize) else {
             return;
         };
+        // At an end of the order there is no neighbour, and the table's own end moves.
         match self.entries.get_mut(earlier as usize) {
             Some(entry) => entry.later = later,
             None => self.earliest = later,

@@ -160,6 +160,7 @@ fn refused_most(text: &mut String, rule: &RuleReport) {
     let most = &rule.refused_most;
     most.top(TOP).iter().for_each(|counted| one_refused(text, counted));
     let _ = match most.names() {
+        // All of them are listed above.
         Some(names) if names <= TOP => Ok(()),
         Some(names) => writeln!(text, "  {:>9}  keys were refused in all", grouped(names as u64)),
         None => writeln!(text, "  more than {} keys were refused", grouped(most.capacity() as u64)),

@@ -47,6 +47,7 @@ impl Columns {
     ) -> Result<Logged<'a>, BadLineReason> {
         let values = line.split(|byte| *byte == self.separator);
         let count = values.clone().count();
+        // One field too many would give each later value another meaning.
         if count != self.slots.len() {
             return Err(format!(
                 "expected {} fields, as #Fields names them, and found {count}",

@@ -116,6 +116,7 @@ fn discover_text<'a>(
     text: &'a [u8],
     access: &mut AccessTime,
 ) -> Result<(LineContent<'a>, TraceFormat), BadLineReason> {
+    // Its reason stands in the error, because most logs are access logs.
     let reason = match access_log::parse(text, access) {
         Ok(logged) => return Ok((LineContent::Logged(logged), TraceFormat::AccessLog)),
         Err(reason) => reason,

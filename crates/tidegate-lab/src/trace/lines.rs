@@ -109,6 +109,7 @@ pub(super) fn lines(piece: &[u8]) -> impl Iterator<Item = TraceLine<'_>> {
     let mut rest = piece;
     std::iter::from_fn(move || {
         let end = memchr(b'\n', rest).unwrap_or(rest.len());
+        // A piece that ends with a line end has no empty line after it.
         let line = rest.get(..end).filter(|_| !rest.is_empty())?;
         rest = rest.get(end + 1..).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);

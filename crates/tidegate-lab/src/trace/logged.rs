@@ -81,6 +81,7 @@ impl<'a> LoggedParts<'a> {
 
     /// Puts the parts together.
     pub(super) fn finish(mut self, access: &mut AccessTime) -> Result<Logged<'a>, BadLineReason> {
+        // A field with all of it goes before a date and a time of day.
         if let Some(time) = self.take(LoggedSlot::Time) {
             return self.finish_at(times::any(&time, access)?);
         }

@@ -254,6 +254,7 @@ impl<R: BufRead> SourceReading<'_, '_, R> {
         let lines_read = self.summary.lines;
         if let Some(source) = self.ended {
             let Some(damage) = Damage::of(&source) else {
+                // A trace that is read only in part is another trace, so its lines are not used.
                 return Err(TraceError::Read { name: name.to_owned(), lines_read, source });
             };
             cut(&mut self.summary, damage, self.pieces.cut_off());

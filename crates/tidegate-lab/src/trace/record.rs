@@ -69,6 +69,7 @@ impl RecordNames {
     /// Appends the record of an event.
     pub(super) fn encode(&self, event: &LineEvent<'_>, to: &mut Vec<u8>) {
         put_number(event.cost, to);
+        // Nearly all events have the default domain, which has a number.
         put_name(self.number(&event.domain), &event.domain, to);
         put_text(event.request_id.as_deref().unwrap_or_default(), to);
         if let Some(allowed) = event.allowed {

@@ -34,6 +34,7 @@ pub(super) fn any(text: &str, access: &mut AccessTime) -> Result<u64, BadLineRea
 /// A time of a custom form, which is written as for `strftime`.
 pub(super) fn of_form(form: &str, text: &str) -> Result<u64, BadLineReason> {
     let read = jiff::fmt::strtime::parse(form, text).ok();
+    // A form without a zone is in UTC.
     let at =
         read.and_then(|read| read.to_timestamp().or_else(|_| in_utc(read.to_datetime()?)).ok());
     let at_us = at.and_then(|at| u64::try_from(at.as_microsecond()).ok());

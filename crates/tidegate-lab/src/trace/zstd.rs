@@ -81,6 +81,7 @@ impl<R: BufRead> Unzstd<R> {
 
 /// The error of the source, if it failed; else the damage of the data.
 fn damage(error: &FrameDecoderError, how: &'static str) -> io::Error {
+    // The decoder wraps the errors of its source, so all causes are searched for one.
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {

@@ -41,6 +41,7 @@ fn quoted(text: &str) -> Option<Vec<&str>> {
         let inside = &rest[open + 1..];
         let mut escaped = false;
         let end = inside.bytes().position(|byte| {
+            // Only the quote that opened the part closes it.
             let ends = byte == quote && !escaped;
             escaped = byte == b'\\' && !escaped;
             ends
@@ -61,6 +62,7 @@ fn unescaped(part: &str) -> String {
             ('\\', Some('t')) => plain.push('\t'),
             ('\\', Some('n')) => plain.push('\n'),
             ('\\', Some('r')) => plain.push('\r'),
+            // A backslash before any other character stays, as in nginx.
             _ => {
                 plain.push(first);
                 continue;

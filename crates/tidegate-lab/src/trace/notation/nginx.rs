@@ -22,6 +22,7 @@ pub(super) fn has_variables(text: &str) -> bool {
 
 pub(super) fn items(text: &str) -> Vec<TemplateItem> {
     let mut clients = ["remote_addr"].into_iter().chain(OTHER_CLIENTS);
+    // Of several addresses only the best is the client.
     let client = clients.find(|name| parts(text).any(|part| part == FormatPart::Variable(name)));
     let mut items = Vec::new();
     for part in parts(text) {
