@@ -215,6 +215,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
             if let Some(wait) = time_shown(answer, matched) {
                 parameter(list, ";t=", seconds(wait));
             }
+            // Limiters of one rule share its name: a partition key tells them apart.
             if keys.len() > 1 {
                 list.push_str(";pk=:");
                 BASE64_STANDARD.encode_string(number.to_string(), list);

@@ -59,6 +59,7 @@ fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
 fn belongs_in_section(name: &str) -> Option<String> {
     let section = match name {
         "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
+        // Two sections have this field, so both are named.
         "max_keys" => "expected it below the header of a rule, `[[rule]]`, or of all, `[memory]`",
         "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
         _ if rule::fields().has(name) => "expected it below the header of a rule, `[[rule]]`",

@@ -19,6 +19,7 @@ pub(super) fn nearest<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> 
     }
     let called =
         |(word, also): &&Called<'w>| plain(word) == given || also.contains(&given.as_str());
+    // Another name of a word goes before a word that is only similar.
     let same = words.iter().find(called).map(|(word, _)| *word);
     same.or_else(|| nearly(&given, words))
 }

@@ -22,6 +22,7 @@ pub(super) fn limit(given: &mut Given<'_, '_, '_>) -> Option<Limit> {
         DeValue::String(text) if parse_rate(text).is_ok() => "; did you mean `rate`?",
         _ => "",
     };
+    // Before `whole`, whose message would lack the hint.
     if !hint.is_empty() {
         return given.wrong(&format!("{expected}{hint}"));
     }

@@ -196,6 +196,7 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &ConfigReport<'_>)
                 rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();
             nearest(name, &words).map(|name| format!("; did you mean `{}`?", name.escape_debug()))
         }),
+        // The error names `buckets`, which only the rule has.
         (Problem::Values(RuleError::Indivisible { .. }), Place::Override(_)) => {
             Some(" (an override changes only the window)".to_owned())
         }

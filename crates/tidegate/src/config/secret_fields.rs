@@ -89,6 +89,7 @@ fn value_after_name(line: &str, in_store: bool) -> Option<usize> {
     let is_secret = if in_store {
         !HARMLESS.contains(&name.trim_matches(['"', '\'']))
     } else {
+        // With an `=` the other search decides.
         !line.contains('=') && ends_in_name(name)
     };
     let value = rest.trim_start_matches([' ', '\t', '=', ':']);
@@ -110,6 +111,7 @@ fn ends_in_name(before: &str) -> bool {
 /// of the text if it is not closed.
 fn end_of_value(text: &str, start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();
+    // A secret is a text, and goes over several lines only in one of these quotes.
     let opened = LONG.iter().find(|(open, _)| rest.starts_with(open));
     let closed = match opened {
         Some((open, close)) => {

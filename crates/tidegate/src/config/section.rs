@@ -81,6 +81,7 @@ fn texts<'t>(
         SectionKind::List => {
             let items = given.entry.as_list().or_else(|| given.wrong("an array of texts"));
             let items = items.into_iter().flatten();
+            // Each item has its own place, so that an error marks that item alone.
             return items
                 .filter_map(|item| Some((item.clone(), given.of(&item).text()?.to_owned())))
                 .collect();

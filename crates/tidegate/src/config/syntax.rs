@@ -152,6 +152,7 @@ fn not_a_value(given: &str) -> String {
     let comment = given.split_once("//").map(|(before, _)| before.trim_end());
     match comment {
         _ if given.is_empty() => "a value is missing: expected one after the `=`".to_owned(),
+        // A secret is neither repeated nor guessed at.
         _ if given == HIDDEN => {
             "this is not a value: expected a number, true, false, or a text in quotes".to_owned()
         }

@@ -49,6 +49,7 @@ impl<'t, 's> Given<'_, 't, 's> {
     /// A description of the value; not the value itself where it is secret.
     pub(super) fn kind(&self) -> String {
         match self.value() {
+            // An empty text hides nothing, and to hide it would hide the mistake.
             DeValue::String(text) if text.is_empty() => "the text \"\"".to_owned(),
             _ if self.is_secret() => HIDDEN.to_owned(),
             DeValue::String(text) => format!("the text \"{}\"", shown(text)),
@@ -178,6 +179,7 @@ impl<'t, 's> Given<'_, 't, 's> {
         if let Some(table) = self.entry.as_table() {
             let name = self.entry.name;
             self.error::<()>(format!("`{name}` is a single table: expected {expected}"));
+            // It is read as well, so that its own errors are found.
             return Some(vec![table]);
         }
         let items = self.entry.as_list().or_else(|| self.wrong(expected))?;

@@ -24,6 +24,7 @@ pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyError
     let mut rules = Vec::with_capacity(specs.len());
     for (number, spec) in specs.into_iter().enumerate() {
         let mut mistakes = Mistakes { rule: number, name: spec.name.clone(), errors: &mut errors };
+        // The first rule keeps its number, so that each later rule of the name refers to it.
         let earlier = *names.entry((spec.domain.clone(), spec.name.clone())).or_insert(number);
         if earlier != number {
             mistakes.add(Place::Rule, Problem::SameName(earlier));
@@ -101,6 +102,7 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if spec.domain.is_empty() {
         mistakes.add(Place::Rule, Problem::EmptyDomain);
     }
+    // Each key would begin with `initial` again whenever its limiter was forgotten.
     if spec.spec.initial.is_some() && !spec.key.is_empty() {
         mistakes.add(Place::Rule, Problem::InitialWithKey);
     }
@@ -126,6 +128,7 @@ fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if spec.usage != Usage::Reported {
         return;
     }
+    // Work that is reported has been done: it can hold no permit and wait for no turn.
     if spec.spec.algorithm.holds_permits() {
         mistakes.add(Place::Rule, Problem::ReportedPermits);
     }

@@ -39,11 +39,13 @@ impl Index {
             index.unindexed = all.iter().map(|(number, _)| *number).collect();
             return index;
         }
+        // By name and value, because the value decides how many numbers a visit finds.
         let mut uses: HashMap<_, usize> = HashMap::new();
         for required in all.iter().flat_map(|(_, required)| required) {
             *uses.entry(required).or_default() += 1;
         }
         for (number, required) in all {
+            // A number needs all its entries, so it is listed under one: where it is found in vain most seldom.
             let rarest = required.iter().min_by_key(|required| uses.get(required).copied());
             let list = match rarest {
                 None => &mut index.unindexed,

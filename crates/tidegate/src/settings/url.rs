@@ -99,6 +99,7 @@ impl StoreUrl {
             username: None,
             password: None,
         };
+        // The password of a socket stands in its query, because the URL has no host to put it before.
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("db", number)) => url.database = database(number)?,
@@ -169,6 +170,7 @@ impl UrlKind {
             Self::Cluster if !matches!(path, "" | "0") => {
                 Err(wrong("a cluster has only database 0"))
             }
+            // An empty text is database 0.
             Self::Cluster => Ok((StoreForm::Cluster, "")),
             Self::Sentinel => match path.split_once('/').unwrap_or((path, "")) {
                 ("", _) => Err(wrong("the name that Sentinel knows the primary by is missing")),

@@ -65,6 +65,7 @@ where
                 this.held.saw(frame.as_ref());
                 Poll::Ready(frame)
             }
+            // The text is a single frame; after it the body is empty.
             KindProjected::Text { text } if text.is_empty() => Poll::Ready(None),
             KindProjected::Text { text } => {
                 Poll::Ready(Some(Ok(Frame::data(std::mem::take(text).into()))))

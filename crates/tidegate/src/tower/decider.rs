@@ -73,6 +73,7 @@ impl Ruling {
             return Self::refused(Refusal::of(answer, question.shown));
         }
         let fields = LimitFields::of(answer, question.shown, constant);
+        // Permits end with the body, so a service that settles its cost must not touch them.
         let took = if question.may_settle {
             Taken::from(answer).without_permits()
         } else {

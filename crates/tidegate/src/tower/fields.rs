@@ -158,6 +158,7 @@ impl LimitFields {
         if written.has(HeaderField::Policies) || written.has(HeaderField::Limits) {
             return None;
         }
+        // An admitted request has nothing to wait for.
         let set = wanted.without([HeaderField::RetryAfter].into());
         if set.is_empty() {
             return Some(Self::None);

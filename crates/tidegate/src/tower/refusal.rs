@@ -58,6 +58,7 @@ impl Reason {
                 "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 "Too many requests",
             ),
+            // Only the first is a type that all programs share. The others are names of this project.
             Self::Never => (
                 "urn:problem-type:tidegate:cost-never-fits",
                 "The request costs more than its limit can hold",

@@ -52,6 +52,7 @@ pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> O
     let mut draft = OverrideDraft { table: table.clone(), ..OverrideDraft::default() };
     let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(limits::untrusted_by_rate(&table, &failed, report));
+    // A field that could not be read was meant to change something, so it gets no second error.
     if !CHANGES.iter().any(|name| table.get(name).is_some() || failed.contains(name)) {
         let expected = "expected `limit`, `window`, `capacity` or `rate`";
         report.add(&table.header, format!("the override changes nothing: {expected}"));
