@@ -1,7 +1,7 @@
 //! The units of a limit that may be leased at once, and for how long: as a lease of a rule, or as a node's share of
 //! it.
 //!
-//! The layer makes the terms of each rule when a policy comes in force; the book compares them with each limiter's,
+//! The layer makes the terms of each rule when a policy takes effect; the book compares them with each limiter's,
 //! and starts the limiter again under newer terms.
 
 use tidegate_core::{Leasable, Limit, Micros, Rule, Timestamp};

@@ -2,7 +2,7 @@
 //! writes, reads and claims the records; this file notes the results in the table.
 //!
 //! A server that knows a reservation, because it made it or read its record, claims the record before it settles. So
-//! a reservation that another server has settled is known here until it ends, and can not be settled again.
+//! a reservation that another server has settled is known here until it ends, and cannot be settled again.
 
 use std::sync::Arc;
 use std::time::Duration;

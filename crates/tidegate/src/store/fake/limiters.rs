@@ -270,7 +270,7 @@ impl FakeLimiters {
         node: u64,
         now: Timestamp,
     ) -> LeaseResult {
-        // The values of a newer policy come in force first, so that only a node under an older policy is refused.
+        // The values of a newer policy take effect first, so that only a node under an older policy is refused.
         let _ = self.of(policy, ask, now);
         if self.other_values(policy, ask).is_some() {
             return LeaseResult::Undecided;
