@@ -1,4 +1,6 @@
 //! Errors that print the same text with `Debug` and with `Display`.
+//!
+//! Errors of all crates use it, because a `main` that returns an error prints it with `Debug`.
 
 /// Makes `Debug` of an error print what `Display` prints.
 ///

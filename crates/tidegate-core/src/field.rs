@@ -1,4 +1,6 @@
 //! The fields of a rule: their names in a configuration, and the values that they accept.
+//!
+//! `Spec` and the errors of a rule name fields by it. A configuration finds the line of an error by the same names.
 
 use core::fmt;
 

@@ -1,4 +1,6 @@
 //! The file of a picture: checked before a long run, and written in full or not at all.
+//!
+//! `tidegate replay` and `tidegate compare` write their pictures through it.
 
 use std::fmt;
 use std::fs::{self, Metadata};

@@ -1,4 +1,6 @@
 //! The time of an access log, `17/May/2015:10:05:03 +0000`.
+//!
+//! `times.rs` reads the times of access logs by it.
 
 use super::bad_lines::BadLineReason;
 use super::event::AT_US_MAX;

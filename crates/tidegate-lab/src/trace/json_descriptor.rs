@@ -1,4 +1,6 @@
 //! A descriptor written as a JSON object, with the order of its entries kept.
+//!
+//! `ndjson.rs` reads the descriptors of events by it. Its texts (`JsonText`) are read in logs as well.
 
 use std::borrow::Cow;
 use std::fmt;
