@@ -1,4 +1,6 @@
 //! The address that identifies a caller, normalised by one function for the layer and for replays.
+//!
+//! A layer and a replay must name a caller alike, or a replay would count other keys.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! A decision as JSON, with the same bytes wherever it is written.
+//!
+//! The server writes its values over HTTP and RESP, and `tidegate replay` for each event.
 
 use serde::Serialize;
 use tidegate_core::Micros;

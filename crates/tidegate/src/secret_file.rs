@@ -1,4 +1,6 @@
 //! Files of passwords, tokens, keys and certificates, read within bounds of size and time.
+//!
+//! A path may hang, and the server reads its secrets again while it runs.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,6 @@
 //! Clocks that tokio's timer wakes (feature `tokio`).
+//!
+//! A test of a program on tokio can pause and move it. Other programs use `SystemClock`, which is faster to read.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

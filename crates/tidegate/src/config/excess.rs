@@ -1,4 +1,6 @@
 //! `on_excess`: the treatment of a request above the limit of a rule.
+//!
+//! `rule.rs` has it among the fields of a rule.
 
 use std::time::Duration;
 use tidegate_core::text::parse_duration;

@@ -1,4 +1,6 @@
 //! `lease`: the part of a limit that a node may lease, and the time of a lease.
+//!
+//! `rule.rs` has it among the fields of a rule.
 
 use super::accept::TableFields;
 use super::value::{Given, put};

@@ -1,4 +1,6 @@
 //! A file from the disk, which may be missing, very large, or not text.
+//!
+//! A program calls `config::load`. The rest of this folder reads texts, and touches no disk.
 
 use std::io;
 use std::path::Path;

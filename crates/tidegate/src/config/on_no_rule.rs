@@ -1,4 +1,6 @@
 //! The field `on_no_rule`: for all domains, or a table of domains.
+//!
+//! `document.rs` has it among the sections of a file.
 
 use super::value::Given;
 use super::vocabulary::ON_NO_RULE;

@@ -1,4 +1,6 @@
 //! The section `[store]`: the store of limiters that many nodes share.
+//!
+//! `document.rs` has it among the sections of a file. A `SharedGate` is made of the result.
 
 use super::accept::TableFields;
 use super::source::ConfigReport;

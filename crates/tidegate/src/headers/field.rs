@@ -1,4 +1,6 @@
 //! The header fields of an answer, and the choice of some of them.
+//!
+//! The layers choose by it which fields a response shows.
 
 /// A header field of an answer, in the order in which they are written.
 ///

@@ -1,4 +1,6 @@
 //! The trait of keys: it reads a value as the bytes that identify it.
+//!
+//! Limiters without rules (`KeyedLimiter`, the layers per key) take keys of any such type.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,6 @@
 //! The id of a request, which identifies it when it is repeated.
+//!
+//! A rule with `dedupe` counts such a request once, and repeats its answer.
 
 use std::fmt;
 #[cfg(feature = "redis")]

@@ -1,4 +1,6 @@
 //! Limits that a request supplies for its descriptors.
+//!
+//! Rules with `limit_from_request` use them. `own_limit` of a policy makes and checks them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The errors of a policy: all of its mistakes, each with its place.
+//!
+//! `check.rs` makes most of them, and `config` puts each at its line of the file.
 
 use std::fmt;
 use std::time::Duration;

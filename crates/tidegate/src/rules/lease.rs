@@ -1,4 +1,6 @@
 //! The part of a limit that one node may lease, and the time of a lease.
+//!
+//! A node spends its lease without asking the store for each request.
 
 use std::fmt;
 use std::ops::RangeInclusive;

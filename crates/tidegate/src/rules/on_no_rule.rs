@@ -1,4 +1,6 @@
 //! The treatment of a request that no rule matches.
+//!
+//! It matters for a misspelt name of an entry, by which a request matches no rule.
 
 use std::collections::BTreeMap;
 

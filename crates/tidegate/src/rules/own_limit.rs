@@ -1,4 +1,6 @@
 //! A limit and a window that a request supplies, as values of the rules that match it.
+//!
+//! The gRPC service makes a `RequestLimit` here from the limit that a descriptor of a request names.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! A policy: rules that were checked together, found by domain.
+//!
+//! Programs and configurations build it, and both gates ask it for the rules of each request.
 
 use std::any::Any;
 use std::collections::BTreeMap;

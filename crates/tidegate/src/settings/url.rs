@@ -1,4 +1,6 @@
 //! The address of a store as a URL: one server, a socket, Sentinel or a cluster.
+//!
+//! `[store]` and flags of the server name a store by it. Its messages hide the password.
 
 mod parts;
 

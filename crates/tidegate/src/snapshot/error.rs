@@ -1,4 +1,6 @@
 //! The reasons for which a snapshot is refused.
+//!
+//! A gate in memory returns it if it cannot be restored from a file.
 
 use std::{error, fmt, io};
 

@@ -1,4 +1,6 @@
 //! The state that a layer and its services share, and the path of one request through it.
+//!
+//! `service.rs` asks it before the inner service runs, and again with the response. A `Decider` decides.
 
 use std::fmt;
 use std::io::Write as _;

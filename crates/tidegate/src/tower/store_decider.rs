@@ -1,4 +1,6 @@
 //! The decisions of a tower layer that asks a gate over a shared store.
+//!
+//! `any.rs` makes it of a `SharedGate`. `GateDecider` does the same for a gate in memory.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! One `[[rule.override]]`: its fields, and how each is read.
+//!
+//! `rule.rs` reads each with its rule, and `positions.rs` finds the place of its errors.
 
 use tidegate_core::Field;
 

@@ -1,4 +1,6 @@
 //! The parts of a URL: an address, the number of a database, and texts with escapes.
+//!
+//! `url.rs` reads each part by one of these functions, so that the errors name the part.
 
 use super::{StoreUrlError, wrong};
 
