@@ -11,8 +11,8 @@
 //! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1, "request_id": "7"}
 //! ```
 //!
-//! A request with several descriptors has a list in place of `descriptor`. An item may have a cost, else that of the
-//! line is its own, and a limit that the request supplied (-1 for none, without a window). `allowed`, which any line may
+//! A request with several descriptors has a list in place of `descriptor`. An item may have a cost, in place of the
+//! cost of the line, and a limit that the request supplied (-1 for none, without a window). `allowed`, which any line may
 //! have, is what was decided when it was recorded.
 //!
 //! ```json

@@ -22,7 +22,7 @@ const DIGIT_BITS: u32 = 6;
 const DIGIT: u64 = (1 << DIGIT_BITS) - 1;
 const MORE: u8 = 1 << DIGIT_BITS;
 
-/// Marks, which are numbers after those of names.
+/// Marks: numbers after the numbers of the names.
 const REFUSED: u64 = 1;
 const ALLOWED: u64 = 2;
 const UNLIMITED: u64 = 3;

@@ -1,6 +1,6 @@
 //! The treatment of a request that no rule matches.
 //!
-//! It matters for a misspelt name of an entry, by which a request matches no rule.
+//! It decides about a request with a misspelt entry, which no rule matches.
 
 use std::collections::BTreeMap;
 

@@ -90,7 +90,7 @@ impl Policy {
         let mut values = Vec::new();
         let mut errors = Vec::new();
         for (number, rule) in self.of_own_limits(domain, descriptor) {
-            // Other values, such as `capacity`, stay those of the override that matches.
+            // Other values, such as `capacity`, come from the override that matches.
             let mut spec = *rule.variant(rule.variant_for(descriptor)).spec();
             (spec.limit, spec.window) = (limit, Some(window));
             match Rule::new(spec) {

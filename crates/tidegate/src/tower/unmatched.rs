@@ -1,5 +1,7 @@
 //! Rules that no request of a layer can match, because the layer never adds an entry that they need, or because the
 //! policy has no rule in the layer's domain.
+//!
+//! A layer prints these sentences on standard error when it makes its first service.
 
 use std::collections::BTreeSet;
 

@@ -293,7 +293,7 @@ impl Scripted for Concurrency {
             return None;
         };
         let mut permits = TakenPermits::default();
-        // What a store returns is not trusted: the difference below must not wrap.
+        // Numbers from a store are not trusted: the difference below must not wrap.
         let must_end = must_end.min(out);
         for (units, ends_us) in [(must_end, must_end_by_us), (out - must_end, last_ends_us)] {
             if units > 0 {
