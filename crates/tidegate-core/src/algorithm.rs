@@ -227,7 +227,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// may step back.
     #[inline]
     fn pass(&self, state: &mut Self::State, at: Timestamp) {
-        if let Some(past) = self.past_mut(state) {
+        if let Some(past) = self.past_mut(state).filter(|past| !past.is_none()) {
             past.pass(at);
         }
     }

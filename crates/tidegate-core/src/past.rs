@@ -219,17 +219,9 @@ impl Past {
         self.0.as_deref().is_none_or(|past| past.is_over(at))
     }
 
-    /// Drops the parts that say nothing any more.
-    #[inline]
-    pub(crate) fn pass(&mut self, at: Timestamp) {
-        if self.0.is_some() {
-            self.drop_over(at);
-        }
-    }
-
-    /// Away from the path of states that remember nothing, which is inlined.
+    /// Drops the parts that say nothing any more. It stays out of line, because most states remember nothing.
     #[cold]
-    fn drop_over(&mut self, at: Timestamp) {
+    pub(crate) fn pass(&mut self, at: Timestamp) {
         if let Some(past) = &mut self.0 {
             past.eased.take_if(|eased| eased.until <= at);
             if past.until <= at {
