@@ -7,7 +7,6 @@
 //! for good, with all bytes that were read and not answered: nothing is refused here, and nothing
 //! here waits for a limiter.
 
-mod date;
 mod head;
 #[cfg(test)]
 mod invariants;
@@ -32,7 +31,6 @@ use crate::counts::RequestOutcome;
 use crate::listener::{
     Account, ConnectionCheck, ConnectionPatience, ListenerSecret, Remainder, Shell, Stream,
 };
-use date::Date;
 use head::Found;
 use reply::FastReplies;
 
@@ -49,7 +47,6 @@ pub(super) struct FastPath {
     /// The number of bytes of the input that are answered.
     start: usize,
     reply: FastReplies,
-    date: Date,
     /// The number of checks that were answered.
     answered: u64,
     /// True if the process drains and all that has arrived is read, so that the last answer announces the end.
@@ -78,7 +75,6 @@ impl FastPath {
             input: Vec::new(),
             start: 0,
             reply: FastReplies::default(),
-            date: Date::default(),
             answered: 0,
             is_ending: false,
             has_announced: false,
@@ -201,7 +197,7 @@ impl FastPath {
     /// Answers the check with this body; returns false if the body is invalid, or the request has
     /// to wait.
     fn answer(&mut self, body: std::ops::Range<usize>) -> bool {
-        let Self { app, input, reply, date, .. } = self;
+        let Self { app, input, reply, .. } = self;
         let Ok(question) = HttpQuestion::parse(input.get(body).unwrap_or_default()) else {
             return false;
         };
@@ -212,7 +208,7 @@ impl FastPath {
                 // Without an answer nothing was taken, so hyper may ask the same once more.
                 let answer = app.limiters.try_check(request)?;
                 app.counts().answered(&answer);
-                Some(reply.decided(&answer, date.at(answer.at())))
+                Some(reply.decided(&answer))
             })
         }));
         // The state that it uses survives a panic anywhere in the server. A half-written answer is cut off below.
@@ -229,7 +225,7 @@ impl FastPath {
             }
         };
         reply.bytes.truncate(before);
-        reply.response(problem.into_response(), date);
+        reply.response(problem.into_response());
         true
     }
 

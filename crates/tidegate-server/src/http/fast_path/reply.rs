@@ -1,10 +1,11 @@
 //! Writes answers of the fast path as bytes of HTTP/1.1, in the order and spelling of hyper, so that a client sees no
 //! difference when its connection goes over.
 
-use hyper::StatusCode;
-use tidegate::{Answer, headers};
+use std::time::SystemTime;
 
-use super::date::Date;
+use hyper::StatusCode;
+use tidegate::{Answer, Timestamp, headers};
+
 use crate::http::answer;
 use crate::http::message::HttpResponse;
 use crate::http::problem::HttpProblem;
@@ -18,13 +19,14 @@ pub(super) struct FastReplies {
     pub(super) bytes: Vec<u8>,
     /// The body of the current answer.
     body: Vec<u8>,
+    date: Date,
     /// True if the next answer announces that it is the last.
     pub(super) is_last: bool,
 }
 
 impl FastReplies {
     /// An answer of the gate.
-    pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), HttpProblem> {
+    pub(super) fn decided(&mut self, answer: &Answer<'_>) -> Result<(), HttpProblem> {
         self.body.clear();
         answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
@@ -40,12 +42,12 @@ impl FastReplies {
             self.text(value);
             self.text("\r\n");
         });
-        self.end(date);
+        self.end(Some(answer.at()));
         Ok(())
     }
 
     /// Any other answer.
-    pub(super) fn response(&mut self, response: HttpResponse, date: &mut Date) {
+    pub(super) fn response(&mut self, response: HttpResponse) {
         self.begin(response.status());
         for (name, value) in response.headers() {
             self.text(name.as_str());
@@ -55,7 +57,7 @@ impl FastReplies {
         }
         self.body.clear();
         self.body.extend_from_slice(&response.into_body().into_whole());
-        self.end(date.now());
+        self.end(None);
     }
 
     fn begin(&mut self, status: StatusCode) {
@@ -69,8 +71,8 @@ impl FastReplies {
         self.text("\r\n");
     }
 
-    /// The fields at the end of every answer, and the body.
-    fn end(&mut self, date: &str) {
+    /// The fields at the end of every answer, and the body; `at` is the time of the decision, if there is one.
+    fn end(&mut self, at: Option<Timestamp>) {
         if self.is_last {
             self.text("connection: close\r\n");
         }
@@ -78,7 +80,7 @@ impl FastReplies {
         let length = self.body.len();
         self.text(itoa::Buffer::new().format(length));
         self.text("\r\ndate: ");
-        self.text(date);
+        self.bytes.extend_from_slice(self.date.at(at).as_bytes());
         self.text("\r\n\r\n");
         self.bytes.extend_from_slice(&self.body);
     }
@@ -92,5 +94,38 @@ impl FastReplies {
         self.bytes.clear();
         // An idle connection does not keep the memory of its longest answers.
         self.bytes.shrink_to(KEPT);
+    }
+}
+
+/// The `date` of answers, formatted once a second and not for each answer.
+#[derive(Default)]
+struct Date {
+    second: Option<u64>,
+    text: String,
+}
+
+impl Date {
+    /// The date of an answer that was decided at `at`. The clock of `at` shows when a second has passed; the system's
+    /// clock, which may have been changed in between, gives the date. Without a decision it is always formatted.
+    #[expect(clippy::disallowed_methods, reason = "no decision depends on it")]
+    fn at(&mut self, at: Option<Timestamp>) -> &str {
+        let second = at.map(|at| at.as_micros() / 1_000_000);
+        if second.is_none() || second != self.second {
+            self.second = second;
+            self.text = httpdate::fmt_http_date(SystemTime::now());
+        }
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_decided_has_no_old_date() {
+        let mut date = Date { second: Some(1), text: "long ago".to_owned() };
+        assert_eq!(date.at(Some(Timestamp::from_micros(1_000_000))), "long ago");
+        assert!(date.at(None).ends_with(" GMT"));
     }
 }
