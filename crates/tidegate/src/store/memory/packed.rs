@@ -100,6 +100,39 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         chain
     }
 
+    /// Returns the state that the words of a limiter stand for.
+    #[inline]
+    fn unpack(&self, fingerprint: Fingerprint, mut words: [u64; WORDS]) -> R::State {
+        if is_spilled(words) {
+            if let Some(state) = self.spilled.get(fingerprint) {
+                return state;
+            }
+            // A mark without a state decides as an idle limiter would.
+            words = [0; WORDS];
+        }
+        self.common.rules.algorithm.unpack(self.base, words)
+    }
+
+    fn pack(&self, state: &R::State) -> [u64; WORDS] {
+        self.common.rules.algorithm.pack(self.base, state)
+    }
+
+    /// Returns the words for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
+    /// cut off if there is no memory for that.
+    fn words(
+        &self,
+        fingerprint: Fingerprint,
+        state: Option<R::State>,
+        may_be: bool,
+        now: Timestamp,
+    ) -> [u64; WORDS] {
+        let Some(state) = state else { return [0; WORDS] };
+        let is_spilled = may_be
+            && self.is_cut(&state, now)
+            && self.spilled.keep(&self.common, fingerprint, &state, false);
+        if is_spilled { Self::SPILLED } else { self.pack(&state) }
+    }
+
     /// Replaces a state; drops the limiter if the state packs to nothing, which is an idle one.
     fn store(
         &self,
