@@ -122,7 +122,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check(&self, cost: u64) -> Decision {
-        self.call(cost).step(Step::Ask).decision
+        self.step(cost, Step::Ask).decision
     }
 
     /// Returns the decision that [`Limiter::check`] would return, and takes nothing. Its `remaining` is the number of
@@ -136,7 +136,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[must_use]
     pub fn peek(&self, cost: u64) -> Decision {
-        self.call(cost).step(Step::Peek).decision
+        self.step(cost, Step::Peek).decision
     }
 
     /// Gives `units` back, at most as many as are used; returns the state of the limiter afterwards
@@ -221,6 +221,15 @@ impl<C: Clock> Limiter<C> {
     #[inline(never)]
     fn admits_slowly(&self, cost: u64) -> bool {
         self.call(cost).step(Step::Decide).verdict.is_allowed()
+    }
+
+    /// Runs a step of a caller that does not wait: after the callers that do.
+    #[inline]
+    fn step(&self, cost: u64, step: Step) -> One {
+        if self.queues.are_idle() {
+            return self.cell.step(cost, step, self.reading());
+        }
+        self.call(cost).step(step)
     }
 
     /// A call that takes or returns `cost` units.

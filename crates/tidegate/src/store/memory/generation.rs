@@ -138,7 +138,7 @@ impl Generation {
         let supplied = ask.source == ValuesSource::Request;
         let rule = ask.values.as_deref().or_else(|| self.own(ask));
         let fingerprint = ask.fingerprint;
-        Part { rule, supplied, generation: self.number, ..Part::alone(fingerprint, cost, step) }
+        Part { fingerprint, cost, step, rule, supplied, generation: self.number }
     }
 
     /// The rule's own values, for a limiter that has a rule of its own.
