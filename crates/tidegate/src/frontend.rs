@@ -16,6 +16,7 @@ pub use charge::Charge;
 pub(crate) use of_rules::deny;
 use of_rules::{Bans, Plans};
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
+pub(crate) use resolve::{Fingerprints, keep_limited};
 #[cfg(feature = "redis")]
 pub use settle::RecordedReservation;
 pub(crate) use settle::Settling;

@@ -165,7 +165,9 @@ impl<C: Clock> Gate<C> {
     pub fn peek<'r>(&self, request: impl Into<Request<'r>>) -> Answer<'_> {
         let request = &request.into();
         self.run(request, &self.clock, Step::Peek, |generation, asks, mut done| {
-            done.refuse_without_rule(request, &generation.policy, asks);
+            if asks.is_empty() && generation.policy.refuses_without_rule(request) {
+                done.allowed = false;
+            }
             answer(generation, asks, done)
         })
     }

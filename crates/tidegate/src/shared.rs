@@ -17,14 +17,13 @@ use tidegate_core::{Micros, Timestamp};
 
 use crate::answer::Answer;
 use crate::clock::SystemClock;
-use crate::frontend::{Frontend, GateQueue, GateQueues, Setup, may_wait};
+use crate::frontend::{Frontend, GateQueue, GateQueues, Setup, keep_limited, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::layers::{Local, Share, UntilDropped};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::settings::StoreSettings;
-use crate::step::keep_limited;
 use crate::store::memory::Newest;
 use crate::store::redis::{Client, RedisStore, key_of};
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb};
@@ -299,8 +298,7 @@ impl<S: Store> SharedGate<S> {
     ) -> InlineList<KeyAsk> {
         let mut asks = InlineList::new();
         self.front.resolve(
-            &in_force.generation.policy,
-            |number| in_force.generation.lineage(number),
+            &in_force.generation,
             request,
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
                 key_of(&self.key_prefix, rule, descriptor)

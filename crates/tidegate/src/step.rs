@@ -7,10 +7,10 @@ mod reply;
 mod values;
 
 pub use ask::Ask;
-pub(crate) use ask::{DescriptorSet, Lineage, OwnValues, ValuesSource, keep_limited};
-pub(crate) use op::Step;
+pub(crate) use ask::{DescriptorSet, Lineage, OwnValues, ValuesSource};
+pub(crate) use op::{One, Step, without_values};
 pub use reply::FirstReservation;
-pub(crate) use reply::{Decided, Done, Lack, One, Standing, without_values};
+pub(crate) use reply::{Decided, Done, Lack, Standing};
 #[cfg(feature = "redis")]
 pub(crate) use values::BUCKET;
 #[cfg(feature = "redis")]

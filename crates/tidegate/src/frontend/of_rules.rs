@@ -10,8 +10,9 @@ use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::limiter::Ban;
 use crate::request::Descriptor;
+#[cfg(feature = "redis")]
 use crate::rules::PolicyRule;
-use crate::step::{Ask, Lineage, OwnValues, ValuesSource};
+use crate::step::{Ask, Lineage};
 
 /// Parts of some rules, each with the lineage of its rule.
 pub(crate) struct OfRules<T>(Vec<(Lineage, T)>);
@@ -64,24 +65,9 @@ impl<T> fmt::Debug for OfRules<T> {
     }
 }
 
+#[cfg(feature = "redis")]
 impl Plans {
-    /// Returns the values of a rule for a descriptor that supplies none, and their source.
-    pub(crate) fn of(
-        &self,
-        lineage: Lineage,
-        rule: &PolicyRule,
-        descriptor: &Descriptor<'_>,
-    ) -> (ValuesSource, OwnValues) {
-        match self.of_rule(lineage).map(|plan| plan(descriptor)) {
-            Some(Some(values)) => (ValuesSource::Plan, Some(values)),
-            Some(None) => (ValuesSource::NoPlan, None),
-            None if rule.spec().limit_from_request => (ValuesSource::NoPlan, None),
-            None => (ValuesSource::Rule, None),
-        }
-    }
-
     /// Returns whether requests or plans may have values for keys of a rule.
-    #[cfg(feature = "redis")]
     pub(crate) fn has_any(&self, lineage: Lineage, rule: &PolicyRule) -> bool {
         rule.spec().limit_from_request || self.of_rule(lineage).is_some()
     }

@@ -5,25 +5,28 @@ use std::sync::Arc;
 use smallvec::{Array, SmallVec};
 
 use super::Frontend;
+use crate::key::{Fingerprint, Seed};
 use crate::request::{Descriptor, Request};
-use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
+use crate::rules::{Mode, PolicyRule, Usage};
+use crate::short_text::same;
+use crate::step::{Ask, DescriptorSet, Lineage, OwnValues, ValuesSource};
+use crate::store::memory::Generation;
 
 impl<C> Frontend<C> {
-    /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
+    /// Adds the limiters of a request in `generation` to the empty list `all`, in the order of the rules. A limiter that
     /// matches twice, by `known_by`, appears once with the sum of its costs.
     ///
     /// A rule whose own values admit everything is left out, unless `may_have_others` returns that plans or
     /// requests may supply values for it. The list includes limiters that are unlimited by such values.
     pub(crate) fn resolve<'p, K: PartialEq, A: Array<Item = Ask<K>>>(
         &self,
-        policy: &'p Policy,
-        lineage: impl Fn(usize) -> Lineage,
+        generation: &'p Generation,
         request: &Request<'_>,
         mut known_by: impl FnMut(&'p PolicyRule, &Descriptor<'_>) -> K,
         may_have_others: impl Fn(usize) -> bool,
         all: &mut SmallVec<A>,
     ) {
+        let policy = &*generation.policy;
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
             policy.visit_candidates(request.domain(), descriptor, |number, rule| {
@@ -33,11 +36,13 @@ impl<C> Frontend<C> {
                 // Also for a rule that is left out below: its usage may make the request a report.
                 usage.note(rule, descriptor.units());
                 let variant = rule.variant_for(descriptor);
-                let from_request = rule.own_limit_of(descriptor);
+                let supplied = descriptor.own_limit();
+                let from_request = supplied.and_then(|supplied| rule.values_in(supplied));
                 let own = rule.variant(variant);
                 if own.is_unlimited() && from_request.is_none() && !may_have_others(number) {
                     return;
                 }
+                let lineage = generation.lineage(number);
                 let fingerprint = known_by(rule, descriptor);
                 match all
                     .iter_mut()
@@ -61,14 +66,14 @@ impl<C> Frontend<C> {
                     None => {
                         let (source, values) = match from_request {
                             Some(values) => (ValuesSource::Request, Some(Arc::clone(values))),
-                            None => self.plans.of(lineage(number), rule, descriptor),
+                            None => self.values_of(lineage, rule, descriptor),
                         };
                         // The list is about to leave the stack: room for a few at once saves allocations.
                         if all.len() == all.inline_size() {
                             all.reserve(3);
                         }
                         all.push(Ask {
-                            lineage: lineage(number),
+                            lineage,
                             rule: number,
                             variant,
                             fingerprint,
@@ -96,6 +101,30 @@ impl<C> Frontend<C> {
         }
         // They were found by descriptor.
         all.sort_by_key(|ask| ask.rule);
+    }
+
+    /// Returns the values of a rule for a descriptor that supplies none, and their source.
+    fn values_of(
+        &self,
+        lineage: Lineage,
+        rule: &PolicyRule,
+        descriptor: &Descriptor<'_>,
+    ) -> (ValuesSource, OwnValues) {
+        match self.plans.of_rule(lineage).map(|plan| plan(descriptor)) {
+            Some(Some(values)) => (ValuesSource::Plan, Some(values)),
+            Some(None) => (ValuesSource::NoPlan, None),
+            None if rule.spec().limit_from_request => (ValuesSource::NoPlan, None),
+            None => (ValuesSource::Rule, None),
+        }
+    }
+}
+
+/// Keeps only limiters of rules that limit.
+#[inline]
+pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
+    // Most requests have none, and are not moved in memory.
+    if asks.iter().any(|one| one.is_unlimited) {
+        asks.retain(|one| !one.is_unlimited);
     }
 }
 
@@ -143,4 +172,49 @@ fn is_reported(rule: &PolicyRule) -> bool {
 
 fn counts(rule: &PolicyRule) -> bool {
     rule.mode() != Mode::Off
+}
+
+/// Hashes the keys of one request, and remembers the last, so that a key that several rules have is hashed once.
+pub(crate) struct Fingerprints<'a> {
+    seed: &'a Seed,
+    last: Option<Last<'a>>,
+}
+
+/// The last key that was hashed.
+struct Last<'a> {
+    /// The entries that it is made of, and the descriptor that they were taken from.
+    entries: &'a [String],
+    descriptor: *const (),
+    fingerprint: Fingerprint,
+}
+
+impl<'a> Fingerprints<'a> {
+    pub(crate) const fn new(seed: &'a Seed) -> Self {
+        Self { seed, last: None }
+    }
+
+    /// The fingerprint of the key that a rule makes of a matching descriptor, which outlives this.
+    #[inline]
+    pub(crate) fn of(&mut self, rule: &'a PolicyRule, descriptor: &Descriptor<'_>) -> Fingerprint {
+        let entries = rule.spec().key.as_slice();
+        if entries.is_empty() {
+            return Fingerprint::FIRST;
+        }
+        let may_share = !rule.picks_entries();
+        // By the address, which no other descriptor of the request has.
+        let from = std::ptr::from_ref(descriptor).cast();
+        if may_share
+            && let Some(last) = &self.last
+            && last.descriptor == from
+            && last.entries.len() == entries.len()
+            && last.entries.iter().zip(entries).all(|(one, other)| same(one, other))
+        {
+            return last.fingerprint;
+        }
+        let fingerprint = self.seed.of_parts(rule.key(descriptor));
+        if may_share {
+            self.last = Some(Last { entries, descriptor: from, fingerprint });
+        }
+        fingerprint
+    }
 }

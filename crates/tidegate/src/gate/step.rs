@@ -8,13 +8,10 @@ use super::Gate;
 use crate::answer::{Answer, Rules};
 use crate::clock::Clock;
 use crate::dedupe::{self, IdempotencyKey};
-use crate::frontend::{self, deny};
+use crate::frontend::{self, Fingerprints, deny, keep_limited};
 use crate::inline_list::{InlineList, StepList};
-use crate::key::{Fingerprint, Seed};
 use crate::request::{Descriptor, Request};
-use crate::rules::PolicyRule;
-use crate::short_text::same;
-use crate::step::{Ask, Done, Standing, Step, keep_limited};
+use crate::step::{Ask, Done, Standing, Step};
 use crate::store::memory::{Generation, Kept, Moved};
 
 impl<C: Clock> Gate<C> {
@@ -156,7 +153,9 @@ impl<C: Clock> Gate<C> {
         asks: &[Ask],
         mut done: Done,
     ) -> Answer<'g> {
-        done.refuse_without_rule(request, &generation.policy, asks);
+        if asks.is_empty() && generation.policy.refuses_without_rule(request) {
+            done.allowed = false;
+        }
         self.count_refusals(asks, &done);
         if self.front.observers.is_empty() {
             // Without observers the answer is constructed directly in the caller's memory.
@@ -209,10 +208,9 @@ impl<C: Clock> Gate<C> {
         may_have_others: impl Fn(usize) -> bool,
         asks: &mut SmallVec<A>,
     ) {
-        let mut fingerprints = Fingerprints { seed: &self.seed, last: None };
+        let mut fingerprints = Fingerprints::new(&self.seed);
         self.front.resolve(
-            &generation.policy,
-            |number| generation.lineage(number),
+            generation,
             request,
             |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
             may_have_others,
@@ -238,46 +236,5 @@ pub(crate) struct Stepped {
 impl Stepped {
     pub(super) fn answer<'g>(self) -> Answer<'g> {
         answer(self.generation, &self.asks, self.done)
-    }
-}
-
-/// Hashes the keys of one request, and remembers the last, so that a key that several rules have is hashed once.
-struct Fingerprints<'a> {
-    seed: &'a Seed,
-    last: Option<Last<'a>>,
-}
-
-/// The last key that was hashed.
-struct Last<'a> {
-    /// The entries that it is made of, and the descriptor that they were taken from.
-    entries: &'a [String],
-    descriptor: *const (),
-    fingerprint: Fingerprint,
-}
-
-impl<'a> Fingerprints<'a> {
-    /// The fingerprint of the key that a rule makes of a matching descriptor, which outlives this.
-    #[inline]
-    fn of(&mut self, rule: &'a PolicyRule, descriptor: &Descriptor<'_>) -> Fingerprint {
-        let entries = rule.spec().key.as_slice();
-        if entries.is_empty() {
-            return Fingerprint::FIRST;
-        }
-        let may_share = !rule.picks_entries();
-        // By the address, which no other descriptor of the request has.
-        let from = std::ptr::from_ref(descriptor).cast();
-        if may_share
-            && let Some(last) = &self.last
-            && last.descriptor == from
-            && last.entries.len() == entries.len()
-            && last.entries.iter().zip(entries).all(|(one, other)| same(one, other))
-        {
-            return last.fingerprint;
-        }
-        let fingerprint = self.seed.of_parts(rule.key(descriptor));
-        if may_share {
-            self.last = Some(Last { entries, descriptor: from, fingerprint });
-        }
-        fingerprint
     }
 }

@@ -30,10 +30,9 @@ pub(crate) fn limit_of(rule: &Rule) -> Option<u64> {
 }
 
 impl PolicyRule {
-    /// The limit that a descriptor supplies for this rule; `None` if the rule does not let requests supply one.
-    pub(crate) fn own_limit_of<'d>(&self, descriptor: &Descriptor<'d>) -> Option<&'d Arc<Rule>> {
-        let own = descriptor.own_limit().filter(|_| self.spec().limit_from_request);
-        own?.of_rule(self.name())
+    /// The values for this rule that a request supplies; `None` if the rule does not let requests supply any.
+    pub(crate) fn values_in<'d>(&self, supplied: &'d RequestLimit) -> Option<&'d Arc<Rule>> {
+        if self.spec().limit_from_request { supplied.of_rule(self.name()) } else { None }
     }
 }
 

@@ -4,7 +4,6 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use smallvec::{Array, SmallVec};
 use tidegate_core::{Rule, Since, Timestamp, Token};
 
 use super::Step;
@@ -199,15 +198,6 @@ impl<K> Ask<K> {
             Some(values) => Some(values),
             None => Some(policy.rules().get(self.rule)?.variant(self.variant)),
         }
-    }
-}
-
-/// Keeps only limiters of rules that limit.
-#[inline]
-pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
-    // Most requests have none, and are not moved in memory.
-    if asks.iter().any(|one| one.is_unlimited) {
-        asks.retain(|one| !one.is_unlimited);
     }
 }
 

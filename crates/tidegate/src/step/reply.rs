@@ -2,58 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Outcome, Rule, Settled, Timestamp, Token, Verdict};
+use tidegate_core::{Decision, Rule, Settled, Timestamp, Token, Verdict};
 
-use super::Step;
 use super::ask::Ask;
+use super::op::{One, Step, without_values};
 use crate::inline_list::InlineList;
-use crate::request::Request;
-use crate::rules::Policy;
-
-/// The reply of one limiter by itself.
-#[derive(Clone, Debug)]
-pub(crate) struct One {
-    pub(crate) verdict: Verdict,
-    pub(crate) at: Timestamp,
-    /// For [`Step::Decide`] only the verdict, without values.
-    pub(crate) decision: Decision,
-    /// There was no room: the key shares a limiter with others, or was refused, or its limiter
-    /// keeps coarser times.
-    pub(crate) overflow: bool,
-    /// Another limiter than the key's own replied.
-    pub(crate) elsewhere: bool,
-    /// The rule that decided, if the rule of a gate was changed.
-    pub(crate) values: Option<Arc<Rule>>,
-    /// The token of the permit that was taken.
-    pub(crate) token: Option<Token>,
-    /// The instant that counted when units were taken, if it is known.
-    pub(crate) since: Option<Timestamp>,
-    /// The result of a settlement.
-    pub(crate) settled: Settled,
-}
-
-impl One {
-    /// The reply of the limiter itself.
-    #[inline]
-    pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
-        Self {
-            verdict,
-            at,
-            decision,
-            overflow: false,
-            elsewhere: false,
-            values: None,
-            token: None,
-            since: Some(at),
-            settled: Settled::Whole,
-        }
-    }
-
-    /// The reply under a rule that admits everything.
-    pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        Self::of(Verdict::Allow, Decision::UNLIMITED, at)
-    }
-}
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,20 +75,6 @@ pub(crate) struct Done<D = Decided> {
 }
 
 impl<D> Done<D> {
-    /// Refuses a request that has no limiter because no rule of the policy matches it, if the policy refuses such
-    /// requests.
-    #[inline]
-    pub(crate) fn refuse_without_rule<K>(
-        &mut self,
-        request: &Request<'_>,
-        policy: &Policy,
-        asks: &[Ask<K>],
-    ) {
-        if asks.is_empty() && policy.refuses_without_rule(request) {
-            self.allowed = false;
-        }
-    }
-
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
     pub(crate) fn of<K: PartialEq>(&self, asks: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
         self.decisions.get(asks.iter().position(|ask| ask.is_of(one))?)
@@ -176,17 +115,6 @@ impl From<Done> for One {
             }
         }
     }
-}
-
-/// A verdict as a decision.
-#[inline]
-pub(crate) const fn without_values(verdict: Verdict) -> Decision {
-    let outcome = match verdict {
-        Verdict::Allow => Outcome::Allow { delay: Micros::ZERO },
-        Verdict::Deny => Outcome::Deny { retry_after: Micros::ZERO },
-        Verdict::Never => Outcome::Never,
-    };
-    Decision { outcome, limit: 0, remaining: 0, reset_after: Micros::ZERO }
 }
 
 /// The origin of the decisions of an answer.
