@@ -283,9 +283,9 @@ impl<R: Algorithm> Limited<R> {
                     None => continue,
                 }
             }
-            let state = self.algorithm.unpack(self.base, [word]);
-            let now = self.algorithm.overtaken(Some(&state), reading.early());
-            let mut slot = Some(state);
+            // One word has no time of a last unit that could overtake the reading.
+            let now = reading.early();
+            let mut slot = Some(self.algorithm.unpack(self.base, [word]));
             let (out, changed) = run(&mut slot, now);
             if !changed {
                 return Some(out);
