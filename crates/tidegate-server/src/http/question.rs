@@ -163,7 +163,7 @@ impl<'b> HttpQuestion<'b> {
             return Err("`life_ms` is of a reservation, which POST /v1/reserve makes".to_owned());
         }
         let items = match (fields.descriptor, fields.descriptors) {
-            (Some(entries), None) => smallvec![Item::of(entries)],
+            (Some(entries), None) => smallvec![Item { entries, cost: None }],
             (None, Some(items)) => items.into(),
             (Some(_), Some(_)) => {
                 return Err("both `descriptor` and `descriptors` are given".to_owned());

@@ -1,7 +1,7 @@
 //! Requests that no rule matches: counted, and a line of the log a minute that names what matched nothing, because a
 //! misspelt entry would pass every limit unseen.
 
-use tidegate::{Answer, Observer, Request, Striped, SystemClock, printable};
+use tidegate::{Request, Striped, SystemClock, printable};
 
 use crate::listener::source;
 use crate::once_a_minute::OnceAMinute;
@@ -36,7 +36,7 @@ impl Unmatched {
 
     /// Counts a request, and names it in the log once a minute.
     #[cold]
-    fn note(&self, request: &Request<'_>, is_refused: bool) {
+    pub(super) fn note(&self, request: &Request<'_>, is_refused: bool) {
         self.counts.add(usize::from(is_refused), 1);
         let often = if is_refused { &self.refused } else { &self.admitted };
         let Some(withheld) = often.passes(&self.clock) else { return };
@@ -59,14 +59,6 @@ impl Unmatched {
                 withheld,
                 "no rule matches a request, which was admitted"
             );
-        }
-    }
-}
-
-impl Observer for Unmatched {
-    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
-        if answer.matches_nothing(request) {
-            self.note(request, answer.is_no_rule());
         }
     }
 }

@@ -46,7 +46,9 @@ impl Observer for Watching {
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
         self.statistics.decided(request, answer);
         self.tail.decided(request, answer);
-        self.unmatched.decided(request, answer);
+        if answer.matches_nothing(request) {
+            self.unmatched.note(request, answer.is_no_rule());
+        }
         if let Some(top_keys) = self.top_keys.get() {
             top_keys.decided(request, answer);
         }

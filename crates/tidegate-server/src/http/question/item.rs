@@ -23,7 +23,7 @@ pub(super) struct Item<'b> {
 
 impl<'b> Item<'b> {
     /// Entries without a cost of their own.
-    pub(super) const fn of(entries: BodyEntries<'b>) -> Self {
+    const fn of(entries: BodyEntries<'b>) -> Self {
         Self { entries, cost: None }
     }
 }
