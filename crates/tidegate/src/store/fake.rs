@@ -26,7 +26,7 @@ use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{DescriptorSet, Lineage, ValuesSource};
 use crate::store::StoreError;
-pub(crate) use limiters::{FakeLimiter, FakeLimiters, limiter};
+pub(crate) use limiters::{FakeLimiters, limiter};
 use records::FakeRecords;
 
 /// The time of the store when a test begins.

@@ -4,8 +4,8 @@ use super::Mutant;
 
 const CONCURRENCY: &str = "crates/tidegate-core/src/algorithms/concurrency/mod.rs";
 const LIST: &str = "crates/tidegate-core/src/algorithms/concurrency/permits.rs";
-const HOLDER: &str = "crates/tidegate/src/layers/sim/permits/holder.rs";
-const WORLD: &str = "crates/tidegate/src/layers/sim/permits/world.rs";
+const HOLDER: &str = "crates/tidegate/src/layers/sim/run/node/holder.rs";
+const WORLD: &str = "crates/tidegate/src/layers/sim/world.rs";
 
 pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
@@ -85,31 +85,28 @@ pub(super) const PERMITS: &[Mutant] = &[
         name: "a holder counts its life from the reply",
         file: HOLDER,
         replacements: &[(
-            "running.begun.plus(shortened(self.life))",
-            "now.plus(shortened(self.life))",
+            "let mut until = begun.plus(shortened(life));",
+            "let mut until = self.uptime().plus(shortened(life));",
         )],
     },
     Mutant {
         name: "a holder measures its life by the wall clock",
         file: HOLDER,
-        replacements: &[("self.clock.boot(time)", "self.clock.wall(time)")],
+        replacements: &[("locked(&self.clocks).boot(", "locked(&self.clocks).wall(")],
     },
     Mutant {
         name: "a holder that gets no reply to its renewals works on",
         file: HOLDER,
-        replacements: &[("now >= self.until", "now >= self.until && now >= self.done")],
+        replacements: &[("has_ended = now >= until;", "has_ended = now >= until && now >= done;")],
     },
     Mutant {
         name: "a holder whose renewal was too late works on",
         file: HOLDER,
-        replacements: &[(
-            "Some(held) if is_out => {",
-            "Some(held) if is_out || sent > Micros::ZERO => {",
-        )],
+        replacements: &[("Ok(reply) if reply.allowed => {", "Ok(_) => {")],
     },
     Mutant {
         name: "a resource looks at no token",
         file: WORLD,
-        replacements: &[("is_none_or(|largest| grant.token >= largest)", "is_none_or(|_| true)")],
+        replacements: &[("is_taken = permit.token >= *largest;", "is_taken = true;")],
     },
 ];

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::Token;
+
 /// The cause for which units of a request neither reach its caller nor come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LayersLossCause {
@@ -112,6 +114,48 @@ pub(super) enum LayersEventKind {
     },
     /// The rule may have its second values from now on.
     Changed,
+    /// A step on permits at a reading of the store's clock: after it so many units are out, of the limit.
+    Permit {
+        step: PermitStep,
+        now: u64,
+        out: u64,
+        limit: u64,
+    },
+    /// A job works, as far as it knows under a permit.
+    Working {
+        request: u64,
+        units: u64,
+    },
+    /// A write of a job came to the resource, which took it unless it had seen a larger token.
+    Written {
+        token: Option<Token>,
+        is_taken: bool,
+    },
+    /// A job ended because its permit may have ended.
+    OutOfTime,
+    /// A job ended because its permit was out no more when it was to be renewed.
+    AnsweredLate,
+}
+
+/// A step of a store on a limiter of permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PermitStep {
+    /// A permit was asked for; it has a token if it was given.
+    Asked {
+        units: u64,
+        token: Option<Token>,
+    },
+    Returned {
+        units: u64,
+        token: Token,
+    },
+    /// A permit was renewed, if it was still out.
+    Renewed {
+        token: Token,
+        is_out: bool,
+    },
+    /// The limiter was idle, and the store forgot it.
+    Forgotten,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate_core::{AlgorithmKind, Anchor, Field, Rule, Spec};
 
-pub(super) use faults::LayersFault;
-use faults::outages;
+pub(super) use faults::{LayersFault, PlannedOutage, Trouble, outages};
 
 use crate::rules::{LeaseSpec, Mode, OnStoreError, Policy, RuleSpec};
 
@@ -72,36 +71,20 @@ pub(super) enum RequestKind {
     },
     /// An operator resets the limiters.
     Reset,
+    /// A job holds a permit.
+    Hold(Job),
 }
 
-/// A fault that lasts for a while.
+/// The course of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// No message comes through.
-    Away,
-    /// The store stands still. Messages that reach it are decided when that ends.
-    Frozen,
-    /// Replies come after the deadline.
-    Slow,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct PlannedOutage {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) trouble: Trouble,
-    /// The slot and the node it is about; `None` for all.
-    pub(super) slot: Option<u16>,
-    pub(super) node: Option<usize>,
-}
-
-impl PlannedOutage {
-    /// Returns whether it is on at a time, for messages of a node about a slot.
-    pub(super) fn hits(&self, now: u64, node: usize, slot: Option<u16>) -> bool {
-        let is_of = self.node.is_none_or(|one| one == node)
-            && self.slot.is_none_or(|one| Some(one) == slot);
-        is_of && (self.from..self.to).contains(&now)
-    }
+pub(super) struct Job {
+    /// The time that it works.
+    pub(super) works: u64,
+    pub(super) renews: bool,
+    /// The number of times that it returns its permit.
+    pub(super) returns: u64,
+    /// It ends without returning its permit.
+    pub(super) forgets: bool,
 }
 
 /// A run, before it begins.
@@ -129,6 +112,8 @@ pub(super) struct LayersPlan {
     pub(super) late_percent: u64,
     pub(super) has_slots: bool,
     pub(super) repeats_denials: bool,
+    /// The chance, in percent, that the store tries to forget a limiter of permits after a step.
+    pub(super) swept_percent: u64,
 }
 
 impl LayersPlan {
@@ -203,6 +188,7 @@ impl LayersPlan {
             late_percent: if is_calm { 0 } else { late },
             has_slots,
             repeats_denials: rng.chance(50),
+            swept_percent: 0,
             faults: Vec::new(),
             changed: None,
             is_even: false,
@@ -274,7 +260,7 @@ const fn is_leased(rule: &RuleSpec) -> bool {
     rule.lease.is_some() || rule.split
 }
 
-const fn ms(ms: u64) -> Duration {
+pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
@@ -332,7 +318,7 @@ fn with_mode(rng: &mut Rng, mut rule: RuleSpec) -> RuleSpec {
     rule
 }
 
-fn nodes(rng: &mut Rng, most: u64, length: u64, is_calm: bool) -> Vec<NodePlan> {
+pub(super) fn nodes(rng: &mut Rng, most: u64, length: u64, is_calm: bool) -> Vec<NodePlan> {
     let clock = |rng: &mut Rng| {
         let hours = rng.pick([-1, 0, 0, 1]);
         (hours * 3_600_000 + rng.below(500).cast_signed(), rng.pick([-950, 0, 950]))

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, Timestamp, Token};
 use tokio::sync::oneshot::Sender;
 
-use super::history::{LayersEventKind, LayersLossCause};
+use super::history::{LayersEventKind, LayersLossCause, PermitStep};
 use super::link::{Carried, StoreLink};
 use crate::request::Origin;
 use crate::store::fake::FakeLimiters;
@@ -53,11 +53,27 @@ impl SentStep {
                 }
                 _ => {}
             }
+            if let Some(step) = self.on_permits(ask, reply.allowed, one.decided.token)
+                && link.world().has_permits(ask)
+            {
+                link.world().note_permit(ask, step, limiters, now);
+            }
         }
         if matches!(verb, Verb::Ask | Verb::Peek) {
             asks.iter().for_each(|ask| link.world().note_used(ask, limiters, now));
         }
         reply
+    }
+
+    /// The step on permits that the judge follows; `None` if nothing is to follow.
+    fn on_permits(&self, ask: &KeyAsk, allowed: bool, taken: Option<Token>) -> Option<PermitStep> {
+        let units = ask.cost;
+        match self.verb {
+            Verb::Ask => Some(PermitStep::Asked { units, token: taken.filter(|_| allowed) }),
+            Verb::Renew => Some(PermitStep::Renewed { token: ask.token?, is_out: allowed }),
+            Verb::Settle => Some(PermitStep::Returned { units, token: ask.token? }),
+            Verb::Peek | Verb::Reset => None,
+        }
     }
 
     fn note_settled(&self, link: &StoreLink, place: usize, one: &LimiterReply) {
@@ -105,6 +121,10 @@ impl SentStep {
             let drained = link.world().drained(ask, ask.cost - late, since);
             let units = ask.cost - late;
             link.world().note(ask, LayersEventKind::Undone { request, units, drained });
+            if let Some(token) = taken.and_then(|one| one.decided.token) {
+                let returned = PermitStep::Returned { units: ask.cost, token };
+                link.world().note_permit(ask, returned, limiters, now);
+            }
             if late > 0 {
                 let gone =
                     LayersEventKind::Gone { request, units: late, why: LayersLossCause::TooLate };

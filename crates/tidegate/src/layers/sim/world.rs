@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidegate_core::{Limit, Micros, Timestamp};
+use testkit::traffic::Rng;
+use tidegate_core::{Limit, Micros, Timestamp, Token};
 use tokio::time::Instant;
 
 use super::clock::MachineClocks;
-use super::history::{LayersEvent, LayersEventKind, LayersHistory};
+use super::history::{LayersEvent, LayersEventKind, LayersHistory, PermitStep};
 use super::plan::{LONG_MS, LayersPlan, PlannedOutage, TIMEOUT_MS, Trouble};
 use crate::clock::Clock;
 use crate::store::KeyAsk;
@@ -42,6 +43,8 @@ pub(super) struct LayersWorld {
     stepped: AtomicI64,
     /// By node, while it lives.
     holders: Mutex<BTreeMap<usize, HeldUnits>>,
+    /// The largest token that the resource of jobs has seen.
+    largest: Mutex<Option<Token>>,
     history: Mutex<LayersHistory>,
 }
 
@@ -57,6 +60,7 @@ impl LayersWorld {
             is_former: AtomicBool::new(false),
             stepped: AtomicI64::new(0),
             holders: Mutex::default(),
+            largest: Mutex::default(),
             history: Mutex::default(),
         }
     }
@@ -177,6 +181,42 @@ impl LayersWorld {
     pub(super) fn note_used(&self, ask: &KeyAsk, limiters: &FakeLimiters, now: Timestamp) {
         let held = locked(&self.holders).values().map(|held| held(ask)).sum();
         self.note(ask, LayersEventKind::Stands { used: limiters.used(ask, now), held });
+    }
+
+    /// Returns whether a limiter has permits.
+    pub(super) fn has_permits(&self, ask: &KeyAsk) -> bool {
+        self.plan.rules[ask.rule].spec.algorithm.holds_permits()
+    }
+
+    /// Notes a step on permits. The store may forget the limiter after that, if it is idle.
+    pub(super) fn note_permit(
+        &self,
+        ask: &KeyAsk,
+        step: PermitStep,
+        limiters: &mut FakeLimiters,
+        now: Timestamp,
+    ) {
+        let note = |limiters: &FakeLimiters, step| {
+            let limit = limiters.limit(ask);
+            let (now, out) = (now.as_micros(), limiters.used(ask, now));
+            self.note(ask, LayersEventKind::Permit { step, now, out, limit });
+        };
+        note(limiters, step);
+        let number = self.history().events.len() as u64;
+        let is_swept = Rng::new(self.plan.seed ^ number).chance(self.plan.swept_percent);
+        if is_swept && limiters.forget_if_idle(ask, now) {
+            note(limiters, PermitStep::Forgotten);
+        }
+    }
+
+    /// Lets a write of a job come to the resource, which takes it unless it has seen a larger token.
+    pub(super) fn write(&self, permit: &KeyAsk) {
+        let mut largest = locked(&self.largest);
+        let is_taken = permit.token >= *largest;
+        if is_taken {
+            *largest = permit.token;
+        }
+        self.note(permit, LayersEventKind::Written { token: permit.token, is_taken });
     }
 
     /// Returns a trouble of this kind that is on now, for messages of a node about a slot.

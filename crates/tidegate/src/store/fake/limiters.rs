@@ -14,7 +14,7 @@ use tidegate_core::{
 };
 
 use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
-use crate::rules::Policy;
+use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
 use crate::store::memory::carried;
 use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb};
@@ -327,6 +327,17 @@ impl FakeLimiters {
     pub(crate) fn revision(&self, ask: &KeyAsk) -> u32 {
         let revision = self.all.get(&key_of(ask)).and_then(|(revision, _)| *revision);
         revision.map_or(0, NonZeroU32::get)
+    }
+
+    /// Returns the limit of a limiter; 0 if there is none.
+    pub(crate) fn limit(&self, ask: &KeyAsk) -> u64 {
+        let limiter = self.all.get(&key_of(ask)).map(|(_, limiter)| limiter.rule());
+        limiter.and_then(limit_of).unwrap_or_default()
+    }
+
+    /// Forgets the units of a limiter if it exists and is idle, and returns whether it was.
+    pub(crate) fn forget_if_idle(&mut self, ask: &KeyAsk, now: Timestamp) -> bool {
+        self.all.get_mut(&key_of(ask)).is_some_and(|(_, limiter)| limiter.forget_if_idle(now))
     }
 
     /// Returns the units of a limiter in use, rounded up.

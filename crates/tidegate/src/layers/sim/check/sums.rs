@@ -27,7 +27,12 @@ pub(super) fn of(history: &LayersHistory) -> Sums {
             LayersEventKind::Lost { .. } => sums.add("losses", 1),
             LayersEventKind::Stepped { .. } => sums.add("steps", 1),
             LayersEventKind::Changed => sums.add("changes", 1),
-            LayersEventKind::Copied
+            LayersEventKind::Permit { .. }
+            | LayersEventKind::Working { .. }
+            | LayersEventKind::Written { .. }
+            | LayersEventKind::OutOfTime
+            | LayersEventKind::AnsweredLate
+            | LayersEventKind::Copied
             | LayersEventKind::Taken { .. }
             | LayersEventKind::Granted { .. }
             | LayersEventKind::Back { .. }

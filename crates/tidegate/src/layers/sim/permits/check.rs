@@ -10,29 +10,25 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{PermitsEvent, PermitsEventKind, PermitsHistory};
-use super::plan::PermitsPlan;
 use crate::layers::sim::Sums;
+use crate::layers::sim::history::{LayersEventKind, LayersHistory, PermitStep};
+use crate::layers::sim::plan::{End, LayersPlan};
+use crate::rules::limit_of;
 
 /// Checks everything that happened.
-pub(super) fn all(plan: &PermitsPlan, history: &PermitsHistory) -> Result<Sums, String> {
+pub(super) fn all(plan: &LayersPlan, history: &LayersHistory) -> Result<Sums, String> {
     let mut ledger = Ledger::new(plan);
-    for (number, event) in history.store.iter().enumerate() {
+    for (number, event) in history.events.iter().enumerate() {
         let of_event = |error| format!("event {number}, {event:?}: {error}");
-        ledger.follow(event).map_err(of_event)?;
+        ledger.follow(event.what).map_err(of_event)?;
     }
     let mut sums = ledger.sums;
     if !ledger.went_back {
         in_order(history)?;
         sums.add("over", u64::from(within_limit(plan, history)?));
     }
-    sums.add("answered late", history.answered_late);
-    sums.add("out of time", history.out_of_time);
-    sums.add("late", history.late);
-    sums.add("written", history.written.len() as u64);
-    sums.add("fenced", history.fenced);
-    sums.add("crashes", history.crashes);
-    sums.add("losses", history.losses.len() as u64);
+    let crashes = plan.nodes.iter().filter(|node| matches!(node.end, Some((_, End::Crashes))));
+    sums.add("crashes", crashes.count() as u64);
     Ok(sums)
 }
 
@@ -62,6 +58,11 @@ impl ExpectedPermits {
         self.permits.values().filter(|(_, end)| *end > at).map(|(units, _)| units).sum()
     }
 
+    /// Returns whether no unit is out, and no new limiter could give the last token again.
+    fn is_idle(&self, at: u64, life: u64) -> bool {
+        self.out(at) == 0 && (at > self.newest || at >= self.last + life)
+    }
+
     fn is_out(&self, at: u64, token: u64) -> bool {
         self.permits.get(&token).is_some_and(|(_, end)| *end > at)
     }
@@ -85,10 +86,10 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn new(plan: &PermitsPlan) -> Self {
+    fn new(plan: &LayersPlan) -> Self {
         Self {
-            life: plan.life.as_micros(),
-            limit: plan.limits[0],
+            life: life_us(plan),
+            limit: limit_of(&plan.rule(0)).unwrap_or_default(),
             state: ExpectedPermits::default(),
             copy: ExpectedPermits::default(),
             largest: 0,
@@ -101,60 +102,80 @@ impl Ledger {
         }
     }
 
-    fn follow(&mut self, event: &PermitsEvent) -> Result<(), String> {
-        self.stepped_back |= event.now < self.latest;
-        self.latest = self.latest.max(event.now);
-        match event.what {
-            // Nothing reads the clock.
-            PermitsEventKind::Copied => {
-                self.copy = self.state.clone();
-                return Ok(());
-            }
-            PermitsEventKind::Lost { to_copy } => {
+    fn follow(&mut self, event: LayersEventKind) -> Result<(), String> {
+        match event {
+            LayersEventKind::Copied => self.copy = self.state.clone(),
+            LayersEventKind::Lost { to_copy } => {
                 self.state = if to_copy { self.copy.clone() } else { ExpectedPermits::default() };
                 self.has_lost = true;
-                return Ok(());
+                self.sums.add("losses", 1);
             }
-            PermitsEventKind::Changed { limit } => self.limit = limit,
+            LayersEventKind::Permit { step, now, out, limit } => {
+                self.change(now, limit);
+                self.step(step, now)?;
+                let at = self.state.read(now, self.life);
+                let expected = self.state.out(at);
+                if expected != out {
+                    return Err(format!("{expected} units are out"));
+                }
+            }
+            LayersEventKind::Undone { .. } => self.sums.add("late", 1),
+            LayersEventKind::OutOfTime => self.sums.add("out of time", 1),
+            LayersEventKind::AnsweredLate => self.sums.add("answered late", 1),
+            LayersEventKind::Written { is_taken, .. } => {
+                self.sums.add(if is_taken { "written" } else { "fenced" }, 1);
+            }
             _ => {}
         }
-        let at = self.state.read(event.now, self.life);
-        match event.what {
-            PermitsEventKind::Asked { units, token } => {
+        Ok(())
+    }
+
+    /// Follows a change of the limit, after which a store keeps no idle limiter.
+    fn change(&mut self, now: u64, limit: u64) {
+        if limit == self.limit {
+            return;
+        }
+        self.limit = limit;
+        let at = self.state.read(now, self.life);
+        if self.state.is_idle(at, self.life) {
+            self.state = ExpectedPermits::default();
+            self.has_forgotten = true;
+        }
+    }
+
+    fn step(&mut self, step: PermitStep, now: u64) -> Result<(), String> {
+        self.stepped_back |= now < self.latest;
+        self.latest = self.latest.max(now);
+        let at = self.state.read(now, self.life);
+        match step {
+            PermitStep::Asked { units, token } => {
                 let out = self.state.out(at);
                 if (out + units <= self.limit) != token.is_some() {
                     return Err(format!("{out} units are out, of {}", self.limit));
                 }
                 match token {
-                    Some(token) => self.give(at, event.now, units, token.as_micros())?,
+                    Some(token) => self.give(at, now, units, token.as_micros())?,
                     None => self.sums.add("refused", 1),
                 }
             }
-            PermitsEventKind::Returned { token, units } => {
-                self.give_back(at, token.as_micros(), units)
-            }
-            PermitsEventKind::Renewed { token, is_out } => {
+            PermitStep::Returned { token, units } => self.give_back(at, token.as_micros(), units),
+            PermitStep::Renewed { token, is_out } => {
                 let expected = self.state.is_out(at, token.as_micros());
                 if is_out != expected {
                     return Err(format!("the permit is out: {expected}"));
                 }
                 self.renew(at, token.as_micros());
             }
-            PermitsEventKind::Forgotten => {
-                let ExpectedPermits { last, newest, .. } = self.state;
-                if self.state.out(at) > 0 || (at <= newest && at < last + self.life) {
-                    return Err(format!("at {at} the last token is {newest}: {:?}", self.state));
+            PermitStep::Forgotten => {
+                if !self.state.is_idle(at, self.life) {
+                    return Err(format!("at {at} it is not idle: {:?}", self.state));
                 }
                 self.state = ExpectedPermits::default();
                 self.has_forgotten = true;
                 self.sums.add("forgotten", 1);
             }
-            PermitsEventKind::Copied
-            | PermitsEventKind::Lost { .. }
-            | PermitsEventKind::Changed { .. } => {}
         }
-        let out = self.state.out(at);
-        if out == event.used { Ok(()) } else { Err(format!("{out} units are out")) }
+        Ok(())
     }
 
     fn give(&mut self, at: u64, now: u64, units: u64, token: u64) -> Result<(), String> {
@@ -200,35 +221,57 @@ impl Ledger {
     }
 }
 
-/// Checks that the resource took writes in the order of the permits.
-fn in_order(history: &PermitsHistory) -> Result<(), String> {
-    match history.written.windows(2).find(|two| two[0] > two[1]) {
-        Some(two) => {
-            Err(format!("the resource took a write under {} after one under {}", two[1], two[0]))
-        }
-        None => Ok(()),
-    }
+fn life_us(plan: &LayersPlan) -> u64 {
+    plan.rule(0).spec().window.unwrap_or_default().as_micros() as u64
 }
 
-/// Checks the units of the jobs that worked at a time; returns whether they were ever more than the limit. Where the
-/// store's clock has stepped forward, permits end earlier than their holders know.
-fn within_limit(plan: &PermitsPlan, history: &PermitsHistory) -> Result<bool, String> {
-    let changed =
-        history.store.iter().any(|event| matches!(event.what, PermitsEventKind::Changed { .. }));
-    let limit = if changed { plan.limits[0].max(plan.limits[1]) } else { plan.limits[0] };
-    let life = plan.life.as_micros();
+/// Checks that the resource took writes in the order of the permits, whose tokens grow.
+fn in_order(history: &LayersHistory) -> Result<(), String> {
+    let mut last = None;
+    for event in &history.events {
+        let LayersEventKind::Written { token, is_taken: true } = event.what else { continue };
+        if token < last {
+            return Err(format!("the resource took a write under {token:?} after {last:?}"));
+        }
+        last = token;
+    }
+    Ok(())
+}
+
+/// Checks the units of the jobs that worked at a time, each from its first to its last write; returns whether they were
+/// ever more than the limit. Where the store's clock has stepped forward, permits end earlier than their holders know.
+fn within_limit(plan: &LayersPlan, history: &LayersHistory) -> Result<bool, String> {
+    let limits = [Some(plan.rule(0)), plan.second_rule(0)];
+    let limit = limits.iter().flatten().filter_map(limit_of).max().unwrap_or_default();
+    let life = life_us(plan);
+    let mut steps = Vec::new();
+    let mut losses = Vec::new();
+    let mut ends = BTreeMap::new();
+    for event in &history.events {
+        match event.what {
+            LayersEventKind::Stepped { by: 1.. } => steps.push(event.at),
+            LayersEventKind::Lost { .. } => losses.push(event.at),
+            LayersEventKind::Working { request, .. } => drop(ends.insert(request, event.at)),
+            _ => {}
+        }
+    }
     let within_life = |times: &[u64], now: u64| {
         times.iter().filter(|time| **time <= now && now < **time + life).count() as u64
     };
     let mut over = false;
-    for (time, units) in &history.working {
-        if within_life(&history.steps, *time) > 0 {
+    let mut working = BTreeMap::new();
+    for event in &history.events {
+        let LayersEventKind::Working { request, units } = event.what else { continue };
+        working.retain(|request, _| ends[request] >= event.at);
+        working.insert(request, units);
+        if within_life(&steps, event.at) > 0 {
             continue;
         }
-        if *units > limit * (1 + within_life(&history.losses, *time)) {
-            return Err(format!("work of {units} units runs at {time}, of {limit}"));
+        let units = working.values().sum::<u64>();
+        if units > limit * (1 + within_life(&losses, event.at)) {
+            return Err(format!("work of {units} units runs at {}, of {limit}", event.at));
         }
-        over |= *units > limit;
+        over |= units > limit;
     }
     Ok(over)
 }

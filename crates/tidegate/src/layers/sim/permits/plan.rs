@@ -1,123 +1,112 @@
-//! The plan of one seed: the limit and the life of permits, nodes and their work, the network, and the failures.
-
-use std::time::Duration;
+//! The plan of one seed of permits: the limit and the life of permits, nodes, their jobs, and the failures.
 
 use testkit::traffic::Rng;
-use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Limit, Spec};
 
-use super::network::Network;
+use crate::layers::sim::plan::{
+    Job, LayersFault, LayersPlan, NodePlan, PlannedRequest, RequestKind, ms, nodes, outages,
+};
+use crate::rules::{OnStoreError, RuleSpec};
 
-/// Something that happens to a node or the store, at a time.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum PermitsFault {
-    /// The node crashes, and starts again after this time.
-    Crash { node: usize, again_after: u64 },
-    /// The node returns all its permits, ends, and starts again after this time.
-    Leave { node: usize, again_after: u64 },
-    /// The node stands still for this time.
-    Sleep { node: usize, time: u64 },
-    /// No message of the store reaches the node, and none the store, for this time.
-    Cut { node: usize, time: u64 },
-    /// The wall clock of the node steps by this many microseconds.
-    Step { node: usize, by: i64 },
-    /// The store's clock steps.
-    StoreStep { by: i64 },
-    /// The replica catches up.
-    Copy,
-    /// The store fails over to a replica: to the last copy of its data, or to none.
-    Loss { to_copy: bool },
-    /// The rule gets its second limit.
-    Change,
-}
+/// The largest number of jobs of a run, about.
+const MOST_JOBS: u64 = 1_000;
 
-/// A run, before it begins.
-#[derive(Clone, Debug)]
-pub(super) struct PermitsPlan {
-    pub(super) seed: u64,
-    /// The reading of the store's clock at the beginning.
-    pub(super) origin: u64,
-    /// The limit, and the limit after a change.
-    pub(super) limits: [u64; 2],
-    pub(super) life: Micros,
-    /// The speed of each node's clock above the store's, in parts per million.
-    pub(super) drifts: Vec<i64>,
-    pub(super) length: u64,
-    /// Mean time between two jobs of a node, and how often a few begin at once.
-    pub(super) pause: u64,
-    pub(super) together_percent: u64,
-    /// The longest work of a job, and the maximum units of its permit.
-    pub(super) longest_work: u64,
-    pub(super) largest_cost: u64,
-    /// The chance, in percent, that the store tries to forget the limiter after a question.
-    pub(super) swept_percent: u64,
-    pub(super) network: Network,
-    /// The time for which a job waits for its permit.
-    pub(super) deadline: u64,
-    pub(super) faults: Vec<(u64, PermitsFault)>,
-}
-
-impl PermitsPlan {
-    pub(super) fn of_seed(seed: u64) -> Self {
+impl LayersPlan {
+    /// A run whose requests are jobs.
+    pub(super) fn of_permits(seed: u64) -> Self {
         let rng = &mut Rng::new(!seed);
-        let nodes = rng.between(1, 5);
+        let most_nodes = rng.between(1, 4);
         let limit = rng.pick([1, 1, 2, 3, 5, 10]);
-        let life = Micros::from_millis(rng.pick([20, 100, 1_000, 10_000]));
-        let life_us = life.as_micros();
-        let calm = rng.chance(30);
-        let length = 60 * life_us;
-        let longest_work = life_us * rng.pick([1, 2, 6]) / 2;
+        let life = rng.pick([40, 100, 1_000, 10_000]);
+        let is_calm = rng.chance(30);
+        let longest_work = life * rng.pick([1, 2, 6]) / 2;
         let wanted_percent = rng.pick([20, 100, 300]);
+        let pause = (longest_work / 2 * most_nodes * 100 / (limit * wanted_percent)).max(1);
+        let length = (60 * life).min(MOST_JOBS * pause / most_nodes);
+        let spec = Spec::new(AlgorithmKind::Concurrency, limit, ms(life));
+        let mut rule = RuleSpec::new("jobs", spec).key(["job"]);
+        // The limiter of a node gives permits of its own.
+        rule.on_store_error = OnStoreError::Closed;
+        let largest_cost = rng.pick([1, 1, 3]);
+        let nodes = nodes(rng, most_nodes, length, is_calm);
+        let requests = jobs(rng, &nodes, (pause, length), (longest_work, largest_cost));
+        let changes = !is_calm && rng.chance(30);
+        let mut second = spec;
+        second.limit = Limit::Units(rng.pick([1, limit.div_ceil(2), 2 * limit]));
+        let mut faults = if is_calm { Vec::new() } else { faults(rng, length, life, nodes.len()) };
+        if changes {
+            faults.push((rng.below(length), LayersFault::Change { within: length / 4 + 1 }));
+        }
         Self {
             seed,
-            origin: 1_000_000_000_000 + rng.below(10_000_000),
-            limits: [limit, rng.pick([1, limit.div_ceil(2), 2 * limit])],
-            life,
-            drifts: (0..nodes).map(|_| rng.pick([-950, 0, 950])).collect(),
-            length,
-            pause: longest_work / 2 * nodes * 100 / (limit * wanted_percent),
-            together_percent: rng.pick([0, 10, 50]),
-            longest_work,
-            largest_cost: rng.pick([1, 1, 3]),
+            rules: vec![rule],
+            limiters: vec![0],
+            most_nodes,
+            beat: 0,
+            requests,
+            largest_cost,
+            outages: if is_calm { Vec::new() } else { outages(rng, length, &nodes, false) },
+            nodes,
+            faults,
+            changed: changes.then_some((0, second)),
+            is_even: false,
+            lost_percent: if is_calm { 0 } else { rng.pick([0, 2, 10]) },
+            late_percent: if is_calm { 0 } else { rng.pick([0, 2, 10]) },
+            has_slots: false,
+            repeats_denials: rng.chance(50),
             swept_percent: rng.pick([0, 20, 100]),
-            network: Network::new(rng, calm),
-            deadline: rng.pick([life_us / 4, life_us, 4 * life_us]),
-            faults: if calm { Vec::new() } else { faults(rng, length, life_us, nodes) },
         }
-    }
-
-    /// The rule before or after the change.
-    pub(super) fn rule(&self, changed: bool) -> Rule {
-        let life = Duration::from_micros(self.life.as_micros());
-        let limit = self.limits[usize::from(changed)];
-        let spec = Spec::new(AlgorithmKind::Concurrency, limit, life);
-        Rule::new(spec).expect("a rule of the plan is valid")
     }
 }
 
-fn faults(rng: &mut Rng, length: u64, life: u64, nodes: u64) -> Vec<(u64, PermitsFault)> {
+fn jobs(
+    rng: &mut Rng,
+    nodes: &[NodePlan],
+    (pause, length): (u64, u64),
+    (longest_work, largest_cost): (u64, u64),
+) -> Vec<PlannedRequest> {
+    let together_percent = rng.pick([0, 10, 50]);
+    let repeated_percent = rng.pick([0, 20]);
     let mut all = Vec::new();
-    for _ in 0..rng.between(0, 12) {
-        let node = rng.below(nodes) as usize;
+    for (node, lives) in nodes.iter().enumerate() {
+        let ends = lives.end.map_or(length, |(ends, _)| ends.min(length));
+        let mut at = lives.joins;
+        while at < ends {
+            for _ in 0..if rng.chance(together_percent) { 3 } else { 1 } {
+                let job = Job {
+                    works: rng.below(longest_work) + 1,
+                    renews: rng.chance(80),
+                    returns: if rng.chance(repeated_percent) { 2 } else { 1 },
+                    forgets: rng.chance(5),
+                };
+                let parts = vec![(0, rng.between(1, largest_cost))];
+                all.push(PlannedRequest { at, node, parts, kind: RequestKind::Hold(job) });
+            }
+            at += rng.below(2 * pause) + 1;
+        }
+    }
+    all.sort_by_key(|request| request.at);
+    all
+}
+
+fn faults(rng: &mut Rng, length: u64, life: u64, nodes: usize) -> Vec<(u64, LayersFault)> {
+    let mut all = Vec::new();
+    for _ in 0..rng.between(0, 10) {
+        let node = rng.below(nodes as u64) as usize;
         let time = rng.between(1, 3 * life);
         let life = life.cast_signed();
-        let steps = [-3_600_000_000, -2 * life, -life / 2, -100, life / 2, 3_600_000_000];
-        let fault = match rng.below(8) {
-            0 => PermitsFault::Crash { node, again_after: time },
-            1 => PermitsFault::Leave { node, again_after: time },
-            2 | 3 => PermitsFault::Sleep { node, time },
-            4 => PermitsFault::Cut { node, time },
-            5 => PermitsFault::Step { node, by: rng.pick(steps) },
-            _ => PermitsFault::StoreStep { by: rng.pick(steps) },
+        let by = rng.pick([-3_600_000, -2 * life, -life / 2, -1, life / 2, 3_600_000]);
+        let fault = match rng.below(5) {
+            0 | 1 => LayersFault::Sleep { node, time },
+            2 => LayersFault::NodeStep { node, by },
+            _ => LayersFault::StoreStep { by },
         };
         all.push((rng.below(length), fault));
     }
     if rng.chance(40) {
         let at = rng.below(length);
-        all.push((at.saturating_sub(rng.below(2 * life)), PermitsFault::Copy));
-        all.push((at, PermitsFault::Loss { to_copy: rng.chance(70) }));
-    }
-    if rng.chance(30) {
-        all.push((rng.below(length), PermitsFault::Change));
+        all.push((at.saturating_sub(rng.below(2 * life)), LayersFault::Copy));
+        all.push((at, LayersFault::Loss { to_copy: rng.chance(70) }));
     }
     all
 }

@@ -5,10 +5,7 @@
 use testkit::traffic::Rng;
 use tidegate_core::Limit;
 
-use super::{
-    LONG_MS, LayersPlan, NodePlan, PlannedOutage, PlannedRequest, RequestKind, SHORT, Trouble,
-    short_rule,
-};
+use super::{LONG_MS, LayersPlan, NodePlan, PlannedRequest, RequestKind, SHORT, short_rule};
 use crate::rules::Policy;
 
 /// A step of a clock that is longer than every run and window.
@@ -23,15 +20,45 @@ pub(in super::super) enum LayersFault {
     NodeStep { node: usize, by: i64 },
     /// The clock of the store steps.
     StoreStep { by: i64 },
-    /// The replica that is behind catches up.
+    /// The replica that lags catches up.
     Copy,
-    /// The store fails over to the replica that is behind, or to one without data.
+    /// The store fails over to the replica that lags, or to one without data.
     Loss { to_copy: bool },
     /// A replica that has all data takes the place of a store that stood still for this time. Later the store goes on
     /// by itself with the messages that were sent to it before.
     FailOver { stood: u64 },
     /// A rule gets its second values. Nodes hear of it within this time.
     Change { within: u64 },
+}
+
+/// A fault that lasts for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Trouble {
+    /// No message comes through.
+    Away,
+    /// The store stands still. Messages that reach it are decided when that ends.
+    Frozen,
+    /// Replies come after the deadline.
+    Slow,
+}
+
+#[derive(Clone, Debug)]
+pub(in super::super) struct PlannedOutage {
+    pub(in super::super) from: u64,
+    pub(in super::super) to: u64,
+    pub(in super::super) trouble: Trouble,
+    /// The slot and the node it is about; `None` for all.
+    pub(in super::super) slot: Option<u16>,
+    pub(in super::super) node: Option<usize>,
+}
+
+impl PlannedOutage {
+    /// Returns whether it is on at a time, for messages of a node about a slot.
+    pub(in super::super) fn hits(&self, now: u64, node: usize, slot: Option<u16>) -> bool {
+        let is_of = self.node.is_none_or(|one| one == node)
+            && self.slot.is_none_or(|one| Some(one) == slot);
+        is_of && (self.from..self.to).contains(&now)
+    }
 }
 
 impl LayersPlan {
@@ -121,7 +148,7 @@ impl LayersPlan {
     }
 }
 
-pub(super) fn outages(
+pub(in super::super) fn outages(
     rng: &mut Rng,
     length: u64,
     nodes: &[NodePlan],

@@ -1,6 +1,8 @@
 //! A node, and the callers that ask it: the tower of layers as a gate builds it, with clocks and a link of the
 //! simulator.
 
+mod holder;
+
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -140,6 +142,9 @@ impl LayersNode {
     /// One caller: asks, and settles its reservation.
     pub(super) async fn serve(&self, number: u64, request: &PlannedRequest) {
         let world = self.link.world();
+        if let (RequestKind::Hold(job), [(limiter, cost)]) = (request.kind, &request.parts[..]) {
+            return self.work(number, &world.ask(*limiter, *cost), job).await;
+        }
         let asked = world.passed_us();
         let tower = &self.tower();
         let revision = revision_of(&self.local.memory.newest().policy);
