@@ -231,13 +231,13 @@ impl<S: Store> SharedGate<S> {
         let in_force = self.newest();
         let asks = self.asks(&in_force, request);
         let origin = request.origin();
-        let answer = match bans::banned(self, &in_force, &asks, origin).await {
-            Some(answer) => answer,
-            None => {
-                let look = in_force.args(Verb::Peek, origin);
-                self.answer(&in_force, &asks, in_force.tower.step(&asks, look).await)
-            }
-        };
+        if !self.front.bans.is_empty()
+            && let Some(answer) = bans::banned(self, &in_force, &asks, origin).await
+        {
+            return answer.refused_without_rule(request);
+        }
+        let look = in_force.args(Verb::Peek, origin);
+        let answer = self.answer(&in_force, &asks, in_force.tower.step(&asks, look).await);
         answer.refused_without_rule(request)
     }
 
@@ -323,7 +323,9 @@ impl<S: Store> SharedGate<S> {
 
     /// Counts an answer if it was decided without the store.
     fn counted<'g>(&self, answer: Answer<'g>) -> Answer<'g> {
-        self.undecided.count(&answer);
+        if answer.is_degraded() {
+            self.undecided.count(&answer);
+        }
         answer
     }
 
@@ -333,10 +335,12 @@ impl<S: Store> SharedGate<S> {
         let in_force = self.newest();
         let asks = self.asks(&in_force, request);
         let origin = request.origin();
-        if let Some(answer) = bans::banned(self, &in_force, &asks, origin).await {
+        if !self.front.bans.is_empty()
+            && let Some(answer) = bans::banned(self, &in_force, &asks, origin).await
+        {
             return answer;
         }
-        if may_wait(&in_force.generation.policy, &asks, longest) {
+        if !longest.is_zero() && may_wait(&in_force.generation.policy, &asks, longest) {
             let waiting = InTurn::new(self, in_force, asks, longest, *request);
             // This future is large and seldom needed; in a box it does not enlarge the futures around it.
             return Box::pin(waiting.until_decided()).await;
@@ -369,7 +373,9 @@ impl<S: Store> SharedGate<S> {
     /// Counts the refusals of a decision and notifies the observers.
     fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
         let answer = answer.refused_without_rule(request);
-        bans::count_refusals(self, request, &answer);
+        if !answer.is_allowed() && !self.front.bans.is_empty() {
+            bans::count_refusals(self, request, &answer);
+        }
         self.front.observers.notify(request, &answer);
         answer
     }

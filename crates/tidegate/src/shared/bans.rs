@@ -19,9 +19,6 @@ pub(super) async fn banned<'g, S: Store>(
     asks: &[KeyAsk],
     origin: Origin<'_>,
 ) -> Option<Answer<'g>> {
-    if gate.front.bans.is_empty() {
-        return None;
-    }
     let now = gate.now();
     let left = gate.front.bans.left(asks, |ask| gate.local.fingerprint(ask), now)?;
     // Any node may have admitted the request before the ban; only the store remembers that answer.
@@ -69,13 +66,13 @@ fn denied<S>(
     Some(Decided::of(decision, false, false))
 }
 
-/// Counts the refusals of rules that ban.
+/// Counts the refusals of rules that ban, in an answer that refuses.
 pub(super) fn count_refusals<S: Store>(
     gate: &SharedGate<S>,
     request: &Request<'_>,
     answer: &Answer<'_>,
 ) {
-    if gate.front.bans.is_empty() || answer.is_allowed() || answer.is_degraded() {
+    if answer.is_degraded() {
         return;
     }
     let all = gate.asks(&gate.newest(), request);

@@ -20,11 +20,8 @@ pub(super) struct Undecided {
 }
 
 impl Undecided {
-    /// Counts an answer if it was decided without the store.
+    /// Counts an answer that was decided without the store.
     pub(super) fn count(&self, answer: &Answer<'_>) {
-        if !answer.is_degraded() {
-            return;
-        }
         let counter = match (answer.is_overloaded(), answer.is_unavailable()) {
             (false, _) => &self.unavailable,
             (true, false) => &self.local,

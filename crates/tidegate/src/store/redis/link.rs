@@ -1,6 +1,5 @@
 //! Connections to the servers of a store: one server, its primary found through Sentinel, or a node of a cluster.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -153,26 +152,6 @@ pub(super) async fn send(
 ) -> Result<Value, StoreError> {
     let reply = connection.req_packed_command(command).await;
     Ok(reply.and_then(Value::extract_error)?)
-}
-
-/// The command that runs a script.
-pub(super) fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(keys.len()).arg(keys).arg(args);
-    command
-}
-
-/// Adds the part of the node that runs it to the arguments of a call that counts keys.
-pub(super) fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec<u8>]> {
-    let mut args = Cow::Borrowed(args);
-    if counts
-        && !part.is_empty()
-        // The last argument of such a call is empty until then.
-        && let Some(last) = args.to_mut().last_mut()
-    {
-        *last = part.to_vec();
-    }
-    args
 }
 
 fn config() -> AsyncConnectionConfig {

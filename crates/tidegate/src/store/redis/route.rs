@@ -1,14 +1,14 @@
 //! The connection that a reply came over. Units that the reply took are given back over it, or nowhere.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{ServerErrorKind, Value};
+use redis::{Cmd, ServerErrorKind, Value};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::link::{command, with_part};
 use super::script::{Call, RedisReply};
 use crate::store::StoreError;
 
@@ -73,6 +73,26 @@ impl Route {
         let replied = timeout(LATEST, connection.req_packed_command(&command)).await;
         Ok(replied.map_err(|_| StoreError::Timeout)??)
     }
+}
+
+/// The command that runs a script.
+pub(super) fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(keys.len()).arg(keys).arg(args);
+    command
+}
+
+/// Adds the part of the node that runs it to the arguments of a call that counts keys.
+pub(super) fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec<u8>]> {
+    let mut args = Cow::Borrowed(args);
+    if counts
+        && !part.is_empty()
+        // The last argument of such a call is empty until then.
+        && let Some(last) = args.to_mut().last_mut()
+    {
+        *last = part.to_vec();
+    }
+    args
 }
 
 /// A reply, and the connection that it came over.

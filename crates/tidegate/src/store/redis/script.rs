@@ -28,7 +28,6 @@ mod call_result;
 mod each;
 mod joined;
 mod limiter;
-mod read_result;
 mod record;
 mod reply;
 mod revision;

@@ -11,8 +11,7 @@ use super::pending::Pending;
 use crate::store::StoreError;
 use crate::store::redis::error::Symptom;
 use crate::store::redis::keys::slot_of;
-use crate::store::redis::link::with_part;
-use crate::store::redis::route::{Delivered, Route, reply_of};
+use crate::store::redis::route::{Delivered, Route, reply_of, with_part};
 use crate::store::redis::script::{CallBatch, Each, Replies};
 
 /// Most requests of one call, so that no call occupies the store for long.

@@ -6,8 +6,7 @@ use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use crate::store::redis::link::command;
-use crate::store::redis::route::Route;
+use crate::store::redis::route::{Route, command};
 use crate::store::redis::script::JoinedScript;
 
 /// A connection that many calls share.
