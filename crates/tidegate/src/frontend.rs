@@ -81,10 +81,10 @@ fn reply<K>(ask: &Ask<K>, decided: &mut Decided) -> Option<Reply> {
     if decided.decision.is_unlimited() {
         return None;
     }
-    let values = decided.values.take().or_else(|| ask.values.clone());
+    let values = decided.values.take().or_else(|| ask.values.own.clone());
     Some(Reply {
         number: u32::try_from(ask.rule).ok()?,
-        variant: u32::try_from(ask.variant).ok()?,
+        variant: u32::try_from(ask.values.variant).ok()?,
         cost: ask.cost,
         is_look: ask.asks > ask.cost,
         report: ask.report,

@@ -276,7 +276,7 @@ impl<S: Store> SharedGate<S> {
     /// Returns the limiters of a request, in the order of the rules, each once.
     fn asks(&self, in_force: &InForce<S>, request: &Request<'_>) -> InlineList<KeyAsk> {
         let mut asks = self.all_asks(in_force, request);
-        keep_limited(&mut asks);
+        keep_limited(&mut asks, &in_force.generation.policy);
         asks
     }
 

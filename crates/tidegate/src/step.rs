@@ -7,7 +7,7 @@ mod reply;
 mod values;
 
 pub use ask::Ask;
-pub(crate) use ask::{DescriptorSet, Lineage, OwnValues, ValuesSource};
+pub(crate) use ask::{AskValues, DescriptorSet, Lineage, ValuesSource};
 pub(crate) use op::{One, Step, without_values};
 pub use reply::FirstReservation;
 pub(crate) use reply::{Decided, Done, Lack, Standing};

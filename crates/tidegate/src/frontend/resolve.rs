@@ -1,15 +1,13 @@
 //! Finds the limiters of a request, and the values of each.
 
-use std::sync::Arc;
-
 use smallvec::{Array, SmallVec};
 
 use super::Frontend;
 use crate::key::{Fingerprint, Seed};
 use crate::request::{Descriptor, Request};
-use crate::rules::{Mode, PolicyRule, Usage};
+use crate::rules::{Mode, Policy, PolicyRule, Usage};
 use crate::short_text::same;
-use crate::step::{Ask, DescriptorSet, Lineage, OwnValues, ValuesSource};
+use crate::step::{Ask, AskValues, DescriptorSet, Lineage, ValuesSource};
 use crate::store::memory::Generation;
 
 impl<C> Frontend<C> {
@@ -17,7 +15,8 @@ impl<C> Frontend<C> {
     /// matches twice, by `known_by`, appears once with the sum of its costs.
     ///
     /// A rule whose own values admit everything is left out, unless `may_have_others` returns that plans or
-    /// requests may supply values for it. The list includes limiters that are unlimited by such values.
+    /// requests may supply values for it. The list includes limiters that are unlimited by such values; returns whether
+    /// there may be some.
     pub(crate) fn resolve<'p, K: PartialEq, A: Array<Item = Ask<K>>>(
         &self,
         generation: &'p Generation,
@@ -25,8 +24,9 @@ impl<C> Frontend<C> {
         mut known_by: impl FnMut(&'p PolicyRule, &Descriptor<'_>) -> K,
         may_have_others: impl Fn(usize) -> bool,
         all: &mut SmallVec<A>,
-    ) {
+    ) -> bool {
         let policy = &*generation.policy;
+        let mut has_unlimited = false;
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
             policy.visit_candidates(request.domain(), descriptor, |number, rule| {
@@ -55,19 +55,19 @@ impl<C> Frontend<C> {
                         ask.reserves = request.reserves() && ask.cost > 0;
                         ask.by.add(place);
                         // The first descriptor with values decides which hold.
-                        if let Some(values) =
-                            from_request.filter(|_| ask.source != ValuesSource::Request)
+                        if let Some(values) = from_request
+                            && ask.values.source != ValuesSource::Request
                         {
-                            ask.source = ValuesSource::Request;
-                            ask.is_unlimited = values.is_unlimited();
-                            ask.values = Some(Arc::clone(values));
+                            has_unlimited |= values.is_unlimited();
+                            ask.values = AskValues::of_request(ask.values.variant, values);
                         }
                     }
                     None => {
-                        let (source, values) = match from_request {
-                            Some(values) => (ValuesSource::Request, Some(Arc::clone(values))),
-                            None => self.values_of(lineage, rule, descriptor),
+                        let values = match from_request {
+                            Some(values) => AskValues::of_request(variant, values),
+                            None => self.values_of(lineage, rule, variant, descriptor),
                         };
+                        has_unlimited |= values.own.as_deref().unwrap_or(own).is_unlimited();
                         // The list is about to leave the stack: room for a few at once saves allocations.
                         if all.len() == all.inline_size() {
                             all.reserve(3);
@@ -75,14 +75,11 @@ impl<C> Frontend<C> {
                         all.push(Ask {
                             lineage,
                             rule: number,
-                            variant,
                             fingerprint,
                             cost: descriptor.units(),
                             asks: 0,
                             report: false,
                             enforced: rule.mode() == Mode::Enforce,
-                            source,
-                            is_unlimited: values.as_deref().unwrap_or(own).is_unlimited(),
                             values,
                             by: DescriptorSet::one(place),
                             reserves: request.reserves() && descriptor.units() > 0,
@@ -101,30 +98,30 @@ impl<C> Frontend<C> {
         }
         // They were found by descriptor.
         all.sort_by_key(|ask| ask.rule);
+        has_unlimited
     }
 
-    /// Returns the values of a rule for a descriptor that supplies none, and their source.
+    /// Returns the values of a rule for a descriptor that supplies none.
     fn values_of(
         &self,
         lineage: Lineage,
         rule: &PolicyRule,
+        variant: usize,
         descriptor: &Descriptor<'_>,
-    ) -> (ValuesSource, OwnValues) {
+    ) -> AskValues {
         match self.plans.of_rule(lineage).map(|plan| plan(descriptor)) {
-            Some(Some(values)) => (ValuesSource::Plan, Some(values)),
-            Some(None) => (ValuesSource::NoPlan, None),
-            None if rule.spec().limit_from_request => (ValuesSource::NoPlan, None),
-            None => (ValuesSource::Rule, None),
+            Some(own) => AskValues::of_plan(variant, own),
+            None if rule.spec().limit_from_request => AskValues::of_plan(variant, None),
+            None => AskValues::of_variant(variant),
         }
     }
 }
 
 /// Keeps only limiters of rules that limit.
-#[inline]
-pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>) {
-    // Most requests have none, and are not moved in memory.
-    if asks.iter().any(|one| one.is_unlimited) {
-        asks.retain(|one| !one.is_unlimited);
+pub(crate) fn keep_limited<K, A: Array<Item = Ask<K>>>(asks: &mut SmallVec<A>, policy: &Policy) {
+    // Most requests have no others, and are not moved in memory.
+    if asks.iter().any(|one| one.is_unlimited(policy)) {
+        asks.retain(|one| !one.is_unlimited(policy));
     }
 }
 

@@ -10,6 +10,7 @@ use tidegate_core::{Settled, Timestamp, Token};
 use crate::answer::{Answer, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
+use crate::rules::Policy;
 use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
 #[cfg(feature = "redis")]
 use crate::step::{Lack, Values};
@@ -235,6 +236,7 @@ impl<K: PartialEq> Settling<K> {
     /// last also for the rest. `resolve` returns all limiters of a request, unlimited ones included: the request may
     /// have taken from them before they became unlimited.
     pub(crate) fn of(
+        policy: &Policy,
         request: &Request<'_>,
         taken: Option<&Taken>,
         actual: &[u64],
@@ -248,7 +250,9 @@ impl<K: PartialEq> Settling<K> {
                 all = taken.of(all);
             }
             // Nothing says that a rule took the cost before it became unlimited.
-            None => all.retain(|(ask, _)| !ask.is_unlimited || ask.source != ValuesSource::Rule),
+            None => all.retain(|(ask, _)| {
+                ask.values.source != ValuesSource::Rule || !ask.is_unlimited(policy)
+            }),
         }
         let (asks, actual) = all.into_iter().unzip();
         Self { asks, actual, unreached }

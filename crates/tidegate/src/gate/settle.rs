@@ -111,7 +111,7 @@ impl<C: Clock> Gate<C> {
         let request = &request.into();
         let taken = taken.into();
         let (generation, (settling, done)) = self.memory.ask(|generation| {
-            let settling = Settling::of(request, taken, actual, |request| {
+            let settling = Settling::of(&generation.policy, request, taken, actual, |request| {
                 let mut asks = InlineList::new();
                 self.resolve(generation, request, |_| true, &mut asks);
                 asks

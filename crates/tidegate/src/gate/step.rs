@@ -45,8 +45,9 @@ impl<C: Clock> Gate<C> {
         loop {
             let generation = self.memory.newest();
             let mut asks = StepList::new();
-            self.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks);
-            keep_limited(&mut asks);
+            if self.resolve(&generation, request, |rule| generation.is_per_key(rule), &mut asks) {
+                keep_limited(&mut asks, &generation.policy);
+            }
             if let Ok(done) = self.step_in(&generation, request, &asks, clock, step) {
                 return then(generation, &asks, done);
             }
@@ -183,7 +184,7 @@ impl<C: Clock> Gate<C> {
     /// Resolves a request: its limiters in the order of the rules, without duplicates.
     pub(super) fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
         let mut asks = self.all_asks(generation, request);
-        keep_limited(&mut asks);
+        keep_limited(&mut asks, &generation.policy);
         asks
     }
 
@@ -199,7 +200,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Adds the limiters of a request to an empty list. Limiters of an unlimited rule are added only if the rule
-    /// `may_have_others` than its own values.
+    /// `may_have_others` than its own values; returns whether there may be some.
     #[inline]
     pub(super) fn resolve<A: Array<Item = Ask>>(
         &self,
@@ -207,7 +208,7 @@ impl<C: Clock> Gate<C> {
         request: &Request<'_>,
         may_have_others: impl Fn(usize) -> bool,
         asks: &mut SmallVec<A>,
-    ) {
+    ) -> bool {
         let mut fingerprints = Fingerprints::new(&self.seed);
         self.front.resolve(
             generation,
@@ -215,7 +216,7 @@ impl<C: Clock> Gate<C> {
             |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
             may_have_others,
             asks,
-        );
+        )
     }
 }
 

@@ -191,7 +191,7 @@ impl<S: Store> AcrossSlots<S> {
         let mut smallest = None;
         let mut has_queue = false;
         for one in places.iter().filter_map(|place| asks.get(*place)) {
-            let rule = one.rule_in(self.policy()).filter(|_| !one.is_unlimited);
+            let rule = one.rule_in(self.policy()).filter(|rule| !rule.is_unlimited());
             let Some(rule) = rule else { continue };
             // In shadow mode too: a request that is admitted there takes a place, which cannot be given back.
             has_queue |= rule.spec().algorithm.is_queue();
@@ -214,14 +214,14 @@ impl<S: Store> AcrossSlots<S> {
     fn may_be_apart(&self, asks: &[KeyAsk], parts: &[SlotPart]) -> Result<(), StoreError> {
         let limited = parts.iter().filter(|part| {
             let mut asks = part.places.iter().filter_map(|place| asks.get(*place));
-            asks.any(|one| !one.is_unlimited)
+            asks.any(|one| !one.is_unlimited(self.policy()))
         });
         // A place in a queue cannot be given back, so a queue is asked last, and there is one at most.
         let queues = limited.clone().filter(|part| part.when == When::Queue).count();
         if limited.count() < 2 {
             return Ok(());
         }
-        let all_allow_it = asks.iter().filter(|one| !one.is_unlimited).all(|one| {
+        let all_allow_it = asks.iter().filter(|one| !one.is_unlimited(self.policy())).all(|one| {
             self.policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         });
         if all_allow_it && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }

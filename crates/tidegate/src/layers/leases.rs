@@ -76,8 +76,8 @@ impl<S: Store> Leases<S> {
 
     /// Returns the terms of the leases of a limiter, if it has any. A limiter whose values are looked up has none.
     fn terms(&self, ask: &KeyAsk) -> Option<Terms> {
-        let terms = self.state.terms(ask.rule, ask.variant)?;
-        (ask.source == ValuesSource::Rule).then_some(terms)
+        let terms = self.state.terms(ask.rule, ask.values.variant)?;
+        (ask.values.source == ValuesSource::Rule).then_some(terms)
     }
 
     /// For each limiter with leases, returns the time that units count as taken earlier if they are given back.

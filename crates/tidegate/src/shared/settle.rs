@@ -133,7 +133,7 @@ impl<S: Store> SharedGate<S> {
         let taken = taken.into();
         let in_force = self.newest();
         let Settling { asks, actual, unreached } =
-            Settling::of(request, taken, actual, |request| {
+            Settling::of(&in_force.generation.policy, request, taken, actual, |request| {
                 self.resolve(&in_force, request, |_| true)
             });
         let under: Vec<Option<Values>> = match taken {

@@ -12,9 +12,6 @@ use crate::key::Fingerprint;
 use crate::rules::OnStoreError;
 use crate::rules::Policy;
 
-/// Values in place of the values of a rule's variant; `None` if the variant's values hold.
-pub(crate) type OwnValues = Option<Arc<Rule>>;
-
 /// The identity of the limiters of a rule, for the lifetime of a gate and through all its policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lineage {
@@ -64,8 +61,6 @@ pub struct Ask<K = Fingerprint> {
     pub(crate) lineage: Lineage,
     /// The index of the rule in the policy.
     pub(crate) rule: usize,
-    /// The index of the values that hold for the key.
-    pub(crate) variant: usize,
     /// Identifies the key.
     pub(crate) fingerprint: K,
     /// Units to take, or that were taken.
@@ -75,11 +70,7 @@ pub struct Ask<K = Fingerprint> {
     /// True if the request reports usage: its costs are taken whatever the limiters hold.
     pub report: bool,
     pub(crate) enforced: bool,
-    pub(crate) source: ValuesSource,
-    /// Values in place of the rule's own: supplied by the request, or of a plan.
-    pub(crate) values: OwnValues,
-    /// True if the values that hold admit everything.
-    pub(crate) is_unlimited: bool,
+    pub(crate) values: AskValues,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: DescriptorSet,
     /// True if the cost is reserved, to be settled later, or comes back of a reservation.
@@ -88,6 +79,34 @@ pub struct Ask<K = Fingerprint> {
     pub token: Option<Token>,
     /// When the units were taken that come back.
     pub since: Option<Timestamp>,
+}
+
+/// The values that hold for a key.
+#[derive(Clone, Debug)]
+pub(crate) struct AskValues {
+    /// The index of the rule's values for the key.
+    pub(crate) variant: usize,
+    pub(crate) source: ValuesSource,
+    /// Values in place of the variant's: supplied by the request, or of a plan.
+    pub(crate) own: Option<Arc<Rule>>,
+}
+
+impl AskValues {
+    /// The values of the variant, which no plan and no request replaces.
+    pub(crate) const fn of_variant(variant: usize) -> Self {
+        Self { variant, source: ValuesSource::Rule, own: None }
+    }
+
+    /// The values of a plan, or of the variant if there is none for this key.
+    pub(crate) const fn of_plan(variant: usize, own: Option<Arc<Rule>>) -> Self {
+        let source = if own.is_some() { ValuesSource::Plan } else { ValuesSource::NoPlan };
+        Self { variant, source, own }
+    }
+
+    /// Values that a request supplies in place of the variant's.
+    pub(crate) fn of_request(variant: usize, values: &Arc<Rule>) -> Self {
+        Self { variant, source: ValuesSource::Request, own: Some(Arc::clone(values)) }
+    }
 }
 
 /// The source of the values that hold for a key.
@@ -194,10 +213,15 @@ impl<K> Ask<K> {
 
     /// The rule under which it decides.
     pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
-        match &self.values {
+        match &self.values.own {
             Some(values) => Some(values),
-            None => Some(policy.rules().get(self.rule)?.variant(self.variant)),
+            None => Some(policy.rules().get(self.rule)?.variant(self.values.variant)),
         }
+    }
+
+    /// Returns whether the values under which it decides admit everything.
+    pub(crate) fn is_unlimited(&self, policy: &Policy) -> bool {
+        self.rule_in(policy).is_some_and(Rule::is_unlimited)
     }
 }
 

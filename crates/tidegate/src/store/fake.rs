@@ -24,7 +24,7 @@ use super::{
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{DescriptorSet, Lineage, ValuesSource};
+use crate::step::{AskValues, DescriptorSet, Lineage};
 use crate::store::StoreError;
 pub(crate) use limiters::{FakeLimiters, limiter};
 use records::FakeRecords;
@@ -131,15 +131,12 @@ pub(crate) fn ask(rule: usize, key: &str, cost: u64) -> KeyAsk {
     KeyAsk {
         lineage: Lineage::of_rule(u32::try_from(rule).unwrap()),
         rule,
-        variant: 0,
         fingerprint: key.as_bytes().to_vec(),
         cost,
         asks: cost,
         report: false,
         enforced: true,
-        source: ValuesSource::Rule,
-        values: None,
-        is_unlimited: false,
+        values: AskValues::of_variant(0),
         by: DescriptorSet::one(rule),
         reserves: false,
         token: None,

@@ -16,7 +16,7 @@ use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
-use crate::step::{Ask, Lineage, ValuesSource};
+use crate::step::{Ask, AskValues, Lineage, ValuesSource};
 use crate::store::memory::{Generation, MemoryStore, PerKey};
 use crate::store::{Host, KeyAsk};
 
@@ -154,8 +154,8 @@ impl Local {
         asks: &[KeyAsk],
         denied: impl Fn(usize) -> Option<Decision>,
     ) {
-        for (place, ask) in
-            warm(&generation.policy, asks).filter(|(_, ask)| ask.source != ValuesSource::Request)
+        for (place, ask) in warm(&generation.policy, asks)
+            .filter(|(_, ask)| ask.values.source != ValuesSource::Request)
         {
             if let Some(Outcome::Deny { retry_after }) =
                 denied(place).map(|decision| decision.outcome)
@@ -260,21 +260,17 @@ impl Local {
 
     /// Returns a limiter as this process knows it, without values.
     pub(super) fn local_ask(&self, ask: &KeyAsk) -> Ask {
-        let KeyAsk { lineage, rule, variant, cost, asks, report, .. } = *ask;
-        let KeyAsk { enforced, source, is_unlimited, by, reserves, .. } = *ask;
-        let KeyAsk { token, since, .. } = *ask;
+        let KeyAsk { lineage, rule, cost, asks, report, .. } = *ask;
+        let KeyAsk { enforced, by, reserves, token, since, .. } = *ask;
         Ask {
             lineage,
             rule,
-            variant,
             fingerprint: self.fingerprint(ask),
             cost,
             asks,
             report,
             enforced,
-            source,
-            values: None,
-            is_unlimited,
+            values: AskValues { own: None, ..ask.values },
             by,
             reserves,
             token,
@@ -284,7 +280,9 @@ impl Local {
 
     /// Returns a limiter that matched under `policy`, with this node's share of its values.
     pub(super) fn part(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Ask {
-        Ask { values: self.parts.of(policy, ask), ..self.local_ask(ask) }
+        let mut local = self.local_ask(ask);
+        local.values.own = self.parts.of(policy, ask);
+        local
     }
 }
 

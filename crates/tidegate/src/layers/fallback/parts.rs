@@ -57,8 +57,8 @@ impl Parts {
     /// is in force now.
     pub(super) fn of(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Option<Arc<Rule>> {
         let parts = self.read();
-        if ask.values.is_none() && Arc::ptr_eq(&parts.policy, policy) {
-            return parts.rules.get(ask.rule)?.get(ask.variant).cloned();
+        if ask.values.own.is_none() && Arc::ptr_eq(&parts.policy, policy) {
+            return parts.rules.get(ask.rule)?.get(ask.values.variant).cloned();
         }
         Some(Arc::new(parts.share.rule(ask.rule_in(policy)?)))
     }

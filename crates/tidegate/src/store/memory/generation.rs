@@ -135,8 +135,8 @@ impl Generation {
     #[inline]
     pub(super) fn part<'a>(&'a self, ask: &'a Ask, step: Step) -> Part<'a> {
         let (cost, step) = ask.part(step);
-        let supplied = ask.source == ValuesSource::Request;
-        let rule = ask.values.as_deref().or_else(|| self.own(ask));
+        let supplied = ask.values.source == ValuesSource::Request;
+        let rule = ask.values.own.as_deref().or_else(|| self.own(ask));
         let fingerprint = ask.fingerprint;
         Part { fingerprint, cost, step, rule, supplied, generation: self.number }
     }
@@ -145,19 +145,19 @@ impl Generation {
     #[inline]
     fn own(&self, ask: &Ask) -> Option<&Rule> {
         let rules = if self.is_per_key(ask.rule) { self.policy.rules() } else { &[] };
-        Some(rules.get(ask.rule)?.variant(ask.variant))
+        Some(rules.get(ask.rule)?.variant(ask.values.variant))
     }
 
     #[inline]
     pub(super) fn table(&self, ask: &Ask) -> Option<&TableInForce> {
         let rule = self.rules.get(ask.rule)?;
-        rule.tables.get(if rule.is_per_key { 0 } else { ask.variant })
+        rule.tables.get(if rule.is_per_key { 0 } else { ask.values.variant })
     }
 
     /// A number that orders tables the same way in all generations: by lineage, then by variant.
     #[inline]
     pub(super) fn table_number(&self, ask: &Ask) -> (Lineage, usize) {
-        (ask.lineage, if self.is_per_key(ask.rule) { 0 } else { ask.variant })
+        (ask.lineage, if self.is_per_key(ask.rule) { 0 } else { ask.values.variant })
     }
 
     /// The limiters of each rule and their bytes, in the order of the policy.

@@ -129,7 +129,7 @@ impl Generation {
         let mut last = None;
         for (place, ask) in asks.iter().enumerate() {
             let Some(rule) = self.rules.get(ask.rule) else { return Ok(false) };
-            let number = Some((ask.lineage, ask.variant));
+            let number = Some((ask.lineage, ask.values.variant));
             let (cost, step) = ask.part(step(place));
             // A limiter that has a rule of its own is not packed.
             if rule.is_per_key || number <= last || step.may_not_fit(cost) {
@@ -137,7 +137,7 @@ impl Generation {
             }
             // All requests lock in the same order, so that no two of them wait for each other.
             last = number;
-            let Some(table) = rule.tables.get(ask.variant) else { return Ok(false) };
+            let Some(table) = rule.tables.get(ask.values.variant) else { return Ok(false) };
             let words = table.lock_words(ask.fingerprint, self.number)?;
             let Some(words) = words else { return Ok(false) };
             all.push(words);

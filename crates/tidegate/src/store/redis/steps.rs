@@ -108,7 +108,7 @@ impl Store for RedisStore {
                 self.reset_limiters(asks, args.deadline).await?;
                 return Ok(self.nothing(asks, args.at));
             }
-            Verb::Settle if asks.iter().any(|ask| ask.is_unlimited) => {
+            Verb::Settle if asks.iter().any(|ask| ask.is_unlimited(self.policy())) => {
                 return Ok(self.settle_with_unlimited(asks, args).await?);
             }
             Verb::Ask | Verb::Peek | Verb::Renew | Verb::Settle => {}
@@ -235,7 +235,7 @@ impl RedisStore {
     /// Returns whether the store can hold the values from plans and from the request.
     fn can_hold_all(&self, asks: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
-        asks.iter().filter_map(|ask| ask.values.as_deref()).all(|rule| settings.can_hold(rule))
+        asks.iter().filter_map(|ask| ask.values.own.as_deref()).all(|rule| settings.can_hold(rule))
     }
 
     /// Returns the settings that it was made with.

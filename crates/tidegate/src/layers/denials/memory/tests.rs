@@ -11,8 +11,7 @@ use crate::clock::ManualClock;
 use crate::layers::{Local, Share};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{DescriptorSet, Lineage, ValuesSource};
-use crate::store::fake::host;
+use crate::store::fake::{self, host};
 use testkit::traffic::Rng;
 
 /// A clock error of one in 1,024 within the time that a denial is repeated, in microseconds.
@@ -26,23 +25,7 @@ fn rules(algorithm: AlgorithmKind, limits: [u64; 2], window_ms: u64) -> Vec<Rule
 }
 
 fn asks(user: &str, asks: u64) -> Vec<KeyAsk> {
-    let limiter = |rule: usize, key: String| KeyAsk {
-        rule,
-        lineage: Lineage::of_rule(rule as u32),
-        variant: 0,
-        fingerprint: key.into_bytes(),
-        cost: asks,
-        asks,
-        report: false,
-        enforced: true,
-        source: ValuesSource::Rule,
-        values: None,
-        is_unlimited: false,
-        by: DescriptorSet::one(0),
-        reserves: false,
-        token: None,
-        since: None,
-    };
+    let limiter = |rule: usize, key: String| fake::ask(rule, &key, asks);
     vec![limiter(0, format!("own:{user}")), limiter(1, "all".to_owned())]
 }
 
@@ -293,7 +276,7 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     assert!(!is_refused(|ask| ask.enforced = false));
     assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));
-        (ask.values, ask.source) = (Some(Rule::new(spec).unwrap().into()), ValuesSource::Plan);
+        ask.values.own = Some(Rule::new(spec).unwrap().into());
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();

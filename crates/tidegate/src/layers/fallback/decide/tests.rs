@@ -7,8 +7,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
-use crate::step::{DescriptorSet, Lineage, ValuesSource};
-use crate::store::fake::host;
+use crate::store::fake::{self, host};
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Duration::from_secs(86_400))).key(["user"])
@@ -19,25 +18,7 @@ fn fallback(rule: RuleSpec, share: Share) -> Local {
 }
 
 fn ada(cost: u64) -> [KeyAsk; 1] {
-    let (fingerprint, by) = (b"ada".to_vec(), DescriptorSet::one(0));
-    let (source, values) = (ValuesSource::Rule, None);
-    [Ask {
-        rule: 0,
-        lineage: Lineage::of_rule(0),
-        variant: 0,
-        fingerprint,
-        cost,
-        asks: cost,
-        report: false,
-        enforced: true,
-        source,
-        values,
-        is_unlimited: false,
-        by,
-        reserves: false,
-        token: None,
-        since: None,
-    }]
+    [fake::ask(0, "ada", cost)]
 }
 
 fn decide(

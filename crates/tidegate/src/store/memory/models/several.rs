@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Ask, DescriptorSet, Done, Lineage, Step, ValuesSource};
+use crate::step::{Ask, AskValues, DescriptorSet, Done, Lineage, Step};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -45,15 +45,12 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
     let asks = |(rule, key): &(usize, u32)| Ask {
         lineage: Lineage::of_rule(*rule as u32),
         rule: *rule,
-        variant: 0,
-        values: None,
-        is_unlimited: false,
+        values: AskValues::of_variant(0),
         fingerprint: fingerprint(*key),
         cost: 1,
         asks: 1,
         report: false,
         enforced: true,
-        source: ValuesSource::Rule,
         by: DescriptorSet::one(0),
         reserves: false,
         token: None,

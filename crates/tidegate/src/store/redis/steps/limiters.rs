@@ -38,7 +38,7 @@ pub(super) fn script_limiters<'m>(
         let is_kept = earlier.is_some() && since.is_none();
         let actual = if is_kept { actual.max(cost) } else { actual };
         let limiter = ScriptLimiter::new(&ask.fingerprint, rule, cost)?;
-        let variant = (!ask.source.is_looked_up()).then_some(ask.variant);
+        let variant = (!ask.values.source.is_looked_up()).then_some(ask.values.variant);
         let counted = store.counted.get(ask.rule).and_then(Option::as_ref);
         let limiter = ScriptLimiter {
             actual,
@@ -53,7 +53,7 @@ pub(super) fn script_limiters<'m>(
             taken_under: under.get(place).copied().flatten(),
             enforced: ask.enforced,
             revision: revision(store, ask),
-            source: ask.source,
+            source: ask.values.source,
             among: counted.map(|counted| counted.among(prefix, variant)),
             ..limiter
         };
@@ -145,7 +145,7 @@ static TIME: LazyLock<Arc<JoinedScript>> = LazyLock::new(|| {
 
 /// Returns whether the values of a limiter have a revision: values of a plan and from the request have none.
 const fn has_revision(ask: &KeyAsk) -> bool {
-    matches!(ask.source, ValuesSource::Rule | ValuesSource::NoPlan)
+    matches!(ask.values.source, ValuesSource::Rule | ValuesSource::NoPlan)
 }
 
 /// Dates the first policy by the store's clock, if a limiter is asked under its values. The store is asked

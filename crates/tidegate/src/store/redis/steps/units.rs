@@ -28,7 +28,9 @@ impl RedisStore {
     ) -> Boxed<'a, Result<StepReply, StoreError>> {
         Box::pin(async move {
             let places: Vec<_> = (0..asks.len())
-                .filter(|place| asks.get(*place).is_some_and(|ask| !ask.is_unlimited))
+                .filter(|place| {
+                    asks.get(*place).is_some_and(|ask| !ask.is_unlimited(self.policy()))
+                })
                 .collect();
             let limited = at_places(asks, &places);
             let actual = at_places(args.actual, &places);
@@ -59,8 +61,10 @@ impl RedisStore {
         let surplus = asks.iter().zip(args.actual).filter_map(|(ask, actual)| {
             // A permit comes back as a whole.
             let kept = if ask.token.is_some() { 0 } else { *actual };
-            let units =
-                ask.cost.checked_sub(kept).filter(|units| ask.is_unlimited && *units > 0)?;
+            let units = ask
+                .cost
+                .checked_sub(kept)
+                .filter(|units| ask.is_unlimited(self.policy()) && *units > 0)?;
             let KeyAsk { ref fingerprint, since, reserves: reserved, token, .. } = *ask;
             Some(Surplus { key: fingerprint, units, since, reserved, token })
         });
