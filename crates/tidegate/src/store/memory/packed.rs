@@ -21,7 +21,7 @@ use super::budget::{Budget, Need};
 use super::common::Common;
 use super::fixed::FixedEntry;
 use super::home::Home as _;
-use super::locked_words::LockedWords;
+use super::locked_words::{LockedWords, MOST_WORDS};
 use super::parameters::Parameters;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
@@ -351,7 +351,16 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         fingerprint: Fingerprint,
         generation: GenerationNumber,
     ) -> Result<Option<LockedWords<'_>>, Moved> {
-        self.words_of(fingerprint, generation)
+        let chain = self.lock(fingerprint, generation)?;
+        let Some(place) = chain.find(fingerprint) else { return Ok(None) };
+        if is_spilled(place.state()) {
+            return Ok(None);
+        }
+        let kept = place.words();
+        let next = [0; MOST_WORDS];
+        // The lock without the chain's type, which has the numbers of places and words.
+        let lock = chain.into_lock();
+        Ok(Some(LockedWords { table: self, fingerprint, _lock: lock, kept, next, changed: false }))
     }
 
     fn touch(&self, fingerprints: &[Fingerprint]) -> u64 {

@@ -5,34 +5,10 @@ use std::array::from_fn;
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
-use super::spilled::is_spilled;
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
-use crate::store::memory::locked_words::{LockedWords, MOST_WORDS, RunOnWords};
-use crate::store::memory::succession::{GenerationNumber, Moved};
+use crate::store::memory::locked_words::{LockedWords, RunOnWords};
 use crate::store::memory::sync::Ordering::Relaxed;
-
-impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WORDS> {
-    /// Locks the chain of a limiter; `None`, and nothing is locked, if the limiter is not in the table, or if its state
-    /// is spilled.
-    #[inline]
-    pub(super) fn words_of(
-        &self,
-        fingerprint: Fingerprint,
-        generation: GenerationNumber,
-    ) -> Result<Option<LockedWords<'_>>, Moved> {
-        let chain = self.lock(fingerprint, generation)?;
-        let Some(place) = chain.find(fingerprint) else { return Ok(None) };
-        if is_spilled(place.state()) {
-            return Ok(None);
-        }
-        let kept = place.words();
-        let next = [0; MOST_WORDS];
-        // The lock without the chain's type, which has the numbers of places and words.
-        let lock = chain.into_lock();
-        Ok(Some(LockedWords { table: self, fingerprint, _lock: lock, kept, next, changed: false }))
-    }
-}
 
 impl<R: Algorithm, const PLACES: usize, const WORDS: usize> RunOnWords
     for Packed<R, PLACES, WORDS>
