@@ -286,10 +286,16 @@ pub trait Pack: Decide {
         now: Timestamp,
         cost: u64,
     ) -> Verdict {
+        if cost == 0 {
+            return Verdict::Allow;
+        }
         let mut state = self.unpack(base, *words);
-        let now = self.overtaken(Some(&state), now);
-        let verdict = self.ask(&mut state, now, cost);
+        // The clock of the store never steps back: an earlier reading was overtaken on its way here. A packed state
+        // remembers nothing that could pass.
+        let at = now.max(self.last(&state));
+        let verdict = self.decide(&state, at, cost);
         if verdict.is_allowed() {
+            self.take(&mut state, at, cost);
             *words = self.pack(base, &state);
         }
         verdict

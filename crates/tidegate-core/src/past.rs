@@ -6,6 +6,7 @@
 //! change, and a counter remembers the units that make no caller wait.
 
 use alloc::boxed::Box;
+use core::mem::ManuallyDrop;
 
 use crate::rates::Rates;
 use crate::time::{Micros, Timestamp};
@@ -63,8 +64,27 @@ impl Since {
 }
 
 /// The memory of a state about units that may still be given back.
+///
+/// Nearly every decision drops a state that remembers nothing. [`Past::drop`] is inlined for it, which the drop of the
+/// option would not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Past(Option<Box<Memory>>);
+pub struct Past(ManuallyDrop<Option<Box<Memory>>>);
+
+impl Drop for Past {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(memory) = self.0.take() {
+            forget(memory);
+        }
+    }
+}
+
+/// Drops a memory, away from the path of states that remember nothing.
+#[cold]
+#[inline(never)]
+fn forget(memory: Box<Memory>) {
+    drop(memory);
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Memory {
@@ -122,7 +142,7 @@ struct LevelMark {
 }
 
 impl Past {
-    pub(crate) const NONE: Self = Self(None);
+    pub(crate) const NONE: Self = Self(ManuallyDrop::new(None));
 
     /// The bytes that it holds on the heap.
     #[must_use]
@@ -136,7 +156,7 @@ impl Past {
     }
 
     #[inline]
-    pub(crate) const fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
@@ -206,7 +226,7 @@ impl Past {
 
     /// Forgets since when the rule holds, because the keeper of the state knows it.
     pub fn forget_rule(&mut self) {
-        if let Some(past) = &mut self.0 {
+        if let Some(past) = &mut *self.0 {
             past.ruled_since = Timestamp::EPOCH;
             past.rates.forget();
             // A loss stays, because only the state knows of it.
@@ -222,14 +242,14 @@ impl Past {
     /// Drops the parts that say nothing any more. It stays out of line, because most states remember nothing.
     #[cold]
     pub(crate) fn pass(&mut self, at: Timestamp) {
-        if let Some(past) = &mut self.0 {
+        if let Some(past) = &mut *self.0 {
             past.eased.take_if(|eased| eased.until <= at);
             if past.until <= at {
                 past.rates.forget();
             }
             // An excess ends with `counted` alone, because the clock may step back.
             if past.is_over(at) && past.mark.is_none() && past.excess.is_none() {
-                self.0 = None;
+                self.0.take();
             }
         }
     }
@@ -352,7 +372,7 @@ impl Past {
 
     /// Changes the mark, and drops it unless `stays` says that it stays.
     fn change(&mut self, stays: impl FnOnce(&mut LevelMark) -> bool) {
-        if let Some(past) = &mut self.0 {
+        if let Some(past) = &mut *self.0 {
             past.mark.take_if(|mark| !stays(mark));
             self.drop_bare();
         }

@@ -314,12 +314,11 @@ impl<R: Algorithm> Cell for Limited<R> {
             return self.admits_unpacked(cost, early, clock);
         }
         loop {
-            // One word has no time of a last unit that could overtake the reading.
-            let mut state = self.algorithm.unpack(self.base, [word]);
-            if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
+            let mut next = [word];
+            if !self.algorithm.ask_packed(self.base, &mut next, early, cost).is_allowed() {
                 return Some(false);
             }
-            let [next] = self.algorithm.pack(self.base, &state);
+            let [next] = next;
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return Some(true),
                 Err(other) if other & CLOSED == 0 => word = other,
