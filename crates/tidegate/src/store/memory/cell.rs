@@ -160,7 +160,12 @@ impl Visitor for Build {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        Box::new(Limited::new(algorithm.clone(), self.base))
+        let is_small = size_of::<R::State>() <= MOST_PACKED_BYTES;
+        match self.base.filter(|_| is_small && algorithm.packing() == Packing::One) {
+            // All zeros are an idle state.
+            Some(base) => Box::new(Limited::<R, true>::new(algorithm, base, 0)),
+            None => Box::new(Limited::<R, false>::new(algorithm, Timestamp::EPOCH, UNPACKED)),
+        }
     }
 }
 
@@ -172,33 +177,22 @@ const CLOSED: u64 = 1 << 63;
 /// The word while the state is not packed.
 const UNPACKED: u64 = CLOSED | 1;
 
-/// The cell of a limited rule: a word, and next to it a state that is not packed.
+/// The cell of a limited rule: a word, and next to it a state that is not packed. Without `PACKS` no state is ever
+/// packed, and no step tries to.
 #[derive(Debug)]
-struct Limited<R: Algorithm> {
+struct Limited<R: Algorithm, const PACKS: bool> {
     algorithm: R,
     /// The base of packed times.
     base: Timestamp,
-    /// False if no state is ever packed.
-    packs: bool,
     word: AtomicU64,
     /// The state while the word is [`UNPACKED`]. The lock also covers the change of the word from and to that.
     unpacked: Mutex<Option<R::State>>,
 }
 
-impl<R: Algorithm> Limited<R> {
-    /// Creates the cell of a rule. Without `base`, the base of packed times, no state is
-    /// packed.
-    fn new(algorithm: R, base: Option<Timestamp>) -> Self {
-        let is_small = size_of::<R::State>() <= MOST_PACKED_BYTES;
-        let base = base.filter(|_| is_small && algorithm.packing() == Packing::One);
-        Self {
-            algorithm,
-            base: base.unwrap_or(Timestamp::EPOCH),
-            packs: base.is_some(),
-            // All zeros are an idle state.
-            word: AtomicU64::new(if base.is_some() { 0 } else { UNPACKED }),
-            unpacked: Mutex::new(None),
-        }
+impl<R: Algorithm, const PACKS: bool> Limited<R, PACKS> {
+    fn new(algorithm: &R, base: Timestamp, word: u64) -> Self {
+        let algorithm = algorithm.clone();
+        Self { algorithm, base, word: AtomicU64::new(word), unpacked: Mutex::new(None) }
     }
 
     /// Replaces the word that was read; false if another word is there by then.
@@ -245,7 +239,7 @@ impl<R: Algorithm> Limited<R> {
         }
         let now = clock.now();
         let out = run(&mut slot, now);
-        let is_packed = self.packs && slot.as_ref().is_none_or(|state| self.fits(state, now));
+        let is_packed = PACKS && slot.as_ref().is_none_or(|state| self.fits(state, now));
         // If the cell was closed since, the thread that closed it waits for the state under the lock.
         // The exchange may fail for no reason: the state then stays here until the next step.
         if is_packed && self.replace(UNPACKED, self.pack(slot.as_ref())) {
@@ -274,7 +268,7 @@ impl<R: Algorithm> Limited<R> {
         run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
     ) -> Option<O> {
         loop {
-            let word = self.word.load(Acquire);
+            let word = if PACKS { self.word.load(Acquire) } else { UNPACKED };
             if word & CLOSED != 0 {
                 let (_, clock) = reading.apart();
                 match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
@@ -302,18 +296,14 @@ impl<R: Algorithm> Limited<R> {
     }
 }
 
-impl<R: Algorithm> Cell for Limited<R> {
+impl<R: Algorithm, const PACKS: bool> Cell for Limited<R, PACKS> {
     fn reads_early(&self) -> bool {
-        self.packs
+        PACKS
     }
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
-        let mut word = self.word.load(Acquire);
-        // Outside of the loop, so that a state that is never packed needs none of its registers.
-        if word & CLOSED != 0 {
-            return self.admits_unpacked(cost, early, clock);
-        }
-        loop {
+        let mut word = if PACKS { self.word.load(Acquire) } else { UNPACKED };
+        while word & CLOSED == 0 {
             let mut next = [word];
             if !self.algorithm.ask_packed(self.base, &mut next, early, cost).is_allowed() {
                 return Some(false);
@@ -321,10 +311,10 @@ impl<R: Algorithm> Cell for Limited<R> {
             let [next] = next;
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return Some(true),
-                Err(other) if other & CLOSED == 0 => word = other,
-                Err(_) => return self.admits_unpacked(cost, early, clock),
+                Err(other) => word = other,
             }
         }
+        self.admits_unpacked(cost, early, clock)
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {

@@ -119,6 +119,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     /// Returns the words for a state. A state that would be cut off, which it `may_be` after a debt, is spilled, or
     /// cut off if there is no memory for that.
+    #[inline]
     fn words(
         &self,
         fingerprint: Fingerprint,
@@ -127,9 +128,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         now: Timestamp,
     ) -> [u64; WORDS] {
         let Some(state) = state else { return [0; WORDS] };
-        let is_spilled = may_be
-            && self.is_cut(&state, now)
-            && self.spilled.keep(&self.common, fingerprint, &state, false);
+        let is_spilled = may_be && self.spill(fingerprint, &state, now);
         if is_spilled { Self::SPILLED } else { self.pack(&state) }
     }
 

@@ -90,7 +90,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     };
 
     /// Returns whether the words of a state would cut it off.
-    pub(super) fn is_cut(&self, state: &R::State, now: Timestamp) -> bool {
+    fn is_cut(&self, state: &R::State, now: Timestamp) -> bool {
         !stays_whole::<_, WORDS>(&self.common.rules.algorithm, self.base, state, now)
     }
 
@@ -107,6 +107,17 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
         }
         self.spilled.keep(&self.common, fingerprint, state, true);
         Self::SPILLED
+    }
+
+    /// Spills a state if its words would cut it off, and if there is memory for it; returns whether it is spilled.
+    #[cold]
+    pub(super) fn spill(
+        &self,
+        fingerprint: Fingerprint,
+        state: &R::State,
+        now: Timestamp,
+    ) -> bool {
+        self.is_cut(state, now) && self.spilled.keep(&self.common, fingerprint, state, false)
     }
 
     /// Drops the spilled state of a limiter, if its words say that it has one.
