@@ -111,12 +111,7 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     /// Spills a state if its words would cut it off, and if there is memory for it; returns whether it is spilled.
     #[cold]
-    pub(super) fn spill(
-        &self,
-        fingerprint: Fingerprint,
-        state: &R::State,
-        now: Timestamp,
-    ) -> bool {
+    pub(super) fn spill(&self, fingerprint: Fingerprint, state: &R::State, now: Timestamp) -> bool {
         self.is_cut(state, now) && self.spilled.keep(&self.common, fingerprint, state, false)
     }
 
