@@ -11,6 +11,7 @@ use super::on_excess::OnExcess;
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
+use crate::request::place_of;
 use crate::settings::StoreSettings;
 
 /// The largest value that a store holds for one key: 512 MB, the default of Redis.
@@ -124,11 +125,23 @@ fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
     let theirs = other.entry_names();
     // An exact rule matches no descriptor with further entries.
     match (one.spec().exact, other.spec().exact) {
-        (true, true) => ours == theirs,
-        (true, false) => theirs.iter().all(|name| ours.contains(name)),
-        (false, true) => ours.iter().all(|name| theirs.contains(name)),
+        (true, true) => {
+            ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(a, b)| can_be_one(a, b))
+        }
+        (true, false) => theirs.iter().all(|name| ours.iter().any(|our| can_be_one(our, name))),
+        (false, true) => ours.iter().all(|name| theirs.iter().any(|their| can_be_one(their, name))),
         (false, false) => true,
     }
+}
+
+/// Returns whether one entry of a descriptor can have both names: `user` and `user#1` may name the same entry.
+fn can_be_one(one: &str, other: &str) -> bool {
+    without_place(one) == without_place(other)
+}
+
+/// The name of an entry without its place among entries of that name.
+fn without_place(name: &str) -> &str {
+    place_of(name).map_or(name, |(name, _)| name)
 }
 
 #[cfg(test)]
@@ -197,6 +210,10 @@ mod tests {
         assert_eq!(errors(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
         assert!(!errors(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
         assert!(!errors(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
+        // The first entry of a name has a name with a place as well.
+        for first in [rule("b").key(["user#1"]), exact("b", &["user#1"])] {
+            assert!(!errors(&[exact("a", &["user"]), first]).is_empty());
+        }
     }
 
     #[test]
