@@ -6,7 +6,7 @@ use core::fmt;
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
-pub use crate::packing::{HORIZON, Packing};
+pub use crate::packing::{HORIZON, Pack, Packing};
 pub(crate) use crate::packing::{WORD_BITS, resized};
 use crate::past::{Past, Since};
 use crate::script::Script;
@@ -240,65 +240,6 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         if let Some(past) = self.past_mut(state) {
             past.lose(last, until);
         }
-    }
-}
-
-/// States that are packed into a few words, for a store that has many. By default states are not packed.
-pub trait Pack: Decide {
-    /// Returns into how many words states can be packed, if at all, for a store whose clock never steps back (most
-    /// packed states do not keep the time of their last unit). Called once, when a store is built.
-    ///
-    /// Every state within the limit fits. A debt may not fit: [`Pack::pack`] stops it at the largest value that does,
-    /// and the rest would come back as a credit. Such debts come only from taking beyond the limit, as a settled
-    /// reservation does, and from carrying over a state of another rule. The store checks for them: it unpacks the
-    /// packed state, and does not pack it if the two differ.
-    fn packing(&self) -> Packing {
-        Packing::Unpacked
-    }
-
-    /// Packs the state into words; all zero is an idle state. `base` is an instant before every state, by at most
-    /// [`HORIZON`]. A debt too large for the words is cut off: see [`Pack::packing`].
-    ///
-    /// There are as many words as [`Pack::packing`] says, or more; the rest are zero.
-    fn pack<const WORDS: usize>(&self, _base: Timestamp, _state: &Self::State) -> [u64; WORDS] {
-        [0; WORDS]
-    }
-
-    /// Unpacks a state that was packed with the same `base`; all zero is an idle limiter.
-    fn unpack<const WORDS: usize>(&self, base: Timestamp, _words: [u64; WORDS]) -> Self::State {
-        self.fresh(base)
-    }
-
-    /// The reading with which a state moves on in a store whose clock never steps back. A reading from before the last unit was
-    /// overtaken on its way here, and [`Decide::advance`] must not take it for a step of the clock by more than W.
-    #[inline]
-    fn overtaken(&self, state: Option<&Self::State>, now: Timestamp) -> Timestamp {
-        state.map_or(now, |state| now.max(self.last(state).minus(self.window())))
-    }
-
-    /// Runs [`Decide::ask`] on a packed state. The words are of the state afterwards if the verdict is
-    /// [`Verdict::Allow`]; otherwise they have no meaning, and the state is as before.
-    #[inline(always)]
-    fn ask_packed<const WORDS: usize>(
-        &self,
-        base: Timestamp,
-        words: &mut [u64; WORDS],
-        now: Timestamp,
-        cost: u64,
-    ) -> Verdict {
-        if cost == 0 {
-            return Verdict::Allow;
-        }
-        let mut state = self.unpack(base, *words);
-        // The clock of the store never steps back: an earlier reading was overtaken on its way here. A packed state
-        // remembers nothing that could pass.
-        let at = now.max(self.last(&state));
-        let verdict = self.decide(&state, at, cost);
-        if verdict.is_allowed() {
-            self.take(&mut state, at, cost);
-            *words = self.pack(base, &state);
-        }
-        verdict
     }
 }
 

@@ -64,26 +64,17 @@ impl Since {
 }
 
 /// The memory of a state about units that may still be given back.
-///
-/// Nearly every decision drops a state that remembers nothing. [`Past::drop`] is inlined for it, which the drop of the
-/// option would not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past(ManuallyDrop<Option<Box<Memory>>>);
 
 impl Drop for Past {
     #[inline]
     fn drop(&mut self) {
-        if let Some(memory) = self.0.take() {
-            forget(memory);
+        // Nearly every decision drops a state that remembers nothing, and the drop of the option is never inlined.
+        if self.0.is_some() {
+            self.0.take();
         }
     }
-}
-
-/// Drops a memory, away from the path of states that remember nothing.
-#[cold]
-#[inline(never)]
-fn forget(memory: Box<Memory>) {
-    drop(memory);
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
