@@ -3,8 +3,8 @@
 //! # Format, version 1
 //!
 //! Eight bytes `tidegate`, the version (4 bytes), then blocks. A block is a kind (1 byte), the length of its payload
-//! (8 bytes), the payload, and a CRC-32 (4 bytes) of everything in the file before it, so no block can be changed,
-//! left out or moved. Integers of a fixed size are little-endian. In payloads a *number* is an LEB128 of at most 64
+//! (8 bytes), the payload, and a CRC-32 (4 bytes) of everything in the file before it but the other checksums, so no
+//! block can be changed, left out or moved. Integers of a fixed size are little-endian. In payloads a *number* is an LEB128 of at most 64
 //! bits, a *text* is its length in bytes (a number) and its UTF-8, and a *list* is its length (a number) and its items.
 //!
 //! | kind | payload |

@@ -1,4 +1,4 @@
-//! The blocks of a snapshot, each with a checksum of all bytes before it.
+//! The blocks of a snapshot, each with a checksum of everything before it.
 //!
 //! `snapshot.rs` has the format.
 
@@ -48,9 +48,10 @@ impl<'w> Blocks<'w> {
         self.put_bytes(&[kind as u8])?;
         self.put_bytes(&(payload.len() as u64).to_le_bytes())?;
         self.put_bytes(payload)?;
-        // Of all bytes so far, so that no block can be moved or left out.
+        // Of everything so far, so that no block can be moved or left out. Only the sums are not summed: a CRC of bytes
+        // that end in their own CRC is the same for all bytes, and each block would be checked by itself.
         let sum = self.sum.clone().finalize();
-        self.put_bytes(&sum.to_le_bytes())
+        self.write(&sum.to_le_bytes())
     }
 
     /// Ends the snapshot; returns its length.
@@ -62,6 +63,10 @@ impl<'w> Blocks<'w> {
 
     fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
+        self.write(bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
         self.to.write_all(bytes)
     }
@@ -101,9 +106,8 @@ impl<R: Read> ReadBlocks<R> {
         if self.payload.len() as u64 != length {
             return Err(SnapshotError::Truncated { at: self.at });
         }
-        // Before the stored sum is read, which is part of the sums of later blocks.
         let sum = self.sum.clone().finalize();
-        if u32::from_le_bytes(self.array()?) != sum {
+        if u32::from_le_bytes(self.read()?) != sum {
             return Err(SnapshotError::Checksum { at: begun_at });
         }
         let kind = Kind::from_number(kind).ok_or(SnapshotError::Malformed { at: begun_at })?;
@@ -120,12 +124,18 @@ impl<R: Read> ReadBlocks<R> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
+        let bytes = self.read()?;
+        self.sum.update(&bytes);
+        Ok(bytes)
+    }
+
+    /// Reads bytes that no checksum covers.
+    fn read<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
         let mut bytes = [0; N];
         self.from.read_exact(&mut bytes).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => SnapshotError::Truncated { at: self.at },
             _ => SnapshotError::Read(error),
         })?;
-        self.sum.update(&bytes);
         self.at += N as u64;
         Ok(bytes)
     }

@@ -33,9 +33,9 @@ pub enum SnapshotError {
         /// The version that this program reads and writes.
         expected: u32,
     },
-    /// It ends after this many bytes, before its end was written.
+    /// It ends before its end was written.
     Truncated {
-        /// Bytes in the file.
+        /// The offset of the part that is not complete, in bytes.
         at: u64,
     },
     /// Bytes were changed: the checksum of the block that begins here is wrong.
@@ -62,7 +62,7 @@ impl fmt::Display for SnapshotError {
             Self::Version { found, expected } => {
                 write!(f, "it is of version {found}, and this program reads version {expected}")
             }
-            Self::Truncated { at } => write!(f, "it ends too early, after {at} bytes"),
+            Self::Truncated { at } => write!(f, "it ends too early, in the part at byte {at}"),
             Self::Checksum { at } => {
                 write!(f, "it is damaged: the checksum of the block at byte {at} is wrong")
             }

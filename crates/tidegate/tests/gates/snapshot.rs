@@ -91,6 +91,54 @@ fn damaged_truncated_and_foreign_files_are_refused_and_nothing_else() {
     assert!(matches!(error, SnapshotError::InUse), "{error}");
 }
 
+#[test]
+fn blocks_that_are_left_out_repeated_or_moved_are_noticed() {
+    let clock = TestClock::at(TODAY_US);
+    let gate = a_little_of_everything(&clock);
+    for user in ["ada", "bob"] {
+        let entries = [("user", user)];
+        let _ = gate.admits(of(&entries).with_id("1").unwrap());
+    }
+    let bytes = bytes_of(&gate);
+    // A kind, the length of the payload, the payload and its checksum.
+    let (begin, mut rest) = bytes.split_at(12);
+    let mut blocks = Vec::new();
+    while let Some((length, _)) = rest.get(1..).and_then(|rest| rest.split_first_chunk()) {
+        let (block, after) = rest.split_at(13 + u64::from_le_bytes(*length) as usize);
+        blocks.push(block);
+        rest = after;
+    }
+    let load = |blocks: &[&[u8]]| {
+        let bytes = [begin, &blocks.concat()].concat();
+        a_little_of_everything(&clock).with_snapshot(&bytes[..]).map(|_| ())
+    };
+    load(&blocks).unwrap();
+    let damaged = |blocks: &[&[u8]], how: &str| {
+        let error = load(blocks).unwrap_err();
+        let noticed = matches!(
+            error,
+            SnapshotError::Checksum { .. }
+                | SnapshotError::Truncated { .. }
+                | SnapshotError::Malformed { .. }
+        );
+        assert!(noticed, "{how}: {error}");
+    };
+    for number in 0..blocks.len() {
+        let mut without = blocks.clone();
+        let block = without.remove(number);
+        damaged(&without, &format!("without block {number}"));
+        let mut twice = blocks.clone();
+        twice.insert(number, block);
+        damaged(&twice, &format!("block {number} twice"));
+        let next = (number + 1) % blocks.len();
+        if blocks[number] != blocks[next] {
+            let mut swapped = blocks.clone();
+            swapped.swap(number, next);
+            damaged(&swapped, &format!("blocks {number} and {next} swapped"));
+        }
+    }
+}
+
 /// Its limiters are written under the values that they have.
 #[test]
 fn what_was_used_before_a_rule_was_unlimited_is_in_the_snapshot() {
