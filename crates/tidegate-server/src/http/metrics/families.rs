@@ -81,7 +81,7 @@ fn of_rule(rule: &PolicyRule) -> Labels<'_, 2> {
     [("domain", rule.domain()), ("rule", rule.name())]
 }
 
-/// The decisions of each rule. A series that cannot move in the mode of its rule is left out while it is 0.
+/// The decisions of each rule. A series that cannot count in the mode of its rule is left out while it is 0.
 fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let policy = limiters.policy();
     let of_all = limiters.statistics().of(policy.rules());
@@ -144,19 +144,19 @@ fn by_outcome<'p>(
     let counts = RuleOutcome::ALL.map(|outcome| (outcome, counts.decisions(outcome)));
     let shown = counts
         .into_iter()
-        .filter(move |(outcome, count)| *count > 0 || moves(rule.mode(), *outcome));
+        .filter(move |(outcome, count)| *count > 0 || can_count(rule.mode(), *outcome));
     shown.map(move |(outcome, count)| {
         let [domain, name] = of_rule(rule);
         ([domain, name, ("outcome", outcome.name())], count)
     })
 }
 
-/// Returns whether a rule in this mode has decisions with this outcome.
-const fn moves(mode: Mode, outcome: RuleOutcome) -> bool {
+/// Returns whether a rule in this mode can have decisions with this outcome.
+const fn can_count(mode: Mode, outcome: RuleOutcome) -> bool {
     let of_shadow = matches!(outcome, RuleOutcome::ShadowAllowed | RuleOutcome::ShadowRefused);
     match mode {
         Mode::Enforce => !of_shadow,
-        Mode::Shadow => of_shadow,
+        Mode::Shadow => of_shadow || matches!(outcome, RuleOutcome::Reported),
         _ => false,
     }
 }
