@@ -2,6 +2,9 @@
 //!
 //! The water is exact, counted in w-ths of a unit, where n/w is N/W reduced. A line through
 //! (`at`, `water`) gives it at every other time, also at one shortly before `at`.
+//!
+//! `mark` is the lowest level since the oldest open reservation: water below it cannot have leaked since then, so units
+//! of a reservation come back as far as the mark is high.
 
 use super::{Policy, mark::Mark, meaning::Meaning, rate::Rate, rate::ceil_div};
 

@@ -45,9 +45,11 @@ impl Decide for Closed {
     }
 
     fn decide(&self, _state: &State, _at: Timestamp, _cost: u64) -> Verdict {
+        // A cost of 0, which is admitted, never reaches an algorithm.
         Verdict::Never
     }
 
+    /// Only usage that is reported, or that a settlement adds.
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         (state.used, state.last) = (state.used.saturating_add(cost), at);
     }

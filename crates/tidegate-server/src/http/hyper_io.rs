@@ -76,7 +76,8 @@ impl HyperIo {
         if !activity.any_under_way() {
             return remainder.poll_read(stream, cx, into);
         }
-        // hyper reads after a complete request only if no bytes follow it.
+        // hyper reads after a complete request only if no bytes follow it. Nothing more is answered then, so the reply
+        // to the last request says `Connection: close`.
         if remainder.is_empty() || stream.arrived() == 0 {
             activity.note_last();
         }

@@ -64,6 +64,7 @@ fn write_decision(
         Ok(decision) => decision,
         Err(message) => {
             state.counts().count(counts::RequestOutcome::Error);
+            // The words of redis-cell for every error, of the arguments too.
             return reply.error(&format!("Cell error: Store error: {message}"));
         }
     };

@@ -129,7 +129,7 @@ fn elsewhere(name: &str) -> Option<String> {
 /// Reads a rule; reports errors in its fields, and the fields it lacks.
 pub(super) fn read<'t>(table: TomlTable<'t>, report: &mut ConfigReport<'_>) -> RuleDraft<'t> {
     let mut values = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
-    // A rule has no window until one is read, because a limit of -1 or 0 needs none.
+    // A rule has no window until its window is read, because a limit of -1 or 0 needs none.
     values.window = None;
     let mut draft = RuleDraft {
         table: table.clone(),

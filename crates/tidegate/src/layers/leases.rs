@@ -97,7 +97,7 @@ impl<S: Store> Store for Leases<S> {
         let args = StepArgs { leased: &leased, ..args };
         // The store may remember an answer to an id.
         let spends = args.verb == Verb::Ask && !args.is_queued && args.origin.id.is_none();
-        if !spends || leased.is_empty() || !self.state.are_spent() {
+        if !spends || leased.is_empty() || !self.state.may_spend() {
             return self.inner.step(asks, args).await;
         }
         match self.spend(asks, LeasesNeeded::Any) {
@@ -118,14 +118,14 @@ impl<S: Store> Store for Leases<S> {
 
 impl<S: Store> Layer for Leases<S> {
     fn step_now(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Option<StepReply> {
-        if !self.state.are_spent() || args.origin.id.is_some() {
+        if !self.state.may_spend() || args.origin.id.is_some() {
             return None;
         }
         Some(self.spend(asks, LeasesNeeded::All)?.admitted())
     }
 
     fn decides_now(&self) -> bool {
-        self.state.are_spent()
+        self.state.may_spend()
     }
 
     fn covered(&self, asks: &[KeyAsk]) -> InlineList<Option<Decided>> {

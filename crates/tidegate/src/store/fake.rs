@@ -57,12 +57,12 @@ struct FakeShared {
     host: Host,
     /// True if each limiter lives in a slot of its own.
     has_slots: bool,
-    state: Mutex<Faults>,
+    state: Mutex<FakeState>,
 }
 
 /// The contents of the store: the faults to come, the steps so far, and the state that the steps change.
 #[derive(Debug, Default)]
-struct Faults {
+struct FakeState {
     /// The faults of the next steps.
     faults: VecDeque<Option<Fault>>,
     /// The verbs and the keys of the steps so far.
@@ -106,7 +106,7 @@ impl FakeStore {
         reply.replies[0].as_ref().unwrap().decided.decision.remaining
     }
 
-    fn state(&self) -> MutexGuard<'_, Faults> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,6 +180,7 @@ impl Store for FakeStore {
                         store.give_back(&asks, &leased, &reply);
                     }
                 });
+                // Dropped without being sent, no caller keeps the units.
                 let late = Late::unless_sent(keep);
                 Err(GaveUp { late, ..GaveUp::from(StoreError::Timeout) })
             }

@@ -110,7 +110,7 @@ impl<S: Store> Leases<S> {
 
     /// Returns the decisions of limiters that have enough leased units now; empty if no lease can be spent.
     pub(super) fn decisions_covered(&self, asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
-        if !self.state.are_spent() {
+        if !self.state.may_spend() {
             return InlineList::new();
         }
         let now = self.inner.host().uptime();

@@ -171,7 +171,7 @@ impl LeaseState {
     }
 
     /// Returns whether requests may spend leases.
-    pub(super) fn are_spent(&self) -> bool {
+    pub(super) fn may_spend(&self) -> bool {
         !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
     }
 
@@ -231,7 +231,7 @@ impl LeaseState {
     pub(super) fn renewal(&self, now: Micros, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
         let is_newest = self.held.newest.load(SeqCst) == self.version;
         let nodes = self.node_count();
-        let renews = is_newest && self.are_spent();
+        let renews = is_newest && self.may_spend();
         renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }
 

@@ -1,4 +1,9 @@
 //! Leases are asked for in the background, held until they are due, and renewed if they are shares.
+//!
+//! One task carries a lease through its life, and the book (`lease/book.rs`) has its state. It is wanted
+//! ([`Leases::begin_lease`]), granted ([`Leases::granted`]), held until it is due ([`Leases::hold_lease`]), *closed*, so
+//! that no request spends more of it, and finished once its unspent units are back (`end_lease`). While requests hold
+//! units of a closed lease, its task ends: the last of the requests goes on with it ([`Leases::go_on_with`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -52,7 +57,7 @@ impl<S: Store> Leases<S> {
         // Until a lease that nothing waits for is given back: the end of a gate waits for that too.
         let _under_way = state.under_way();
         // The gate may have closed since the lease was wanted.
-        let result = if state.are_spent() {
+        let result = if state.may_spend() {
             let reply = self.ask_for_lease(ask, wanted).await;
             let granted =
                 state.answered(self.inner.host().uptime(), ask, wanted.ticket, reply.result);

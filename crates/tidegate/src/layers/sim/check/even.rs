@@ -13,7 +13,7 @@ use crate::store::fake::limiter;
 const BY_CHANCE: u64 = 5;
 
 /// While all nodes live and are asked alike, they admit at least three fifths of the units that a single limiter admits
-/// for all requests, and each node at least three fifths of an equal part of that, less the units had by chance.
+/// for all requests, and each node at least three fifths of an equal part of all that they admit, less the units had by chance.
 ///
 /// No much tighter bound holds for all algorithms: the minimum over 20,000 such runs was 64 % of all, and 61 % of a
 /// part including the units had by chance, in a `sliding_window` and a `sliding_log`.
@@ -24,6 +24,7 @@ pub(super) fn as_stated(
 ) -> Result<(), String> {
     let Some(mut exact) = limiter(&plan.rule(SHORT)) else { return Ok(()) };
     let mut possible = 0;
+    // A run of this kind asks only this rule, for one unit each time.
     for request in &plan.requests {
         let now: Timestamp = FIRST.plus(Micros::from_millis(request.at));
         possible += u64::from(exact.run(Step::Ask, 1, now).verdict.is_allowed());

@@ -22,7 +22,7 @@ pub(in super::super) enum LayersFault {
     StoreStep { by: i64 },
     /// The replica that lags catches up.
     Copy,
-    /// The store fails over to the replica that lags, or to one without data.
+    /// The store fails over to the replica that lags, or to a replica without data.
     Loss { to_copy: bool },
     /// A replica that has all data takes the place of a store that stood still for this time. Later the store goes on
     /// by itself with the messages that were sent to it before.

@@ -3,7 +3,7 @@
 //! A shard is *unavailable* when it was asked and answered nothing for a few deadlines, or when its connection
 //! breaks. Then nothing is sent until a check finds it fit. A shard that answers, but not every request in
 //! time, is *overloaded*: requests that it cannot decide in time are reported as such, and it decides the
-//! others. One that was silent for a deadline is a *suspect*: if few requests wait for it, those whose time is
+//! others. A shard that was silent for three quarters of a deadline is a *suspect*: if few requests wait for it, those whose time is
 //! over are reported as though it were unavailable, and if more wait as under overload.
 
 mod closed;

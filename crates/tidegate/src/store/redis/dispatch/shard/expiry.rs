@@ -1,4 +1,9 @@
 //! Requests whose time is over, and shards that are silent.
+//!
+//! A request is looked at three times at most. At `send_by`, after three quarters of its time, it must have been sent.
+//! At its `deadline`, by the clock of the thread, the reply must be there. A request that is decided together with
+//! others for its key may wait until `latest`, ten milliseconds later by the real clock. The store's thread calls
+//! [`StoreShard::tick`] for each shard.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -107,15 +112,17 @@ impl StoreShard {
         state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
     }
 
+    /// Decides about a request whose time of a look has come.
     fn due(&self, state: &ShardState, request: &Pending, look: Look) -> Due {
         let Look { now, real, is_outage } = look;
-        // It was looked at when it had to be sent, and was sent: the store has until the deadline.
+        // This is the look at `send_by`, and it was sent: the store has until the deadline.
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
         if is_outage && !request.is_queued() && now >= request.deadline {
             return Due::Unavailable;
         }
+        // Where no reply has been in time for long, a request that is not sent at once does not wait on.
         let is_hurried = request.is_queued() && state.is_hurried(request, now);
         // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
