@@ -217,11 +217,11 @@ impl StoreShard {
         {
             let mut space = CallKeys::default();
             let taken = state.queue.take(most, |_, keys| space.fits(keys));
-            let Some((requests, taken)) = taken else { break };
-            let (done, requests): (Vec<_>, Vec<_>) = requests
-                .into_iter()
-                .partition(|request| !self.is_wanted(&state.queue, request, now, real));
-            state.queue.took_dropped(done.len());
+            let Some((mut requests, taken)) = taken else { break };
+            // Counted first: a request that ends here never counted as dropped.
+            let dropped = requests.iter().filter(|request| request.is_done()).count();
+            state.queue.took_dropped(dropped);
+            requests.retain(|request| self.is_wanted(&state.queue, request, now, real));
             // Otherwise the turn would count as a call under way for good.
             if requests.is_empty() {
                 state.queue.answered(&taken);
