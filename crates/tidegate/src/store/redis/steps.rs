@@ -105,7 +105,7 @@ impl Store for RedisStore {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         match args.verb {
             Verb::Reset => {
-                self.reset_limiters(asks, args.deadline).await?;
+                self.reset_limiters(asks, args).await?;
                 return Ok(self.nothing(asks, args.at));
             }
             Verb::Settle if asks.iter().any(|ask| ask.is_unlimited(self.policy())) => {

@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_core::Settled;
-use tokio::time::Instant;
 
 use super::RedisStore;
 use crate::clock::Clock;
@@ -85,11 +84,12 @@ impl RedisStore {
     pub(super) fn reset_limiters<'a>(
         &'a self,
         asks: &'a [KeyAsk],
-        deadline: Instant,
+        StepArgs { deadline, at, .. }: StepArgs<'a>,
     ) -> Boxed<'a, Result<(), StoreError>> {
         Box::pin(async move {
             for ask in asks.iter().filter(|ask| ask.begins_in_use(self.policy())) {
                 let args = StepArgs::new(Verb::Ask, Origin::default(), deadline);
+                let args = StepArgs { at, ..args };
                 let created = self.step(&[ask.costing(0)], args).await;
                 created.map_err(|gave_up| gave_up.error)?;
             }
@@ -99,7 +99,7 @@ impl RedisStore {
             let prefix = &self.client.settings().key_prefix;
             let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
             let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
-            let call = Call::reset(keys, records, None);
+            let call = Call::reset(keys, records, at);
             self.client.run(&Arc::new(call), deadline).await.map(drop)
         })
     }
