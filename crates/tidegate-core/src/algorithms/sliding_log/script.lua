@@ -141,22 +141,23 @@ local function sliding_log(key, v, arg, now, verb, full, amended, taken)
     end
   end
 
+  -- Of a report, also if all of it is cut off: the number of oldest units that must leave before one more unit fits
+  -- after the units taken now, and when they have left. If some of these are taken now, that time is filled in later.
+  if verb == 'report' then
+    must_leave = held - left_units + cost + 1 - N
+    if must_leave > 0 and must_leave <= held - left_units then
+      local index = left_entries
+      if must_leave > 1 then
+        index = find(key, v, first, entries, slots, forgotten, left_units + must_leave)
+      end
+      local leaves = look(key, v, first, entries, slots, forgotten, index)
+      must_leave_at = base + leaves
+    end
+  end
+
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
     takes = true
-    -- The number of oldest units that must leave before one more unit fits after the units taken now, and when they
-    -- have left. If some of these are taken now, that time is filled in later.
-    if verb == 'report' then
-      must_leave = held - left_units + cost + 1 - N
-      if must_leave > 0 and must_leave <= held - left_units then
-        local index = left_entries
-        if must_leave > 1 then
-          index = find(key, v, first, entries, slots, forgotten, left_units + must_leave)
-        end
-        local leaves = look(key, v, first, entries, slots, forgotten, index)
-        must_leave_at = base + leaves
-      end
-    end
     if not full and left_entries < entries then
       local leaves, through = oldest, oldest_units
       if left_entries == 1 and second then

@@ -111,21 +111,22 @@ local function sorted_set(key, v, arg, now, verb, full, amended, taken)
     end
   end
 
+  -- Of a report, also if all of it is cut off: the number of oldest units that must leave before one more unit fits
+  -- after the units taken now, and when they have left. If some of these are taken now, that time is filled in later.
+  if verb == 'report' then
+    must_leave = held - left_units + cost + 1 - N
+    if must_leave > 0 and must_leave <= held - left_units then
+      local index = left_entries
+      if left_units + must_leave > 1 then
+        index = find(key, W, shift, oldest, oldest_total, forgotten, entries, left_units + must_leave)
+      end
+      must_leave_at = look(key, W, shift, oldest, oldest_total, forgotten, index)
+    end
+  end
+
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
     takes = true
-    -- The number of oldest units that must leave before one more unit fits after the units taken now, and when they
-    -- have left. If some of these are taken now, that time is filled in later.
-    if verb == 'report' then
-      must_leave = held - left_units + cost + 1 - N
-      if must_leave > 0 and must_leave <= held - left_units then
-        local index = left_entries
-        if left_units + must_leave > 1 then
-          index = find(key, W, shift, oldest, oldest_total, forgotten, entries, left_units + must_leave)
-        end
-        must_leave_at = look(key, W, shift, oldest, oldest_total, forgotten, index)
-      end
-    end
     local before, leaves = held - left_units, at + tick - 1 - at % tick + W
     drop, forgotten = left_entries, forgotten + left_units
     -- Carried-over units that have left since are not written.
