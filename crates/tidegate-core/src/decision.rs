@@ -12,7 +12,8 @@ use crate::time::Micros;
 /// The bare answer to one request, without the values of a [`Decision`].
 ///
 /// ```
-/// use tidegate_core::Verdict;
+/// # use tidegate_core as tidegate;
+/// use tidegate::Verdict;
 ///
 /// fn status(verdict: Verdict) -> u16 {
 ///     match verdict {
@@ -64,7 +65,8 @@ pub enum Outcome {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_core::{Decision, Verdict};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{Decision, Verdict};
 ///
 /// /// The answer to a client.
 /// fn tell(decision: &Decision) -> String {
@@ -102,11 +104,12 @@ impl Decision {
 
     /// The decision that these values describe, as another process returned them: [`verdict`](Self::verdict), and for an
     /// admitted request its [`delay`](Self::delay), for a denied request the wait
-    /// [`retry_after`](Self::retry_after).
+    /// [`retry_after`](Self::retry_after). A request that never fits has no wait: `wait` is not read.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tidegate_core::{Decision, Verdict};
+    /// # use tidegate_core as tidegate;
+    /// use tidegate::{Decision, Verdict};
     ///
     /// let (wait, reset_after) = (Duration::from_secs(3), Duration::from_secs(60));
     /// let denied = Decision::of_values(Verdict::Deny, wait, 10, 0, reset_after);
@@ -153,7 +156,8 @@ impl Decision {
     ///
     /// ```
     /// #![deny(unused_must_use)]
-    /// use tidegate_core::{Decision, Rejected};
+    /// # use tidegate_core as tidegate;
+    /// use tidegate::{Decision, Rejected};
     ///
     /// fn upload(decision: Decision) -> Result<(), Rejected> {
     ///     decision.ok()?;
@@ -214,7 +218,8 @@ impl Decision {
 /// A request that was not admitted: the error of [`Decision::ok`].
 ///
 /// ```
-/// use tidegate_core::{Decision, Rejected};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{Decision, Rejected};
 ///
 /// /// Passes a refusal on, as any other error.
 /// fn upload(decision: Decision) -> Result<&'static str, Rejected> {

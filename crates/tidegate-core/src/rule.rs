@@ -14,7 +14,8 @@ use crate::spec::{Limit, Spec};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_core::{AlgorithmKind, Rule, Spec};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{AlgorithmKind, Rule, Spec};
 ///
 /// let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(1)))?;
 /// assert!(!rule.is_unlimited());
@@ -93,6 +94,7 @@ impl Rule {
     }
 
     /// Passes the rule's algorithm, with its type, to `visitor`; `None` if the rule is unlimited.
+    #[doc(hidden)]
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
         self.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
     }

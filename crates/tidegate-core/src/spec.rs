@@ -30,7 +30,8 @@ pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 /// The number of units that a rule allows.
 ///
 /// ```
-/// use tidegate_core::{AlgorithmKind, Limit, Spec};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{AlgorithmKind, Limit, Spec};
 ///
 /// assert_eq!(Spec::per_second(50).limit, Limit::Units(50));
 /// assert_eq!(Spec::unlimited(AlgorithmKind::TokenBucket).limit, Limit::Unlimited);
@@ -47,7 +48,8 @@ pub enum Limit {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_core::{AlgorithmKind, Anchor, Spec};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{AlgorithmKind, Anchor, Spec};
 ///
 /// // A day of each caller's own, which begins with its first request.
 /// let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1_000, Duration::from_secs(86_400));
@@ -65,7 +67,8 @@ pub enum Anchor {
 /// The form in which a store that runs scripts keeps a log. It has no effect in memory.
 ///
 /// ```
-/// use tidegate_core::{AlgorithmKind, Layout, Spec};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{AlgorithmKind, Layout, Spec};
 ///
 /// let mut spec = Spec::per_minute(5).algorithm(AlgorithmKind::SlidingLog);
 /// spec.layout = Some(Layout::SortedSet); // ZRANGE shows it
@@ -87,7 +90,8 @@ pub enum Layout {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_core::{AlgorithmKind, Anchor, Rule, Spec};
+/// # use tidegate_core as tidegate;
+/// use tidegate::{AlgorithmKind, Anchor, Rule, Spec};
 ///
 /// // A thousand a day, from the first unit of a key on.
 /// let day = Duration::from_secs(86_400);
@@ -136,7 +140,8 @@ pub struct Spec {
 /// Reads a rate such as `"50/s"` or `"200/60s"`, as the `rate` of a configuration is written, for a token bucket.
 ///
 /// ```
-/// use tidegate_core::Spec;
+/// # use tidegate_core as tidegate;
+/// use tidegate::Spec;
 ///
 /// assert_eq!("50/s".parse(), Ok(Spec::per_second(50)));
 /// let wrong = "50 per second".parse::<Spec>().unwrap_err();
@@ -169,7 +174,8 @@ impl Spec {
     /// `limit` units per second, by a token bucket.
     ///
     /// ```
-    /// use tidegate_core::{AlgorithmKind, Rule, Spec};
+    /// # use tidegate_core as tidegate;
+    /// use tidegate::{AlgorithmKind, Rule, Spec};
     ///
     /// let spec = Spec::per_second(50).burst(10);
     /// assert_eq!(spec, Spec::try_from("50/s")?.burst(10));

@@ -15,7 +15,8 @@ use core::time::Duration;
 /// ```
 /// use std::time::Duration;
 ///
-/// use tidegate_core::Timestamp;
+/// # use tidegate_core as tidegate;
+/// use tidegate::Timestamp;
 ///
 /// let start = Timestamp::from_micros(1_000_000);
 /// let end = start.plus(Duration::from_millis(250));
@@ -90,7 +91,8 @@ impl Timestamp {
 /// forgotten begins again with the clock.
 ///
 /// ```
-/// use tidegate_core::Token;
+/// # use tidegate_core as tidegate;
+/// use tidegate::Token;
 ///
 /// let [first, second] = [1_700_000_000_000_000, 1_700_000_000_000_007].map(Token::from_micros);
 /// assert!(first < second && Token::from_micros(0).is_none());
