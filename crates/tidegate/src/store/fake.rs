@@ -111,7 +111,7 @@ impl FakeStore {
     }
 
     fn decide(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
-        let now = self.shared.host.now();
+        let now = args.at.unwrap_or_else(|| self.shared.host.now());
         self.state().limiters.step(&self.generation.policy, asks, args, now)
     }
 
@@ -120,8 +120,9 @@ impl FakeStore {
         asks: &[KeyAsk],
         leased: &[Option<Micros>],
         reply: &StepReply,
+        at: Option<Timestamp>,
     ) -> StepReply {
-        let now = self.shared.host.now();
+        let now = at.unwrap_or_else(|| self.shared.host.now());
         self.state().limiters.undo(&self.generation.policy, asks, leased, reply, now)
     }
 }
@@ -177,7 +178,7 @@ impl Store for FakeStore {
                 // A task, because the error may be dropped long after this call has returned.
                 tokio::spawn(async move {
                     if kept.await.is_err() {
-                        store.give_back(&asks, &leased, &reply);
+                        store.give_back(&asks, &leased, &reply, None);
                     }
                 });
                 // Dropped without being sent, no caller keeps the units.
@@ -193,7 +194,7 @@ impl Store for FakeStore {
     }
 
     async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
-        self.give_back(asks, args.leased, reply)
+        self.give_back(asks, args.leased, reply, args.at)
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {

@@ -17,7 +17,7 @@ use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
 use crate::store::memory::carried;
-use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb};
+use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb, is_report};
 
 /// One limiter with any algorithm.
 pub(crate) trait FakeLimiter: fmt::Debug + Send {
@@ -174,6 +174,12 @@ impl FakeLimiters {
         args: StepArgs<'_>,
         now: Timestamp,
     ) -> StepReply {
+        for ask in asks.iter().filter(|ask| ask.begins_in_use(policy)) {
+            // It fills from its first request on, also if that is refused; a reset fills it.
+            if matches!(args.verb, Verb::Ask | Verb::Reset) {
+                self.of(policy, ask, now).run(Step::Ask, 0, now);
+            }
+        }
         if args.verb == Verb::Reset {
             asks.iter().for_each(|ask| self.reset(policy, ask, now));
             return StepReply::nothing(asks.len(), now);
@@ -197,15 +203,26 @@ impl FakeLimiters {
                 Verb::Reset => continue,
             });
         }
-        let mut both = asks.iter().zip(&ones);
-        let allowed = both.all(|(ask, one)| one.verdict.is_allowed() || !ask.enforced);
+        let mut allowed = admits(asks, &ones);
+        let is_report = is_report(asks);
         for (place, (ask, one)) in asks.iter().zip(&mut ones).enumerate() {
-            if args.verb == Verb::Ask && allowed && one.verdict.is_allowed() {
+            let takes =
+                is_report && ask.report && ask.cost > 0 || allowed && one.verdict.is_allowed();
+            if args.verb == Verb::Ask && takes {
                 // Units under leases come back without a reservation.
-                let reserves = ask.reserves && args.leased.get(place).is_none_or(Option::is_none);
-                let step = if reserves { Step::Reserve } else { Step::Ask };
-                *one = self.of(policy, ask, now).run(step, ask.cost, now);
+                let (cost, step) = match ask.part(Step::Ask) {
+                    (cost, Step::Reserve)
+                        if args.leased.get(place).is_some_and(Option::is_none) =>
+                    {
+                        (cost, Step::Ask)
+                    }
+                    part => part,
+                };
+                *one = self.of(policy, ask, now).run(step, cost, now);
             }
+        }
+        if is_report {
+            allowed = admits(asks, &ones);
         }
         let both = asks.iter().zip(ones);
         let reply =
@@ -344,6 +361,10 @@ impl FakeLimiters {
     pub(crate) fn used(&self, ask: &KeyAsk, now: Timestamp) -> u64 {
         self.all.get(&key_of(ask)).map_or(0, |(_, limiter)| limiter.used(now))
     }
+}
+
+fn admits(asks: &[KeyAsk], ones: &[One]) -> bool {
+    asks.iter().zip(ones).all(|(ask, one)| one.verdict.is_allowed() || !ask.enforced)
 }
 
 fn key_of(ask: &KeyAsk) -> LimiterKey {
