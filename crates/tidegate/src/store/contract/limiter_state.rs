@@ -6,10 +6,13 @@
 use tidegate_core::{Decision, Rule, Since, Timestamp, Token};
 
 use super::{KeyAsk, LimiterReply, StepArgs, Verb};
-use crate::step::{Decided, Step};
+use crate::step::{Decided, One, Step, without_values};
 use crate::store::memory::Single;
 
 /// The state of one limiter of any algorithm. A store of your own may keep one for each key.
+///
+/// A step runs under a [`Rule`]. Another process makes it with [`Rule::new`] of the fields of [`Rule::spec`], which are all
+/// that a rule consists of. The checks of `tidegate::kit` use each field, and so find a field that is not sent.
 ///
 /// ```
 /// use tidegate::store::{LimiterState, LimiterStep, Verb};
@@ -46,6 +49,8 @@ pub struct LimiterStep {
     pub token: Option<Token>,
     /// When the units were taken that come back, if that is known.
     pub since: Option<Timestamp>,
+    /// True if the step takes nothing, because another limiter refuses the request.
+    pub looks: bool,
 }
 
 impl LimiterStep {
@@ -61,6 +66,7 @@ impl LimiterStep {
             reserves: false,
             token: None,
             since: None,
+            looks: false,
         }
     }
 
@@ -76,6 +82,7 @@ impl LimiterStep {
             reserves: ask.reserves,
             token: ask.token,
             since: ask.since,
+            looks: false,
         }
     }
 
@@ -86,16 +93,18 @@ impl LimiterStep {
         Self { reserves, token, since, ..Self::new(Verb::Settle, cost) }
     }
 
-    /// The same step, which takes nothing.
+    /// The same step, which decides and takes nothing. Unlike [`Verb::Peek`] it begins a limiter that is new, as a
+    /// request does that is refused.
     #[must_use]
     pub const fn looking(self) -> Self {
-        Self { verb: Verb::Peek, ..self }
+        Self { looks: true, ..self }
     }
 
     /// The step on a limiter, and its units.
     fn parts(self) -> (Step, u64) {
         let Self { cost, asks, actual, token, .. } = self;
         match self.verb {
+            _ if self.looks => (Step::Peek, asks),
             // In this order, because a report of 0 units, which asks about one unit, must only look.
             Verb::Ask if self.is_report && cost > 0 => (Step::Report, cost),
             Verb::Ask if asks > cost => (Step::AskReported, asks),
@@ -120,16 +129,28 @@ impl LimiterState {
     /// Runs a step under `rule` at `now`. New values take effect with any step but a look, and usage carries over.
     /// Under an unlimited rule everything is admitted, and a settlement gives back units taken before.
     pub fn step(&mut self, rule: &Rule, step: LimiterStep, now: Timestamp) -> LimiterReply {
+        let is_request = step.looks && step.verb == Verb::Ask;
         let (step, cost) = step.parts();
+        // A bucket that begins with fewer tokens has to exist: it fills from its first request on, and a reset fills it.
+        if (is_request || matches!(step, Step::Reset { .. }))
+            && rule.begins_in_use()
+            && self.0.is_new()
+        {
+            self.run(rule, Step::Ask, 0, now);
+        }
         if step == Step::Peek {
             // On a copy, because a look puts no values in force.
             return self.clone().run(rule, step, cost, now);
         }
-        // A bucket that begins with fewer tokens has to exist, so that the reset fills it.
-        if matches!(step, Step::Reset { .. }) && rule.begins_in_use() && self.0.is_new() {
-            self.run(rule, Step::Ask, 0, now);
-        }
         self.run(rule, step, cost, now)
+    }
+
+    /// Returns whether the state may be forgotten at `now`, because a new state would decide the same: nothing is used, and
+    /// no units from before a reset or a change of the rule could come back. Under a rule with `initial` a state is never
+    /// forgotten ([`Rule::begins_in_use`]).
+    #[must_use]
+    pub fn is_idle(&self, now: Timestamp) -> bool {
+        self.0.is_idle(now)
     }
 
     fn run(&mut self, rule: &Rule, step: Step, cost: u64, now: Timestamp) -> LimiterReply {
@@ -142,6 +163,14 @@ impl LimiterState {
         } else {
             self.0.run(rule, step, cost, now)
         };
+        let one = one.map(|one| match step {
+            // The values are of no request, so the verdict alone says if the permit is still out.
+            Step::Renew { .. } => {
+                let outcome = without_values(one.verdict).outcome;
+                One { decision: Decision { outcome, ..one.decision }, ..one }
+            }
+            _ => one,
+        });
         LimiterReply::of_store(match one {
             Some(one) => Decided::from(one),
             None => Decided::of(Decision::UNLIMITED, false, false),

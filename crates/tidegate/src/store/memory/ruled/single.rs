@@ -29,6 +29,11 @@ impl Single {
         Some(self.0.as_mut()?.any_mut().run(step, cost, now, false))
     }
 
+    /// Returns whether a new limiter would decide the same, unless its rule begins in use.
+    pub(crate) fn is_idle(&self, now: Timestamp) -> bool {
+        self.0.as_ref().is_none_or(|entry| entry.any().is_idle(now))
+    }
+
     pub(crate) const fn is_new(&self) -> bool {
         self.0.is_none()
     }
