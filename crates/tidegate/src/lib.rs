@@ -36,6 +36,7 @@
 //! | limit the work in flight | [`Concurrency`], [`KeyedConcurrency`] |
 //! | count passed and failed units, and times | [`Statistics`], [`Resources`]; for each rule, [`RuleStatistics`] |
 //! | spread callers who come back | [`Jitter`] |
+//! | share limits among processes | `SharedGate`, over Redis, Valkey or a `store` of your own (`docs/how-to/own-store.md`) |
 //! | observe every decision | [`Observer`]; record them for a replay, `Recorder` |
 //! | decide in tests, or at a past time | [`ManualClock`]; any [`Timestamp`] is a clock |
 //!

@@ -4,6 +4,8 @@
 //! [over another](crate::SharedGate::over). The layers between the gate and the store (decisions while the store is
 //! away, leases, remembered denials, requests over several slots) are the same over each.
 //!
+//! The page `docs/how-to/own-store.md` makes a store, and `tidegate::kit` checks it.
+//!
 //! A store runs a step over the limiters of a request: all of them or none. [`LimiterState`] has the verbs of every
 //! algorithm for a store that keeps states in a process of yours.
 

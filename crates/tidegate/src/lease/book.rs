@@ -71,7 +71,8 @@ pub struct Wanted {
     pub oldest: u64,
     /// Units to take.
     pub units: u64,
-    /// The time for which they can be spent.
+    /// The time for which they can be spent. (`Micros` is a whole number of microseconds:
+    /// [`as_micros`](Micros::as_micros), [`as_duration`](Micros::as_duration).)
     pub life: Micros,
     /// The time that its units count as taken earlier if they are given back.
     pub earlier: Micros,

@@ -48,13 +48,14 @@ impl Begin {
             counts.denied_again.fetch_add(1, Relaxed);
         });
         let warned = Arc::new(Warned::new(Arc::clone(&report)));
-        let handles = Handles { on_units_back: Arc::clone(&units_back), report };
+        let handles =
+            Handles { on_units_back: Arc::clone(&units_back), report: Arc::clone(&report) };
         let layers = LayerParts { local: Arc::clone(&local), denials, on_denied, nodes, handles };
         let tower = tower_over(store.clone(), &generation, layers);
         let in_force = InForce { generation, tower };
         warned.warn(&local);
         let nodes = on_nodes(&local, &warned, in_force.leases().nodes());
-        store.attach(Hooks { units_back, nodes });
+        store.attach(Hooks { units_back, nodes, report });
         SharedGate {
             front: Frontend::of(setup, &local.memory, None),
             store,

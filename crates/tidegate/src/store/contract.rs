@@ -36,18 +36,35 @@ pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
 pub use host::Host;
 pub use limiter_state::{LimiterState, LimiterStep};
-pub use record::{RecordReply, RecordVerb};
-pub use step::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
+pub use record::{Receipt, RecordReply, RecordVerb};
+pub use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
 pub(crate) use step::{at_places, is_report};
 
 /// Called with limiters that got units back for which no caller waits.
 pub(crate) type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
 
 /// The news of a store, besides replies, that a gate needs.
+///
+/// ```
+/// use tidegate::store::Hooks;
+/// use tidegate::{StoreError, StoreEvent};
+///
+/// /// Called when the connection to the store breaks.
+/// fn lost(hooks: &Hooks, error: &StoreError) {
+///     hooks.report(StoreEvent::Lost(error));
+/// }
+///
+/// /// Called when the store says which nodes are connected to it, by number.
+/// fn connected(hooks: &Hooks, nodes: &[u64], this_node: u64) {
+///     let before = nodes.iter().filter(|node| **node < this_node).count();
+///     hooks.nodes(nodes.len() as u64, before as u64);
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Hooks {
     pub(crate) units_back: OnUnitsBack,
     pub(crate) nodes: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    pub(crate) report: OnEvent,
 }
 
 impl Hooks {
@@ -61,6 +78,12 @@ impl Hooks {
     /// know. Each node has an equal share of a limit that it decides without the store.
     pub fn nodes(&self, nodes: u64, before: u64) {
         (self.nodes)(nodes, before);
+    }
+
+    /// Tells the observer of the gate that the store is [lost](StoreEvent::Lost), [back](StoreEvent::Back) or otherwise
+    /// noteworthy. No layer reports an outage by itself.
+    pub fn report(&self, event: StoreEvent<'_>) {
+        (self.report)(event);
     }
 }
 
@@ -81,7 +104,9 @@ impl fmt::Debug for Hooks {
 pub trait Store: Clone + Send + Sync + 'static {
     /// Runs a step over the limiters of a request.
     ///
-    /// The future may be dropped at any time: then the store itself gives back the units that the step takes.
+    /// The future may be dropped at any time: then the store itself gives back the units that the step takes. The
+    /// exceptions are a report, whose usage has happened, and a step whose answer the store remembers under the id of the
+    /// request ([`StepArgs::id`]): the units belong to the request, which may be asked again.
     ///
     /// # Errors
     /// The store did not decide by the deadline. It is not known if units were taken, unless nothing was sent
@@ -102,7 +127,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         reply: &StepReply,
     ) -> impl Future<Output = StepReply> + Send;
 
-    /// Returns this store under another policy.
+    /// Returns this store under another policy. A gate asks only stores that came from here, about steps as about
+    /// records, and so does a caller of [`SharedGate::store`](crate::SharedGate::store).
     #[must_use]
     fn under(&self, generation: &Arc<Generation>) -> Self;
 
@@ -111,7 +137,8 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn host(&self) -> &Host;
 
     /// Takes units of a limiter ahead, with a record in the store. A store that keeps no such records grants nothing:
-    /// rules with leases then decide each request by a step.
+    /// rules with leases then decide each request by a step. [`LimiterState`] has no verb that takes or returns leased
+    /// units, so a store that is built on it leaves this default.
     fn lease(
         &self,
         _ask: &KeyAsk,
@@ -138,7 +165,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// records: a reservation is then known only to the process that made it.
     ///
     /// # Errors
-    /// The store did not reply; only a record that was written may be asked for again.
+    /// The store did not reply within [`Host::timeout`]; only a record that was written may be asked for again.
     fn record(
         &self,
         _name: &[u8],
@@ -180,7 +207,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Takes the hooks of the gate over this store, once, before any step.
+    /// Takes the hooks of the gate over this store, once, before any step. The layers have clones of this store by then,
+    /// so a store keeps the hooks where its clones find them, in an `Arc<OnceLock<Hooks>>` for example.
     fn attach(&self, _hooks: Hooks) {}
 
     /// Returns what the store counts by itself; the gate over it adds what it and the layers count.
@@ -191,7 +219,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Takes this node off the list of nodes, for good: it is about to end.
     ///
     /// # Errors
-    /// The store did not reply.
+    /// The store did not reply within [`Host::timeout`].
     fn leave(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -266,7 +294,11 @@ pub struct Late(Vec<Box<dyn FnOnce(bool) + Send + Sync>>);
 
 impl Late {
     /// Creates late units. `decided` is called once and says whether they are kept: true if the request is admitted
-    /// without the store.
+    /// without the store. It is called wherever the error ends, also in a `drop` outside of a runtime, so it must not
+    /// block, and starts tasks by a [`Handle`](tokio::runtime::Handle) of its own.
+    ///
+    /// Units that stay taken in any case are not late: units of a report, and of a request whose answer the store remembers
+    /// under its id.
     pub fn new(decided: impl FnOnce(bool) + Send + Sync + 'static) -> Self {
         Self(vec![Box::new(decided)])
     }

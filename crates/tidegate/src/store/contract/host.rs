@@ -77,6 +77,12 @@ impl Host {
         Self { time: Time::Of(Arc::new(wall), Arc::new(boot)), ..self }
     }
 
+    /// Returns how long a step may take, and so may any other question to the store.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Returns when a step that begins now must have ended.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout

@@ -1,15 +1,12 @@
 //! The question to a store about one request ([`StepArgs`]), with its limiters, and the reply ([`StepReply`]).
 
-use std::any::Any;
-use std::fmt;
-use std::sync::Arc;
-
 use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token};
 use tokio::time::Instant;
 
+use super::Receipt;
 use crate::inline_list::InlineList;
 use crate::request::Origin;
-use crate::rules::Policy;
+use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Decided, FirstReservation, Lack, Standing, Values};
 
 /// A limiter of a request, by its key in the store.
@@ -26,6 +23,13 @@ impl KeyAsk {
     #[must_use]
     pub fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
         self.rule_in(policy)
+    }
+
+    /// The rule of the policy that has the limiter, whatever the origin of its values; `None` if the policy has no such
+    /// rule.
+    #[must_use]
+    pub fn policy_rule<'a>(&self, policy: &'a Policy) -> Option<&'a PolicyRule> {
+        policy.rules().get(self.rule)
     }
 
     /// Returns whether the limiter can refuse the request: its rule is not in shadow mode.
@@ -46,7 +50,7 @@ pub enum Verb {
     Settle,
     /// Makes permits last their lives from now.
     Renew,
-    /// Resets: nothing counts as used then. The reply has no limiters.
+    /// Resets: nothing counts as used then. The replies of its limiters are not read.
     Reset,
 }
 
@@ -152,30 +156,6 @@ pub struct StepReply {
     pub(crate) receipt: Option<Receipt>,
 }
 
-/// A note of the store for undoing a step, which no caller understands.
-#[derive(Clone)]
-pub struct Receipt(Arc<dyn Any + Send + Sync>);
-
-impl Receipt {
-    /// Any value of the store.
-    #[must_use]
-    pub fn new(of_store: impl Any + Send + Sync) -> Self {
-        Self(Arc::new(of_store))
-    }
-
-    /// Returns the value that the store put in; `None` if it has another type.
-    #[must_use]
-    pub fn get<T: Any>(&self) -> Option<&T> {
-        self.0.downcast_ref()
-    }
-}
-
-impl fmt::Debug for Receipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Receipt")
-    }
-}
-
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterReply {
@@ -187,7 +167,8 @@ pub struct LimiterReply {
 }
 
 impl LimiterReply {
-    /// The reply of a limiter of the store: its decision, and the instant that counted, which a settlement names.
+    /// The reply of a limiter of the store: its decision, and the instant that counted, which a settlement names. The reply
+    /// under an unlimited rule is [`LimiterReply::unlimited`].
     #[must_use]
     pub const fn new(decision: Decision, since: Timestamp) -> Self {
         let mut decided = Decided::of(decision, false, false);
@@ -221,7 +202,7 @@ impl LimiterReply {
         &self.decided.decision
     }
 
-    /// The instant that counted when units were taken, if it is known.
+    /// The instant that counted when units were taken; `None` under an unlimited rule.
     #[must_use]
     pub const fn since(&self) -> Option<Timestamp> {
         self.decided.since
@@ -251,8 +232,10 @@ impl LimiterReply {
 }
 
 impl StepReply {
-    /// The reply of a store that ran a step when its clock read `now`: one reply for each limiter, in the order of the
-    /// step. `allowed` says whether all limiters that are enforced admit the request.
+    /// The reply of a store that ran a step when its clock read `now` (the clock where the limiters are, in another process
+    /// for example; or [`StepArgs::at`]): one reply for each limiter, in the order of the step. `allowed` says whether the
+    /// decisions of all limiters that are enforced admit it, whatever the verb. A report takes its units in any case; it is
+    /// allowed if one unit more would be.
     #[must_use]
     pub fn new(
         allowed: bool,
@@ -287,8 +270,8 @@ impl StepReply {
         self.allowed
     }
 
-    /// The limiters of the step, each with the units that it took, as [`StepArgs::settling`] gives them back. A refused
-    /// request and a repeated answer took none.
+    /// The limiters of a step of [`Verb::Ask`], each with the units that it took, as [`StepArgs::settling`] gives them back. A
+    /// refused request and a repeated answer took none. No other verb is undone, and no report, whose usage has happened.
     #[must_use]
     pub fn to_undo(&self, asks: &[KeyAsk]) -> Vec<KeyAsk> {
         let has_taken = self.allowed && !self.repeated;
