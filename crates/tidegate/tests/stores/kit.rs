@@ -1,20 +1,17 @@
 //! The checks of what any store must promise, over Redis and over a cluster.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use tidegate::{Policy, SharedGate, kit};
 
 use crate::cluster::Cluster;
 use crate::server::{Server, settings};
 
-/// Makes gates over one store, each over limiters of its own.
-fn over(url: &str) -> impl Fn(Policy) -> SharedGate {
-    let gates = AtomicU64::new(0);
+/// Makes gates over one store; the keys of each space begin in a way of their own.
+fn over(url: &str) -> impl Fn(Policy, u64) -> SharedGate {
     let url = url.to_owned();
-    move |policy| {
+    move |policy, space| {
         let mut settings = settings(&url);
-        settings.key_prefix = format!("kit{}:", gates.fetch_add(1, Relaxed));
+        settings.key_prefix = format!("kit{space}:");
         SharedGate::new(policy, settings, |_| {}).unwrap()
     }
 }
