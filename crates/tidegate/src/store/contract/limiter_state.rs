@@ -12,7 +12,8 @@ use crate::store::memory::Single;
 /// The state of one limiter of any algorithm. A store of your own may keep one for each key.
 ///
 /// A step runs under a [`Rule`]. Another process makes it with [`Rule::new`] of the fields of [`Rule::spec`], which are all
-/// that a rule consists of. The checks of `tidegate::kit` use each field, and so find a field that is not sent.
+/// that a rule consists of. The checks of `tidegate::kit` use each field that changes a decision, and so find such a
+/// field that is not sent.
 ///
 /// ```
 /// use tidegate::store::{LimiterState, LimiterStep, Verb};
