@@ -41,8 +41,17 @@ pub(super) struct Admin {
     pub(super) configuration: Arc<Configuration>,
 }
 
-/// The action for a request at the admin listener, and the operator that asks.
-type AdminRoute<'a> = (Action, Option<(Who, &'a Arc<Configuration>)>);
+/// A request that was let in: its action, and the operator at the admin listener.
+struct ChosenAction<'a> {
+    action: Action,
+    operator: Option<Operator<'a>>,
+}
+
+/// An operator that asks, and the configuration that the listener shows and changes.
+struct Operator<'a> {
+    who: Who,
+    configuration: &'a Arc<Configuration>,
+}
 
 impl Endpoint for Public {
     fn names_peers(&self) -> bool {
@@ -67,11 +76,12 @@ impl Endpoint for Public {
 
 impl Public {
     /// The action of a request of a client that may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
+    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, HttpProblem> {
         let rows = rows(request);
         // Health comes before the token, because a load balancer has none.
         if is_health(&rows) {
-            return chosen(&rows, request).map(|row| (row.action, None));
+            return chosen(&rows, request)
+                .map(|row| ChosenAction { action: row.action, operator: None });
         }
         // The token comes before the path, so that a stranger learns of no path.
         let verbs = authorize::verbs(&self.clients, request)?;
@@ -98,7 +108,7 @@ impl Public {
             browser::check_host(has_token, request)?;
             body::check_declared(request)?;
         }
-        Ok((row.action, None))
+        Ok(ChosenAction { action: row.action, operator: None })
     }
 }
 
@@ -117,10 +127,11 @@ impl Endpoint for Admin {
 
 impl Admin {
     /// The action of a request of an operator who may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<AdminRoute<'_>, HttpProblem> {
+    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, HttpProblem> {
         let rows = rows(request);
         if is_health(&rows) {
-            return chosen(&rows, request).map(|row| (row.action, None));
+            return chosen(&rows, request)
+                .map(|row| ChosenAction { action: row.action, operator: None });
         }
         // Before anything is said about paths and methods, so that a stranger learns none.
         let who = authorize::admit(&self.access, request)?;
@@ -137,7 +148,10 @@ impl Admin {
         let row = chosen(&here, request)?;
         match row.admin {
             Some(role) if who.role < role => Err(authorize::needs(role, &who, request)),
-            _ => Ok((row.action, Some((who, &self.configuration)))),
+            _ => {
+                let operator = Operator { who, configuration: &self.configuration };
+                Ok(ChosenAction { action: row.action, operator: Some(operator) })
+            }
         }
     }
 }
@@ -146,65 +160,71 @@ impl Admin {
 async fn run_action<'a>(
     app: &App,
     request: HttpRequest,
-    route: impl FnOnce(&HttpRequest) -> Result<AdminRoute<'a>, HttpProblem>,
+    route: impl FnOnce(&HttpRequest) -> Result<ChosenAction<'a>, HttpProblem>,
 ) -> Result<HttpResponse, HttpProblem> {
+    let ChosenAction { action, operator } =
+        match head::is_clear(&request).and_then(|()| route(&request)) {
+            Ok(route) => route,
+            Err(problem) => {
+                // The body is read all the same: a sender that is still writing would not see the answer.
+                Box::pin(body::pass_over(request, app.bounds)).await;
+                return Err(problem);
+            }
+        };
+    let role = operator.as_ref().map_or(Role::Read, |operator| operator.who.role);
     // All but checks and peeks are boxed: one future of them would make the future of every check as large.
-    match head::is_clear(&request).and_then(|()| route(&request)) {
-        Ok((Action::Check, _)) => check::decide(app, RequestVerb::Check, request).await,
-        Ok((Action::Peek, _)) => check::decide(app, RequestVerb::Peek, request).await,
-        Ok((Action::Health, _)) => Box::pin(health::health(app)).await,
-        Ok((Action::Reserve, _)) => Box::pin(reserve::reserve(app, request)).await,
-        Ok((Action::Settle, by)) => Box::pin(reserve::settle(app, who(by), request)).await,
-        Ok((Action::Renew, by)) => Box::pin(reserve::renew(app, who(by), request)).await,
-        Ok((Action::Reservations, Some((who, _)))) => {
+    match action {
+        Action::Check => check::decide(app, RequestVerb::Check, request).await,
+        Action::Peek => check::decide(app, RequestVerb::Peek, request).await,
+        Action::Health => Box::pin(health::health(app)).await,
+        Action::Reserve => Box::pin(reserve::reserve(app, request)).await,
+        Action::Settle => Box::pin(reserve::settle(app, who(operator), request)).await,
+        Action::Renew => Box::pin(reserve::renew(app, who(operator), request)).await,
+        Action::Reservations => {
+            let Operator { who, .. } = required(operator, &request)?;
             reservations::list(app, &who, request.uri().query())
         }
-        Ok((Action::Drop, by)) => Box::pin(reservations::drop_open(app, who(by), request)).await,
-        Ok((Action::Reset, by)) => Box::pin(admin::reset(app, who(by), request)).await,
-        Ok((Action::Refund, by)) => Box::pin(admin::refund(app, who(by), request)).await,
-        Ok((Action::Rules, Some((_, configuration)))) => {
+        Action::Drop => Box::pin(reservations::drop_open(app, who(operator), request)).await,
+        Action::Reset => Box::pin(admin::reset(app, who(operator), request)).await,
+        Action::Refund => Box::pin(admin::refund(app, who(operator), request)).await,
+        Action::Rules => {
             let limiters = Arc::clone(&app.limiters);
-            let configuration = Arc::clone(configuration);
+            let configuration = Arc::clone(required(operator, &request)?.configuration);
             Box::pin(made_apart(move || rules::rules(&limiters, &configuration))).await
         }
-        Ok((Action::PutRules, Some((who, configuration)))) => {
+        Action::PutRules => {
+            let Operator { who, configuration } = required(operator, &request)?;
             Box::pin(put_rules::put(app, Arc::clone(configuration), who, request)).await
         }
-        Ok((Action::Metrics, _)) => {
+        Action::Metrics => {
             let limiters = Arc::clone(&app.limiters);
             let format = metrics::MetricsFormat::preferred(request.headers());
             Box::pin(made_apart(move || metrics::metrics(limiters, format))).await
         }
-        // The table has them at the admin listener alone.
-        Ok((Action::Rules | Action::PutRules | Action::Reservations, None)) => {
-            Err(at_other_listener(&request, "the admin listener"))
-        }
-        Ok((Action::Report, _)) => Box::pin(report::report(app, request)).await,
-        Ok((Action::Top, _)) => top::top(app, request.uri().query()),
-        Ok((Action::Stats, _)) => {
+        Action::Report => Box::pin(report::report(app, request)).await,
+        Action::Top => top::top(app, request.uri().query()),
+        Action::Stats => {
             let limiters = Arc::clone(&app.limiters);
             let query = request.uri().query().map(str::to_owned);
             Box::pin(made_apart(move || stats::stats(&limiters, query.as_deref()))).await
         }
-        Ok((Action::StatsEvents, by)) => stats::events(app, role(by), request.uri().query()),
-        Ok((Action::Decisions, by)) => decisions::decisions(app, role(by), request.uri().query()),
-        Ok((Action::Recorded, by)) => Box::pin(recorded::recorded(app, role(by))).await,
-        Err(problem) => {
-            // The body is read all the same: a sender that is still writing would not see the answer.
-            Box::pin(body::pass_over(request, app.bounds)).await;
-            Err(problem)
-        }
+        Action::StatsEvents => stats::events(app, role, request.uri().query()),
+        Action::Decisions => decisions::decisions(app, role, request.uri().query()),
+        Action::Recorded => Box::pin(recorded::recorded(app, role)).await,
     }
 }
 
 /// The operator, if one asks.
-fn who(by: Option<(Who, &Arc<Configuration>)>) -> Option<Who> {
-    by.map(|(who, _)| who)
+fn who(operator: Option<Operator<'_>>) -> Option<Who> {
+    operator.map(|operator| operator.who)
 }
 
-/// The role of the operator.
-fn role(by: Option<(Who, &Arc<Configuration>)>) -> Role {
-    by.map_or(Role::Read, |(who, _)| who.role)
+/// The operator of an action that the table has at the admin listener alone.
+fn required<'a>(
+    operator: Option<Operator<'a>>,
+    request: &HttpRequest,
+) -> Result<Operator<'a>, HttpProblem> {
+    operator.ok_or_else(|| at_other_listener(request, "the admin listener"))
 }
 
 /// The rows of one path.
