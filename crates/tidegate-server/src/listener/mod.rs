@@ -46,7 +46,7 @@ pub(crate) use patience::{ConnectionCheck, ConnectionPatience};
 pub(crate) use peer::Peer;
 pub(crate) use reload::{Again, on_hangup};
 pub(crate) use remainder::{Arrives, Remainder};
-pub(crate) use secret::{Given, ListenerSecret, bearer};
+pub(crate) use secret::{Given, ListenerSecret, Regrant, bearer};
 pub(crate) use shell::Shell;
 pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;

@@ -36,6 +36,16 @@ pub(crate) struct Given {
     changes: u64,
 }
 
+/// The grant of a token that was given earlier.
+pub(crate) enum Regrant {
+    /// The tokens have not changed since then.
+    Unchanged,
+    /// The token grants these verbs now.
+    Grants(PublicVerbs),
+    /// The token is not known any more.
+    Gone,
+}
+
 /// A token, and the verbs that it grants.
 struct SecretToken {
     bytes: Box<[u8]>,
@@ -109,13 +119,14 @@ impl ListenerSecret {
         Given { token: token.into(), changes: self.changes.load(Acquire) }
     }
 
-    /// For a connection that gave its token earlier: `None` if the tokens have not changed since then; else the verbs
-    /// that its token grants now, or `Some(None)` if it is not known any more.
-    pub(crate) fn granted_since(&self, given: &mut Given) -> Option<Option<PublicVerbs>> {
+    /// The grant of the token that a connection gave earlier.
+    pub(crate) fn granted_since(&self, given: &mut Given) -> Regrant {
         // Loaded before the tokens: a change in between is noticed by the next call, and never missed.
         let changes = self.changes.load(Acquire);
-        (std::mem::replace(&mut given.changes, changes) != changes)
-            .then(|| self.granted(&given.token))
+        if std::mem::replace(&mut given.changes, changes) == changes {
+            return Regrant::Unchanged;
+        }
+        self.granted(&given.token).map_or(Regrant::Gone, Regrant::Grants)
     }
 
     /// Returns whether the client's token is one of these. The time that this takes reveals at most the

@@ -8,7 +8,7 @@ use super::call_limits::LastLimit;
 use super::reply::Proto;
 use super::state::ListenerState;
 use super::transaction::Transaction;
-use crate::listener::Given;
+use crate::listener::{Given, Regrant};
 use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
@@ -83,9 +83,9 @@ impl Session {
         let Some(secret) = &self.state.clients.secret else { return };
         let Some(given) = &mut self.token else { return };
         match secret.granted_since(given) {
-            None => {}
-            Some(Some(verbs)) => self.verbs = self.of_connection.and(verbs),
-            Some(None) => self.forget_token(),
+            Regrant::Unchanged => {}
+            Regrant::Grants(verbs) => self.verbs = self.of_connection.and(verbs),
+            Regrant::Gone => self.forget_token(),
         }
     }
 
