@@ -170,7 +170,7 @@ impl GuardArgs {
         let clients = Clients { secret: secret.clone(), verbs, certificates };
         let public = AcceptOptions { tls, secret, bounds, ..AcceptOptions::default() };
         // This secret only counts refusals and shows that a token is needed: `access` decides about roles.
-        let admin = AcceptOptions { secret: access.counting(), ..public.clone() };
+        let admin = AcceptOptions { secret: access.counting().cloned(), ..public.clone() };
         Ok(ListenerOptions { public, admin, clients, access, token_files })
     }
 

@@ -46,8 +46,13 @@ impl OperatorAccess {
     }
 
     /// The secret that counts refused tokens.
-    pub(crate) fn counting(&self) -> Option<ListenerSecret> {
-        self.change.clone().or_else(|| self.read.clone())
+    pub(crate) fn counting(&self) -> Option<&ListenerSecret> {
+        self.change.as_ref().or(self.read.as_ref())
+    }
+
+    /// Returns whether neither a token nor a certificate is needed.
+    const fn is_open(&self) -> bool {
+        !self.needs_token() && !self.needs_certificate
     }
 
     /// The operator that sent this token; `None`, and counted as refused, if a token is needed and this is not known.
@@ -55,7 +60,7 @@ impl OperatorAccess {
         let token = self.token(presented);
         if token.is_none() && self.needs_token() {
             // One of the secrets counts, so that a token that neither knows counts once.
-            if let Some(secret) = self.change.as_ref().or(self.read.as_ref()) {
+            if let Some(secret) = self.counting() {
                 secret.count_refused();
             }
             return None;
@@ -72,15 +77,13 @@ impl OperatorAccess {
             return Role::Read;
         }
         let is_changer = self.changers.iter().any(|name| peer.is_named(name));
-        let is_open = !self.needs_token() && !self.needs_certificate;
-        let may_change = is_changer || is_open || of_token == Some(Role::Change);
+        let may_change = is_changer || self.is_open() || of_token == Some(Role::Change);
         if may_change { Role::Change } else { Role::Read }
     }
 
     /// Returns whether some client may change.
     pub(crate) fn has_changers(&self) -> bool {
-        let is_open = !self.needs_token() && !self.needs_certificate;
-        is_open || self.change.is_some() || !self.changers.is_empty()
+        self.is_open() || self.change.is_some() || !self.changers.is_empty()
     }
 
     fn token(&self, presented: Option<&[u8]>) -> Option<(Role, usize)> {
