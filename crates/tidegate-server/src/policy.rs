@@ -93,10 +93,11 @@ pub(crate) fn warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
     for rule in policy.rules() {
         if policy.store().is_none() {
-            warnings.extend(warnings_without_store(rule));
+            warnings.extend(warnings_without_store(rule.spec()));
         } else {
             warnings.extend(unused_lease(rule.spec()));
         }
+        warnings.extend(split_without_store(rule, policy));
         warnings.extend(starred_overrides(rule.spec()));
     }
     warnings.extend(refusals_without_effect(policy));
@@ -155,27 +156,25 @@ fn refusals_without_effect(policy: &Policy) -> Vec<String> {
 }
 
 /// The settings of a rule that need a store, if there is none.
-fn warnings_without_store(of: &PolicyRule) -> impl Iterator<Item = String> {
-    let rule = of.spec();
+fn warnings_without_store(rule: &RuleSpec) -> impl Iterator<Item = String> {
     // The default is not written in most files, so it is no mistake.
     let away = (rule.on_store_error != OnStoreError::default()).then(|| {
         let choice = labels::on_store_error(rule.on_store_error);
         (format!("`on_store_error = \"{choice}\"`"), "on_store_error")
     });
     let lease = rule.lease.map(|_| ("`lease`".to_owned(), "lease"));
-    let without_effect = away.into_iter().chain(lease).map(|(setting, field)| {
+    away.into_iter().chain(lease).map(|(setting, field)| {
         format!(
             "{setting} of the rule `{}` has no effect, because there is no store: expected `[store]` or --store, or no \
              `{field}`",
             rule.name,
         )
-    });
-    without_effect.chain(split_without_store(of))
+    })
 }
 
 /// The error of a rule that is split among the nodes of a store, if there is no store.
-fn split_without_store(rule: &PolicyRule) -> Option<String> {
-    rule.spec().split.then(|| {
+fn split_without_store(rule: &PolicyRule, policy: &Policy) -> Option<String> {
+    (rule.spec().split && policy.store().is_none()).then(|| {
         format!(
             "`split = true` of the rule `{}` divides its limit among the nodes of a store, and there is none: expected \
              `[store]` or --store, or no `split` and this node's part of the limit",
@@ -189,10 +188,9 @@ fn split_without_store(rule: &PolicyRule) -> Option<String> {
 /// # Errors
 /// The first rule that has none.
 pub(crate) fn check_splits(policy: &Policy) -> Result<(), Failure> {
-    // `split_without_store` looks at the rule alone, so the store is asked for here.
-    match policy.rules().iter().find_map(split_without_store) {
-        Some(mistake) if policy.store().is_none() => Err(Failure::configuration(mistake)),
-        _ => Ok(()),
+    match policy.rules().iter().find_map(|rule| split_without_store(rule, policy)) {
+        Some(mistake) => Err(Failure::configuration(mistake)),
+        None => Ok(()),
     }
 }
 
