@@ -34,20 +34,17 @@ impl SettlementLosses {
     /// Counts the units that a settlement lost.
     pub(super) fn note(&self, answer: &Answer<'_>) {
         // Limiters that took units, and that no rule in force leads to any more.
-        for one in answer.unreached() {
-            self.too_late.fetch_add(one.settled().late_units(), Relaxed);
-            let cut = one.settled().cut_units();
+        let unreached = answer.unreached().iter().map(|one| (one.settled(), None));
+        let enforced = answer.enforced().map(|one| (one.settled(), Some(one)));
+        for (settled, of_rule) in unreached.chain(enforced) {
+            self.too_late.fetch_add(settled.late_units(), Relaxed);
+            let cut = settled.cut_units();
             if cut > 0 {
                 self.debt_cut.fetch_add(cut, Relaxed);
-                self.warn_of_gone(cut);
-            }
-        }
-        for one in answer.enforced() {
-            self.too_late.fetch_add(one.settled().late_units(), Relaxed);
-            let cut = one.settled().cut_units();
-            if cut > 0 {
-                self.debt_cut.fetch_add(cut, Relaxed);
-                self.warn(&one, cut);
+                match of_rule {
+                    Some(one) => self.warn(&one, cut),
+                    None => self.warn_of_gone(cut),
+                }
             }
         }
     }
