@@ -90,11 +90,9 @@ impl TopKeys {
         let mut all = Vec::new();
         for counter in current.counters().chain(only_before) {
             if is_wanted(&counter.label) {
-                let [count, error] = [current, before]
-                    .map(|period| count_of(period, counter.key))
-                    .into_iter()
-                    .fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
-                all.push((count, error, counter));
+                let (count_now, error_now) = count_of(current, counter.key);
+                let (count_before, error_before) = count_of(before, counter.key);
+                all.push((count_now + count_before, error_now + error_before, counter));
             }
         }
         // First by what is certain: a count may be too high by its error, which is never more than the count.
@@ -132,9 +130,11 @@ impl TopKeys {
 }
 
 /// The count of a key and its error. A key that is missing may have been counted as often as the rarest.
-fn count_of(counts: &SpaceSaving<u64, KeyLabel>, key: u64) -> [u64; 2] {
-    let found = counts.get(key).map(|counter| [counter.count, counter.error]);
-    found.unwrap_or([counts.least(); 2])
+fn count_of(counts: &SpaceSaving<u64, KeyLabel>, key: u64) -> (u64, u64) {
+    match counts.get(key) {
+        Some(counter) => (counter.count, counter.error),
+        None => (counts.least(), counts.least()),
+    }
 }
 
 impl Observer for TopKeys {
