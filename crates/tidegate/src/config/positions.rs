@@ -18,50 +18,75 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
     let other = override_of(error, rule);
     match &error.problem {
-        Problem::Name(_) => any_failed(&rule.failed, &["name"]),
-        Problem::EmptyDomain => any_failed(&rule.failed, &["domain"]),
-        Problem::SameName(earlier) => {
+        Problem::SameName(earlier)
+        | Problem::AcrossSlots { earlier, .. }
+        | Problem::QueuesAcrossSlots { earlier, .. } => {
+            let (read, _) = causes(&error.problem);
             let both = [Some(rule), rules.get(*earlier)];
-            both.into_iter().flatten().any(|rule| any_failed(&rule.failed, &["name", "domain"]))
+            both.into_iter().flatten().any(|rule| any_failed(&rule.failed, read))
         }
-        Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => {
-            any_failed(&rule.failed, &["key"])
-        }
-        // These errors are about values that were read.
-        Problem::StarInside(_) | Problem::InitialWithKey => false,
-        Problem::ReportedQueue | Problem::ReportedPermits => {
-            any_failed(&rule.failed, &["algorithm"])
-        }
-        // All fields on which the size of a lease depends.
-        Problem::NoLease | Problem::NoSplit => any_failed(
-            &rule.failed,
-            &["algorithm", "limit", "window", "rate", "capacity", "resolution"],
-        ),
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
-        Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. } => {
-            let both = [Some(rule), rules.get(*earlier)];
-            both.into_iter().flatten().any(|rule| any_failed(&rule.failed, MEETING))
-        }
-        Problem::TooLargeForStore { .. } => {
-            any_failed(&rule.failed, &["limit", "window", "rate", "resolution", "layout"])
-        }
-        // A value that could not be read is in no range.
-        Problem::MaxKeys(_)
-        | Problem::Wait(_)
-        | Problem::MaxWaiters(_)
-        | Problem::Dedupe(_)
-        | Problem::MaxLife(_)
-        | Problem::ReportedWait
-        | Problem::LeaseMax(_)
-        | Problem::LeaseLife(_)
-        | Problem::LeaseBeside(_)
-        | Problem::SplitBeside(_)
-        | Problem::DedupeAcrossSlots
-        | Problem::WaitAcrossSlots => false,
         Problem::Values(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
+        problem => any_failed(&rule.failed, causes(problem).0),
+    }
+}
+
+/// The position of an error in the table of its rule or override.
+enum ErrorPosition<'e> {
+    /// The first of these fields that the table has.
+    Field(&'static [&'static str]),
+    /// A field of a table within it.
+    Inside(&'static str, &'static str),
+    /// The second of two entries of `key` or `when` with this name.
+    Duplicate(&'e str),
+    /// An entry of `when` with this value.
+    Value(&'e str),
+    /// An entry of the override with this name.
+    Entry(&'e str),
+    /// The value of a limiter that is wrong.
+    Limit(&'e RuleError),
+}
+
+/// The fields that the check of a problem reads, and the position of its error. A check of one value reads no field: a value
+/// that could not be read is in no range.
+fn causes(problem: &Problem) -> (&'static [&'static str], ErrorPosition<'_>) {
+    use ErrorPosition::{Duplicate, Entry, Field, Inside, Limit, Value};
+    match problem {
+        Problem::Name(_) => (&["name"], Field(&["name"])),
+        Problem::EmptyDomain => (&["domain"], Field(&["domain"])),
+        Problem::SameName(_) => (&["name", "domain"], Field(&["name"])),
+        Problem::EntryTwice(name) => (&["key"], Duplicate(name)),
+        Problem::StarInside(value) => (&[], Value(value)),
+        Problem::NotInKey(name) => (&["key"], Entry(name)),
+        Problem::MatchesNothing | Problem::Unreachable(_) => (&["match"], Field(&["match"])),
+        Problem::InitialWithKey => (&[], Field(&["initial"])),
+        Problem::MaxKeys(_) => (&[], Field(&["max_keys"])),
+        Problem::Wait(_) | Problem::ReportedWait | Problem::WaitAcrossSlots => {
+            (&[], Inside("on_excess", "wait"))
+        }
+        Problem::MaxWaiters(_) => (&[], Inside("on_excess", "max_waiters")),
+        Problem::Dedupe(_) | Problem::DedupeAcrossSlots => (&[], Field(&["dedupe"])),
+        Problem::MaxLife(_) => (&[], Field(&["max_life"])),
+        Problem::ReportedQueue | Problem::ReportedPermits => {
+            (&["algorithm"], Field(&["usage", "algorithm"]))
+        }
+        Problem::TagNotInKey(_) => (&["key"], Field(&["hash_tag"])),
+        Problem::AcrossSlots { .. } => (MEETING, Field(&["across_slots", "hash_tag", "name"])),
+        Problem::QueuesAcrossSlots { .. } => (MEETING, Field(&["hash_tag", "algorithm", "name"])),
+        Problem::LeaseMax(_) => (&[], Inside("lease", "max")),
+        Problem::LeaseLife(_) => (&[], Inside("lease", "life")),
+        Problem::NoLease => (LEASED, Field(&["lease"])),
+        Problem::LeaseBeside(_) => (&[], Field(&["lease"])),
+        Problem::NoSplit => (LEASED, Field(&["split"])),
+        Problem::SplitBeside(_) => (&[], Field(&["split"])),
+        Problem::TooLargeForStore { .. } => (
+            &["limit", "window", "rate", "resolution", "layout"],
+            Field(&["resolution", "limit", "rate", "window"]),
+        ),
+        Problem::Values(rule_error) => (&[], Limit(rule_error)),
     }
 }
 
@@ -76,6 +101,8 @@ fn match_failed(other: Option<&OverrideDraft<'_>>) -> bool {
 /// The fields that decide whether two rules match the same request, and in which slots.
 const MEETING: &[&str] =
     &["domain", "when", "key", "match", "algorithm", "hash_tag", "across_slots", "mode"];
+/// The fields on which the size of a lease depends.
+const LEASED: &[&str] = &["algorithm", "limit", "window", "rate", "capacity", "resolution"];
 /// The fields from which no limit or window is taken.
 const WITHOUT_LIMITS: &[&str] = &[
     "name",
@@ -134,38 +161,16 @@ pub(super) fn of(
     let Some(rule) = rules.get(error.rule) else { return (0..0, message.into_owned()) };
     let other = override_of(error, rule);
     let table = other.map_or(&rule.table, |other| &other.table);
-    let span = match &error.problem {
-        Problem::Name(_) | Problem::SameName(_) => table.position_of(&["name"]),
-        Problem::EmptyDomain => table.position_of(&["domain"]),
-        Problem::InitialWithKey => table.position_of(&["initial"]),
-        Problem::MaxKeys(_) => table.position_of(&["max_keys"]),
-        Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
-        Problem::Dedupe(_) => table.position_of(&["dedupe"]),
-        Problem::MaxLife(_) => table.position_of(&["max_life"]),
-        Problem::ReportedQueue | Problem::ReportedPermits => {
-            table.position_of(&["usage", "algorithm"])
+    let span = match causes(&error.problem).1 {
+        ErrorPosition::Field(names) => table.position_of(names),
+        ErrorPosition::Inside(outer, name) => position_inside(outer, name, table),
+        ErrorPosition::Duplicate(name) => position_of_duplicate(name, rule),
+        ErrorPosition::Value(value) => position_of_value(value, rule),
+        ErrorPosition::Entry(name) => {
+            let entry = other.and_then(|other| other.entries.get(name));
+            entry.map_or(table.header.clone(), |entry| entry.key.clone())
         }
-        Problem::ReportedWait => position_inside("on_excess", "wait", table),
-        Problem::LeaseMax(_) => position_inside("lease", "max", table),
-        Problem::LeaseLife(_) => position_inside("lease", "life", table),
-        Problem::NoLease | Problem::LeaseBeside(_) => table.position_of(&["lease"]),
-        Problem::NoSplit | Problem::SplitBeside(_) => table.position_of(&["split"]),
-        Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
-        Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),
-        Problem::WaitAcrossSlots => position_inside("on_excess", "wait", table),
-        Problem::QueuesAcrossSlots { .. } => table.position_of(&["hash_tag", "algorithm", "name"]),
-        Problem::TooLargeForStore { .. } => {
-            table.position_of(&["resolution", "limit", "rate", "window"])
-        }
-        Problem::Wait(_) => position_inside("on_excess", "wait", table),
-        Problem::MaxWaiters(_) => position_inside("on_excess", "max_waiters", table),
-        Problem::EntryTwice(name) => position_of_duplicate(name, rule),
-        Problem::StarInside(value) => position_of_value(value, rule),
-        Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {
-            other.entries.get(name).map_or(table.header.clone(), |entry| entry.key.clone())
-        }),
-        Problem::MatchesNothing | Problem::Unreachable(_) => table.position_of(&["match"]),
-        Problem::Values(rule_error) => position_of_limit(rule_error, table),
+        ErrorPosition::Limit(rule_error) => position_of_limit(rule_error, table),
     };
     // Its text repeats the value, which may be a secret at this place.
     if matches!(error.problem, Problem::StarInside(_)) && report.is_secret(&span) {
