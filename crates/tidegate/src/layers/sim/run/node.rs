@@ -49,29 +49,29 @@ impl LayersNode {
         let sleep = MachineSleep::default();
         let mut host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clocks(wall, boot);
         host.sleep = Some(sleep.clone());
-        let local = Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone());
-        let local = Arc::new(local);
+        let local = Arc::new(Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone()));
         let generation = local.memory.newest().share();
-        let memory = plan.repeats_denials.then(|| Arc::new(DenialMemory::with_seed(seed())));
-        let (forgets, clock) = (memory.clone(), host.clone());
-        let on_units_back = Arc::new(move |asks: &[KeyAsk]| {
-            if let Some(memory) = &forgets {
-                // Units came back, so a denial from before may be untrue.
-                memory.forget(asks, clock.now());
-            }
-        });
+        let denials = plan.repeats_denials.then(|| Arc::new(DenialMemory::with_seed(seed())));
+        let on_units_back = {
+            let denials = denials.clone();
+            let host = host.clone();
+            Arc::new(move |asks: &[KeyAsk]| {
+                if let Some(denials) = &denials {
+                    // Units came back, so a denial from before may be untrue.
+                    denials.forget(asks, host.now());
+                }
+            })
+        };
         let handles =
             Handles { on_units_back: Arc::clone(&on_units_back) as _, report: Arc::new(|_| ()) };
         let on_denied = Arc::new(|| ());
-        let of_node = Arc::clone(&local);
         // The number of nodes comes later, as from a store.
-        let parts = LayerParts { local, denials: memory, on_denied, nodes: 1, handles };
+        let parts = LayerParts { local: Arc::clone(&local), denials, on_denied, nodes: 1, handles };
         let link =
             StoreLink::new(Arc::clone(world), number, host, Arc::clone(&generation), on_units_back);
         let tower = tower_over(link.clone(), &generation, parts);
         let until_dropped = Mutex::new(Some(tower.inner.inner.until_dropped()));
-        let (newest, local) = (Newest::new(tower), of_node);
-        Self { number, newest, local, clocks, sleep, link, until_dropped }
+        Self { number, newest: Newest::new(tower), local, clocks, sleep, link, until_dropped }
     }
 
     /// Ends the node: it gives back the units that it holds, or no message of it comes through any more.
