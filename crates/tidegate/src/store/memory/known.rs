@@ -208,8 +208,11 @@ impl Known {
 
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         // All tables are asked, also after a table in use, because asking drops idle limiters.
-        let in_use = self.of_rule.tables.iter().filter(|table| !table.is_idle(now)).count();
-        in_use == 0
+        let mut is_idle = true;
+        for table in &self.of_rule.tables {
+            is_idle &= table.is_idle(now);
+        }
+        is_idle
     }
 }
 

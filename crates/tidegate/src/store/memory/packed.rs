@@ -188,16 +188,20 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
 
     /// Finds room for one more limiter, sweeping if necessary; claims it if it `stays`.
     fn find_space(&self, stays: bool, now: Timestamp) -> bool {
-        let found = || match stays {
-            true => self.claim(Spilled::<R>::BYTES),
-            false if WORDS > 1 => {
-                self.common.budget.has_memory_for(Self::need(Spilled::<R>::BYTES))
-            }
-            false => self.common.budget.has_space(),
-        };
-        found() || {
+        self.has_space(stays) || {
             self.sweep(SWEPT_WHEN_FULL, now);
-            found()
+            self.has_space(stays)
+        }
+    }
+
+    /// Returns whether there is room for one more limiter; claims it if it `stays`.
+    fn has_space(&self, stays: bool) -> bool {
+        if stays {
+            self.claim(Spilled::<R>::BYTES)
+        } else if WORDS > 1 {
+            self.common.budget.has_memory_for(Self::need(Spilled::<R>::BYTES))
+        } else {
+            self.common.budget.has_space()
         }
     }
 
