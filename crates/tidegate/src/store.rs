@@ -26,7 +26,6 @@ pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
 pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 pub use crate::step::Ask;
 #[cfg(feature = "redis")]
 pub use contract::{

@@ -40,9 +40,11 @@ impl Answer<'_> {
 
     /// Returns [`Answer::retry_after`] in the engine's own unit.
     pub(crate) fn retry_after_micros(&self) -> Option<Micros> {
+        if let Some(matched) = self.reported() {
+            return matched.decision().retry_after_micros();
+        }
         // A request that no rule matches is refused for good; without limits no wait is needed.
-        let without_rule = (!self.is_no_rule()).then_some(Micros::ZERO);
-        self.reported().map_or(without_rule, |matched| matched.decision().retry_after_micros())
+        if self.is_no_rule() { None } else { Some(Micros::ZERO) }
     }
 
     /// The time for which an admitted request must be held: the longest delay of the enforced rules.

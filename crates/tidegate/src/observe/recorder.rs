@@ -218,9 +218,8 @@ impl<C: Clock> Observer for Recorder<C> {
         if !is_in_sample || request.descriptors().is_empty() {
             return;
         }
-        let hidden = answer.rules.policy();
-        let hidden =
-            hidden.and_then(|policy| policy.attached(self.owner, || HiddenEntries::of(policy)));
+        let Some(policy) = answer.rules.policy() else { return };
+        let hidden = policy.attached(self.owner, || HiddenEntries::of(policy));
         let Some(hidden) = hidden else { return };
         // Known without writing the line, which may be long.
         if least_bytes(request) > self.most_of_one() {
