@@ -158,8 +158,8 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if known && remembers && !in_use.is_zero() {
             past.lose(at, at.plus(algorithm.counts_for(algorithm.limit())));
         }
-        let begins_in_use = algorithm.used(&algorithm.fresh(at), at);
         let mut fresh = algorithm.fresh(at);
+        let begins_in_use = algorithm.used(&fresh, at);
         // A bucket that begins with fewer tokens is filled.
         algorithm.give_back(&mut fresh, at, begins_in_use);
         if let Some(of_fresh) = algorithm.past_mut(&mut fresh) {
