@@ -24,7 +24,7 @@ fn every_verb_is_read() {
     assert_eq!(verb("0 refund 3 |"), Verb::Refund(3));
     assert_eq!(verb("0 settle 3 5 |"), Verb::Settle { reserved: 3, actual: 5 });
     assert_eq!(verb("0 return 2 5ms |"), Verb::Return { units: 2, token: 5_000 });
-    assert_eq!(verb("0 renew 5ms |"), Verb::Renew(5_000));
+    assert_eq!(verb("0 renew 5ms |"), Verb::Renew { token: 5_000 });
     assert_eq!(verb("0 reset |"), Verb::Reset);
     let words = [("limit", "5"), ("window", "2s")].map(|(k, v)| (k.into(), v.into()));
     assert_eq!(verb("0 amend limit = 5, window = 2s |"), Verb::Amend(words.into()));

@@ -94,7 +94,7 @@ fn apply(model: &mut Model, step: &Step) -> Option<Expected> {
         Verb::Refund(units) => model.refund(at_us, *units),
         Verb::Settle { reserved, actual } => model.settle(at_us, *reserved, *actual),
         Verb::Return { units, token } => model.return_permit(at_us, *token, *units),
-        Verb::Renew(token) => {
+        Verb::Renew { token } => {
             model.renew(at_us, *token);
         }
         Verb::Reset => model.reset(at_us),

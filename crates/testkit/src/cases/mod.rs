@@ -83,7 +83,10 @@ pub enum Verb {
         token: u64,
     },
     /// The permit with this token is renewed.
-    Renew(u64),
+    Renew {
+        /// The token.
+        token: u64,
+    },
     /// The limiter is reset.
     Reset,
     /// Fields of the rule that change; the others stay.

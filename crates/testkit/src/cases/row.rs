@@ -34,7 +34,7 @@ fn parse_verb(text: &str) -> Result<Verb, String> {
         ["return", units, token] => {
             Ok(Verb::Return { units: parse_count(units)?, token: parse_duration_us(token)? })
         }
-        ["renew", token] => Ok(Verb::Renew(parse_duration_us(token)?)),
+        ["renew", token] => Ok(Verb::Renew { token: parse_duration_us(token)? }),
         ["reset"] => Ok(Verb::Reset),
         [cost] => Ok(Verb::Ask(parse_count(cost)?)),
         _ => Err(format!(

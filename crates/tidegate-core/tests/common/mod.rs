@@ -78,7 +78,7 @@ pub fn run(
             limiter.return_permit(at_us, *token, *units);
             None
         }
-        Verb::Renew(token) => {
+        Verb::Renew { token } => {
             limiter.renew(at_us, *token);
             None
         }
