@@ -29,7 +29,7 @@ pub fn policy(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
         AlgorithmKind::SlidingLog => policy.resolution_us = resolution_us(rng, policy.window_us),
         AlgorithmKind::TokenBucket => {
             policy.capacity = if rng.chance(70) { Some(capacity(rng, &policy)) } else { None };
-            policy.initial = if rng.chance(30) { initial(rng, &policy) } else { None };
+            policy.initial = if rng.chance(30) { Some(initial(rng, &policy)) } else { None };
         }
         AlgorithmKind::LeakyBucket => {
             policy.capacity = if rng.chance(70) { Some(capacity(rng, &policy)) } else { None };
@@ -84,9 +84,9 @@ fn capacity_max(limit: u64, window_us: u64) -> u64 {
     u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(2).clamp(1, LIMIT_MAX)
 }
 
-fn initial(rng: &mut Rng, policy: &Policy) -> Option<u64> {
+fn initial(rng: &mut Rng, policy: &Policy) -> u64 {
     let any = rng.between(0, policy.capacity());
-    Some(rng.pick([0, 1, any, policy.capacity()]).min(policy.capacity()))
+    rng.pick([0, 1, any, policy.capacity()]).min(policy.capacity())
 }
 
 #[cfg(test)]
