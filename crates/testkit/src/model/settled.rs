@@ -39,9 +39,10 @@ impl Model {
         actual: u64,
     ) -> Settled {
         let t = self.now(at_us);
-        let (surplus, missing) = match self.policy.holds_permits() {
-            true => (reserved, 0),
-            false => (reserved.saturating_sub(actual), actual.saturating_sub(reserved)),
+        let (surplus, missing) = if self.policy.holds_permits() {
+            (reserved, 0)
+        } else {
+            (reserved.saturating_sub(actual), actual.saturating_sub(reserved))
         };
         let returned = self.returned(t, i128::from(since_us), i128::from(surplus));
         let taken = missing.min(self.space(t));
