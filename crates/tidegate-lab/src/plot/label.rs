@@ -25,8 +25,11 @@ pub(super) fn wide_count_label(n: u128) -> String {
         scaled /= 1000.0;
         letter = letters.next();
     }
-    // By the rounded number: 9.996 is rounded to 10.0, which has one decimal.
-    let decimals = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
+    let decimals = match scaled {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
     let digits = format!("{scaled:.decimals$}");
     let short = digits.trim_end_matches('0').trim_end_matches('.');
     // Only zeros after a decimal point mean nothing: 100 stays 100.
