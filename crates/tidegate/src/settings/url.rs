@@ -158,7 +158,8 @@ impl UrlKind {
         let are_hosts = authority.split(',').all(|host| address(host, 1).is_ok());
         // The name of a service at Sentinel may contain an `@`.
         let is_name = self == Self::Sentinel
-            && (authority.contains('@') || (after.starts_with('/') && are_hosts));
+            && after.starts_with('/')
+            && (authority.contains('@') || are_hosts);
         after.contains('@') && !is_name
     }
 
@@ -312,6 +313,10 @@ mod tests {
                     "{form} {raw}"
                 );
             }
+        }
+        for raw in ["?", "#"] {
+            let error = format!("redis+sentinel://:p@a{raw}ss@h:7/main").parse::<StoreUrl>();
+            assert!(error.unwrap_err().to_string().contains("`password_file`"), "{raw}");
         }
         assert_eq!(url("redis+sentinel://h:7/ma@in").to_string(), "redis+sentinel://h:7/ma@in/0");
         assert_eq!(url("redis://:p@ss@h").password.as_deref(), Some("p@ss"));
