@@ -212,7 +212,7 @@ impl FakeLimiters {
                 // Units under leases come back without a reservation.
                 let (cost, step) = match ask.part(Step::Ask) {
                     (cost, Step::Reserve)
-                        if args.leased.get(place).is_some_and(Option::is_none) =>
+                        if args.leased.get(place).is_some_and(Option::is_some) =>
                     {
                         (cost, Step::Ask)
                     }
