@@ -51,7 +51,10 @@ impl Probes {
         match (self.0.probe.is_answered().await, path) {
             // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
-            (Some(false) | None, _) => {
+            (Some(false), _) => {
+                Err(HttpProblem::new(ProblemKind::Unavailable, "a decision came, and was wrong"))
+            }
+            (None, _) => {
                 Err(HttpProblem::new(ProblemKind::Unavailable, "no decision came in time"))
             }
         }
