@@ -45,6 +45,7 @@ mod debug_as_display;
 
 mod algorithm;
 mod algorithms;
+mod decide;
 mod decision;
 mod error;
 mod field;

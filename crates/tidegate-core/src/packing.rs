@@ -3,7 +3,7 @@
 //! A store in memory keeps most states in this form, several in a cache line. `Pack` is the trait of the algorithms
 //! that can do so.
 
-use crate::algorithm::Decide;
+use crate::decide::Decide;
 use crate::decision::Verdict;
 use crate::time::{Micros, Timestamp};
 

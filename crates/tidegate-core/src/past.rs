@@ -20,8 +20,6 @@ pub struct Since {
     pub(crate) is_of_reservation: bool,
     /// True if the rule has another meaning since.
     is_of_other_rule: bool,
-    /// True if the limit has changed since, as far as the state need not know.
-    is_of_other_limit: bool,
     /// Only the state knows which limits were in force after this.
     rated: Timestamp,
     /// Units that a level drained until then, times microseconds of the window.
@@ -32,14 +30,7 @@ impl Since {
     /// Units that were taken at that instant under the rule in force.
     #[must_use]
     pub const fn at(at: Timestamp) -> Self {
-        Self {
-            at,
-            is_of_reservation: false,
-            is_of_other_rule: false,
-            is_of_other_limit: false,
-            rated: at,
-            drained: 0,
-        }
+        Self { at, is_of_reservation: false, is_of_other_rule: false, rated: at, drained: 0 }
     }
 
     /// The same units where they were taken for a reservation that is open.
@@ -59,7 +50,7 @@ impl Since {
     pub fn under(self, rates: &Rates) -> Self {
         // Up to the last change that the keeper knows. The state knows the limits after that.
         let (drained, rated) = rates.drained(self.at, Timestamp::MAX);
-        Self { is_of_other_limit: rates.changed_since(self.at), rated, drained, ..self }
+        Self { rated, drained, ..self }
     }
 }
 
@@ -199,12 +190,6 @@ impl Past {
         }
         past.rates.end(limit, at);
         past.outlast(at, most, gone_now);
-    }
-
-    /// Returns whether units may have been taken under another limit, as far as that matters.
-    pub(crate) fn is_of_other_limit(&self, since: Since) -> bool {
-        since.is_of_other_limit
-            || self.0.as_deref().is_some_and(|past| past.rates.changed_since(since.at))
     }
 
     /// The units that a level drained since these were taken, until the last change of the limit, times microseconds of

@@ -72,11 +72,6 @@ impl Rates {
         (sum, begin)
     }
 
-    /// Returns whether the limit has changed since then.
-    pub(crate) fn changed_since(&self, at: Timestamp) -> bool {
-        self.0.last().is_some_and(|former| former.until >= at)
-    }
-
     pub(crate) const fn heap_bytes(&self) -> usize {
         self.0.capacity() * size_of::<Former>()
     }

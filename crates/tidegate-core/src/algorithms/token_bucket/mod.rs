@@ -54,10 +54,6 @@ impl TokenBucket {
         if !state.past().admits(since) {
             return 0;
         }
-        // No more than the capacity is taken at once. After a change, the earlier capacity is forgotten when all units
-        // have drained.
-        let is_of_other_limit = state.past().is_of_other_limit(since);
-        let units = if is_of_other_limit { units } else { units.min(self.capacity) };
         let (drained, rated) = state.past().drained(since, at);
         // Since the last change the present limit counts.
         let passed = u128::from(at.since(rated).as_micros());
