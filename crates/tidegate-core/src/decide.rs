@@ -68,8 +68,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// if each has a time of its own, the heaviest in a weighted count. Units that no longer count are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
-    /// Gives back `units` that were taken at `since`, as far as they still count; returns how many whole units came
-    /// back. Windows, buckets and the time of the last unit stay as taking the units left them.
+    /// Gives back `units` that were taken at `since`, as far as they still count; returns how many units came back,
+    /// rounded up. Windows, buckets and the time of the last unit stay as taking the units left them.
     fn give_back_since(
         &self,
         state: &mut Self::State,

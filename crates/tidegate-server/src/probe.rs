@@ -79,5 +79,6 @@ async fn look(limiters: &Limiters) -> bool {
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];
     let answer = limiters.peek(&Request::new(&sample.domain, &descriptors)).await;
+    // A look at reported usage asks for one unit, which may well be denied.
     answer.is_allowed() || answer.enforced().any(|matched| matched.is_look())
 }

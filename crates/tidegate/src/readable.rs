@@ -7,14 +7,15 @@ use std::borrow::Cow;
 /// Hexadecimal digits of an escaped UTF-16 unit.
 const DIGITS: usize = 4;
 
-/// Returns the body as JSON in UTF-8: each byte that belongs to no UTF-8, and each half of a surrogate pair, is an escape.
+/// Returns the body as JSON in UTF-8: each byte that belongs to no UTF-8, and each half of a surrogate pair
+/// without its other half, is an escape.
 #[must_use]
 pub fn json(body: &[u8]) -> Cow<'_, [u8]> {
     let text = match std::str::from_utf8(body) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(with_escaped_bytes(body)),
     };
-    match (with_whole_surrogates(&text), text) {
+    match (with_lone_halves_escaped(&text), text) {
         (Some(whole), _) => Cow::Owned(whole.into_bytes()),
         (None, Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
         (None, Cow::Borrowed(_)) => Cow::Borrowed(body),
@@ -36,8 +37,9 @@ fn push_escaped(byte: u8, to: &mut String) {
     to.push_str(&format!("\\\\x{byte:02x}"));
 }
 
-/// The text with each half of a surrogate pair replaced by its three bytes in generalized UTF-8; `None` if it has none.
-fn with_whole_surrogates(text: &str) -> Option<String> {
+/// The text with each half of a surrogate pair that lacks its other half replaced by the escapes of its three bytes in
+/// generalized UTF-8; `None` if it has none.
+fn with_lone_halves_escaped(text: &str) -> Option<String> {
     let has_surrogates = text.contains("\\ud") || text.contains("\\uD");
     if has_surrogates { replaced(text) } else { None }
 }

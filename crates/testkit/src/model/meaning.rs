@@ -22,14 +22,14 @@ pub(super) trait Meaning: Debug {
     }
     /// Takes units, admitted or not.
     fn charge(&mut self, t: i128, units: i128);
-    /// Gives units back, at most as many as are used.
+    /// Gives units back; more than are used change nothing further.
     fn refund(&mut self, t: i128, units: i128);
     /// Opens a reservation of the units that were taken last, at `t`.
     fn reserve(&mut self, _t: i128) {}
     /// Ends one of the reservations that were opened at `since` or later.
     fn close(&mut self, _since: i128) {}
-    /// Gives back the rest of units that were taken at `since`; returns the number of whole units that came back. A
-    /// level has `drained` this many parts since then.
+    /// Gives back the rest of units that were taken at `since`; returns the number of units that came back, rounded up.
+    /// `drained` is the parts that a level drained since then (`drained.rs`); only levels look at it.
     fn give_back(&mut self, t: i128, units: i128, since: i128, drained: i128) -> i128;
     /// Shifts all times so that the last unit is at `t` instead of at `last`.
     fn move_back(&mut self, last: i128, t: i128);

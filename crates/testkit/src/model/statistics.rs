@@ -40,11 +40,9 @@ pub enum What {
 }
 
 /// The statistics of one resource; nothing is ever dropped.
-///
-/// The latest time that any verb was given, in half seconds: an earlier time counts as in the
-/// current half second.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
+    /// The latest time that any verb was given, in half seconds: an earlier time counts as in the current half second.
     current: i64,
     counted: Vec<(i64, What)>,
 }

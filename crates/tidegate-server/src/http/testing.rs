@@ -43,7 +43,7 @@ pub(super) async fn serve(endpoint: impl Endpoint, bounds: Bounds) -> Server {
     serve_within(endpoint, bounds, Arc::default()).await
 }
 
-/// Like [`Self::serve`], with a budget of bytes.
+/// Like [`serve`], with a budget of bytes.
 pub(super) async fn serve_within(
     endpoint: impl Endpoint,
     bounds: Bounds,

@@ -1,7 +1,7 @@
 //! Queues by key. A queue exists while a request waits in it, and one load shows that no request waits.
 //!
-//! That load is all that a request pays here while no caller waits, which is nearly always. Else it takes the lock
-//! of all queues ([`HeldQueues`]).
+//! That load is all that a request pays here while no caller waits, which is nearly always; a verb that gives back also
+//! pays a fence. Else the request takes the lock of all queues ([`HeldQueues`]).
 
 mod held;
 

@@ -1,7 +1,8 @@
 //! A counter under another limit: units of its running window that make no caller wait.
 //!
-//! Such units are an *excess*: a change lowered the limit below them. They stay usage, and count again when more is
-//! allowed. `Past` keeps the excess of a state.
+//! Such units are an *excess*: a change lowered the limit below them. `used` leaves them out, `owed` has them, and they
+//! count again when more is allowed. `Past` keeps the excess of a state. For example, the limit falls from 10 to 3 while
+//! 10 units are counted: 7 are an excess, and callers wait for 3 alone.
 
 use super::{SlidingCounter, State, View};
 use crate::algorithm::Amend;
@@ -52,7 +53,8 @@ impl Amend for SlidingCounter {
         }
     }
 
-    /// A debt is above the limit in the running window alone: no other way leads there but a change.
+    /// The units in use, and the units of them that are a debt: units of the running window above the limit, but for
+    /// units that a change of the limit put above it (`caused`).
     fn owed(&self, state: &State, at: Timestamp) -> [u64; 2] {
         let whole = self.whole(state, at);
         let used = whole.current.saturating_add(self.inside(&whole));

@@ -29,7 +29,7 @@ impl WatchedLog {
         Self { algorithm, state, admitted: 0, denied: 0 }
     }
 
-    /// A log that is full: one entry for each unit, over one second, the last at `SECOND_US`.
+    /// A log that is full: one entry for each unit, over one second.
     fn full(limit: u64) -> Self {
         let mut log = Self::new(limit);
         let every_us = SECOND_US / limit;
