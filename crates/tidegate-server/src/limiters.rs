@@ -16,6 +16,7 @@ mod tail;
 mod tests;
 mod top_keys;
 mod unmatched;
+mod unsent;
 mod watching;
 
 use std::future::pending;
@@ -49,6 +50,7 @@ use settlement_losses::SettlementLosses;
 pub(crate) use tail::Filter;
 pub(crate) use top_keys::{ONE_IN, Top, TopKeysBy};
 pub(crate) use unmatched::names;
+pub(crate) use unsent::{said_of_change, was_not_sent};
 use watching::Watching;
 
 /// The longest time for which a server that starts waits for its store, before it answers without it.

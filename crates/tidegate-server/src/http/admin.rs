@@ -12,6 +12,7 @@ use super::body;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use super::question::HttpQuestion;
+use crate::limiters::{said_of_change, was_not_sent};
 use crate::listener::Who;
 
 /// The limiters that were reset.
@@ -86,12 +87,12 @@ fn takes_no_id(question: &HttpQuestion, what: &str) -> Result<(), HttpProblem> {
     Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
 }
 
-/// The problem of a store that did not reply: it is not always known whether the limiters were
-/// changed.
+/// The problem of a store that did not reply. Only a change that was not sent may be repeated.
 fn away(error: StoreError) -> HttpProblem {
-    let problem = HttpProblem::new(
-        ProblemKind::Unavailable,
-        format!("{error}; it is unknown whether anything was changed"),
-    );
-    problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+    let problem = HttpProblem::new(ProblemKind::Unavailable, said_of_change(&error));
+    if was_not_sent(&error) {
+        problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+    } else {
+        problem
+    }
 }

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use tidegate::store::RecordReply;
 use tidegate::{
-    Answer, FirstReservation, FoundReservation, Request, ReservationRecord, SharedGate, StoreError,
-    Taken,
+    Answer, FirstReservation, FoundReservation, Request, ReservationRecord, SharedGate, Taken,
 };
 use tokio::time::sleep;
 
@@ -19,7 +18,7 @@ use super::reservations::{
     ListedReservation, ReservationCounts, ReservationId, Reservations, SettledReservation,
     Settling, Unreserved, Unsettled,
 };
-use super::{Limiters, ServerStore};
+use super::{Limiters, ServerStore, was_not_sent};
 
 /// The time between two tries to settle the reservations that wait for the store.
 const RETRIED_EVERY: Duration = Duration::from_millis(250);
@@ -176,9 +175,7 @@ impl Limiters {
                     Ok(Ok(SettledReservation::of(&answer, actual)))
                 }
                 // The store was not asked.
-                Err(error @ (StoreError::Away | StoreError::Overloaded { .. })) => {
-                    Err(Unsettled::Undone(error))
-                }
+                Err(error) if was_not_sent(&error) => Err(Unsettled::Undone(error)),
                 // The store may have settled it, so it is not settled again: that could give units back twice.
                 Err(error) => {
                     self.lost.note_unknown(request, actual);

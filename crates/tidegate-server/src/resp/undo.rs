@@ -10,6 +10,7 @@ use super::reply::RespReply;
 use super::state::ListenerState;
 use super::usage::mistaken;
 use crate::flags;
+use crate::limiters::said_of_change;
 
 /// Gives the cost back; the reply is as over HTTP.
 pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
@@ -21,7 +22,7 @@ pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut R
     let descriptors = [question.descriptor()];
     match state.limiters.refund(&question.request(&descriptors)).await {
         Ok(answer) => write_line(&DecisionLine::from(&answer), flags::of(&answer), 0, reply),
-        Err(error) => unknown(&error, reply),
+        Err(error) => not_changed(&error, reply),
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut Re
     let descriptors = [question.descriptor()];
     match state.limiters.reset(&question.request(&descriptors)).await {
         Ok(limiters) => reply.integer(limiters as u64),
-        Err(error) => unknown(&error, reply),
+        Err(error) => not_changed(&error, reply),
     }
 }
 
@@ -61,6 +62,6 @@ fn read<'a, 'e>(
     Ok(question)
 }
 
-fn unknown(error: &tidegate::StoreError, reply: &mut RespReply<'_>) {
-    reply.error(&format!("ERR {error}; it is unknown whether anything was changed"));
+fn not_changed(error: &tidegate::StoreError, reply: &mut RespReply<'_>) {
+    reply.error(&format!("ERR {}", said_of_change(error)));
 }

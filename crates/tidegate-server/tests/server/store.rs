@@ -140,8 +140,8 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         assert_eq!(answer.json()["degraded"], true);
         assert_eq!(answer.json()["allowed"], status == 200);
         let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
-        assert_eq!(refund.status, 503, "{}", refund.text);
         assert_eq!(refund.header("retry-after"), Some("1"));
+        assert!(refund.problem(503).contains("nothing was changed: repeat it"));
         let check = grpc::request(vec![grpc::descriptor(&[("user", "ada")])]);
         let check = RateLimitRequest { domain: "default".to_owned(), ..check };
         let reported = grpc::client(&server).await.should_rate_limit(check).await.unwrap();
