@@ -6,9 +6,12 @@
 use tidegate::{Answer, Descriptor, Request, StoreError};
 
 use super::app::App;
-use crate::limiters::SettleResult;
+use crate::limiters::{SettleResult, was_not_sent};
 use crate::listener::Who;
 use crate::logging::AUDIT;
+
+/// The state of a request that no rule with a limiter matches.
+const NO_LIMITER: &str = "no limiter";
 
 /// A change of limiters that is under way; nothing if no operator asks.
 pub(super) struct Audit<'a>(Option<Begun<'a>>);
@@ -55,9 +58,18 @@ impl<'a> Audit<'a> {
         let domain = request.domain();
         let descriptors = request.descriptors().len();
         match error {
+            // Two looks that find none: a misspelt entry or domain, for example.
+            None if before == NO_LIMITER && after == NO_LIMITER => tracing::info!(
+                target: AUDIT, %who, verb, domain, descriptors, units,
+                "a change of an operator matched no limiter"
+            ),
             None => tracing::info!(
                 target: AUDIT, %who, verb, domain, descriptors, units, before, after,
                 "limiters were changed by an operator"
+            ),
+            Some(error) if was_not_sent(error) => tracing::warn!(
+                target: AUDIT, %who, verb, domain, descriptors, units, %error,
+                "an operator changed no limiter, because the store was not asked"
             ),
             Some(error) => tracing::warn!(
                 target: AUDIT, %who, verb, domain, descriptors, units, before, after, %error,
@@ -112,7 +124,7 @@ pub(super) fn renewed(who: Option<&Who>, renewed: bool) {
 fn standing(answer: &Answer<'_>) -> String {
     let matched = answer.matched();
     if matched.is_empty() {
-        return "no limiter".to_owned();
+        return NO_LIMITER.to_owned();
     }
     let each = matched.iter().map(|one| {
         let decision = one.decision();
