@@ -17,7 +17,8 @@ use crate::failure::Failure;
     after_help = "Example:  tidegate reset user=ada --yes",
     after_long_help = "All limiters are reset that a request with these entries would ask, including
 those that it shares with others, such as one limiter for all. On a terminal the
-command asks before; elsewhere it needs --yes.
+command asks before; elsewhere it needs --yes. The exit code is 1 if no limiter
+matches.
 
 Examples:
   tidegate reset user=ada
@@ -52,15 +53,28 @@ pub(crate) fn run(args: &ResetArgs) -> Result<ExitCode, Failure> {
     }
     let body = entries::body(&args.domain, &args.entries, None);
     run_client(async {
-        listener.ask(Method::POST, "/v1/reset", &body).await?.print(args.format, |json| {
-            let reset = number(json, "reset");
-            let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
-            let rules: Vec<_> = items(json, "rules").filter_map(Value::as_str).collect();
-            let rules =
-                if rules.is_empty() { String::new() } else { format!(": {}", rules.join(", ")) };
-            format!("{reset} {limiters} reset{rules}\n")
-        })
+        let answer = listener.ask(Method::POST, "/v1/reset", &body).await?;
+        answer.print(args.format, text)?;
+        if number(&answer.json, "reset") > 0 {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "no limiter matches {} in domain {}: `tidegate rules` lists the keys",
+            entries::shown(&args.entries),
+            args.domain
+        )))
     })
+}
+
+/// The number of limiters, and the names of their rules; nothing if no limiter matches, which is an error.
+fn text(answer: &Value) -> String {
+    let reset = number(answer, "reset");
+    if reset == 0 {
+        return String::new();
+    }
+    let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
+    let rules: Vec<_> = items(answer, "rules").filter_map(Value::as_str).collect();
+    format!("{reset} {limiters} reset: {}\n", rules.join(", "))
 }
 
 /// Asks the person at the terminal.
