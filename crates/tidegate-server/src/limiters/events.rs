@@ -70,6 +70,12 @@ impl StoreEvents {
         Some(Micros::from_micros(lasted / 1_000 * 1_000).to_string())
     }
 
+    /// Returns whether an outage has taken the place of an overload that ends. The end of the outage is logged instead.
+    fn is_superseded(&self, event: &StoreEvent<'_>) -> bool {
+        matches!(event, StoreEvent::OverloadEnded { .. })
+            && self.standing() == StoreStanding::Unavailable
+    }
+
     /// Logs one line for an event of the store, however many requests noticed it.
     pub(super) fn log(&self, event: StoreEvent<'_>) {
         let store = &*self.store;
@@ -132,9 +138,10 @@ impl StoreEvents {
             ),
             StoreEvent::Overloaded => tracing::warn!(
                 store,
-                "the store answers, but there is more load than it decides in time: the rest is decided in process by \
-                 rules that are `local` or `open`, and refused by rules that are `closed`"
+                "the store does not decide every request in time (a slow store, a busy machine, or too much load): the \
+                 rest is decided in process by rules that are `local` or `open`, and refused by rules that are `closed`"
             ),
+            _ if self.is_superseded(&event) => {}
             StoreEvent::OverloadEnded { undecided } => {
                 tracing::info!(store, undecided, "the store decides every request in time again");
             }
@@ -191,6 +198,10 @@ mod tests {
                 (ends, standing),
                 "{event:?}"
             );
+            // An overload does not end well while the store is silent.
+            let ended = StoreEvent::OverloadEnded { undecided: 1 };
+            assert_eq!(events.is_superseded(&ended), standing == StoreStanding::Unavailable);
+            assert!(!events.is_superseded(&event), "{event:?}");
         }
     }
 }
