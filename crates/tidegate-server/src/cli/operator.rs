@@ -110,12 +110,14 @@ struct JsonAnswer {
     /// As it is printed.
     text: String,
     json: Value,
+    /// True if the status is 503: no store decided, and a rule is closed then.
+    is_unavailable: bool,
 }
 
 impl JsonAnswer {
     fn read(text: &str) -> Option<Self> {
         let json = serde_json::from_str(text).ok()?;
-        Some(Self { text: printable::json(text).into_owned(), json })
+        Some(Self { text: printable::json(text).into_owned(), json, is_unavailable: false })
     }
 
     /// The JSON as it is, or the text that a person reads.
@@ -145,7 +147,8 @@ impl ListenerClient {
         match JsonAnswer::read(&text) {
             // A refusal has the status of an error, and is an answer.
             Some(answer) if status.is_success() || answer.json["allowed"].is_boolean() => {
-                Ok(answer)
+                let is_unavailable = status == StatusCode::SERVICE_UNAVAILABLE;
+                Ok(JsonAnswer { is_unavailable, ..answer })
             }
             _ => Err(self.refused(status, &text)),
         }

@@ -65,31 +65,47 @@ pub(crate) fn run(args: &PeekArgs) -> Result<ExitCode, Failure> {
     };
     let body = entries::body(&args.domain, &args.entries, Some(args.cost));
     run_client(async {
-        listener.ask(Method::POST, "/v1/peek", &body).await?.print(args.format, text)
+        let answer = listener.ask(Method::POST, "/v1/peek", &body).await?;
+        answer.print(args.format, |json| match unavailable(json) {
+            Some(text) if answer.is_unavailable => text,
+            _ => text(json),
+        })
     })
+}
+
+/// A line for a refusal without a decision of the store; its numbers of units would say nothing.
+fn unavailable(answer: &Value) -> Option<String> {
+    let rule = answer["rule"].as_str()?;
+    let us = answer["retry_after_us"].as_u64()?;
+    let why = if answer["overloaded"] == true { "is overloaded" } else { "does not answer" };
+    Some(format!(
+        "unavailable: the store {why} and rule {rule} is closed; ask again in {}\n",
+        seconds(us)
+    ))
 }
 
 /// A line for the decision, one for each enforced rule if there are several, and one for each rule in shadow mode.
 fn text(answer: &Value) -> String {
-    let mut text = decision(answer);
+    let enforced: Vec<_> = items(answer, "enforced").collect();
+    let mut text = decision(answer, if enforced.len() > 1 { "all limiters idle" } else { "idle" });
     for name in ["degraded", "overflow", "overloaded"] {
         if answer[name] == true {
             text.push_str(&format!("; {name}"));
         }
     }
     text.push('\n');
-    let enforced: Vec<_> = items(answer, "enforced").collect();
     // The first line has the decision of the only rule already.
     let several = if enforced.len() > 1 { &enforced[..] } else { &[] };
     let several = several.iter().map(|rule| ("enforce", *rule));
     for (mode, rule) in several.chain(items(answer, "shadow").map(|rule| ("shadow", rule))) {
-        text.push_str(&format!("{mode}: {}\n", decision(rule)));
+        text.push_str(&format!("{mode}: {}\n", decision(rule, "idle")));
     }
     text
 }
 
-/// The decision of an answer or of one rule, on one line.
-fn decision(answer: &Value) -> String {
+/// The decision of an answer or of one rule, on one line. The answer says when all limiters are `idle`, a rule when its
+/// own is.
+fn decision(answer: &Value, idle: &str) -> String {
     let is_allowed = answer["allowed"] == true;
     let allowed = if is_allowed { "allowed" } else { "refused" };
     let (Some(rule), Some(limit), Some(remaining)) =
@@ -107,7 +123,7 @@ fn decision(answer: &Value) -> String {
         (_, None) => text.push_str(", never fits"),
     }
     if let Some(us) = answer["reset_after_us"].as_u64() {
-        text.push_str(&format!(", idle in {}", seconds(us)));
+        text.push_str(&format!(", {idle} in {}", seconds(us)));
     }
     text
 }
@@ -134,11 +150,17 @@ mod tests {
         answer["degraded"] = json!(true);
         let refused = "refused: rule r, 4 of 5 remaining, fits in 1 s, idle in 1.5 s; degraded\n";
         assert_eq!(text(&answer), refused);
+        let closed =
+            "unavailable: the store does not answer and rule r is closed; ask again in 1 s\n";
+        assert_eq!(unavailable(&answer).as_deref(), Some(closed));
         answer["retry_after_us"] = Value::Null;
         assert!(text(&answer).contains("never fits"));
         let all = json!({"allowed": true, "rule": "all", "limit": 9, "remaining": 0, "retry_after_us": 0});
         answer["enforced"] = json!([answer, all]);
         let each = text(&answer);
+        assert!(
+            each.lines().next().is_some_and(|line| line.contains("all limiters idle in 1.5 s"))
+        );
         let rows: Vec<_> = each.lines().skip(1).collect();
         assert!(rows[0].starts_with("enforce: refused: rule r, 4 of 5"), "{each}");
         assert_eq!(rows[1..], ["enforce: allowed: rule all, 0 of 9 remaining"]);
