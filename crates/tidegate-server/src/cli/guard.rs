@@ -225,13 +225,20 @@ impl GuardArgs {
     }
 }
 
-/// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
+/// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many, or reads tokens that
+/// a network may have seen.
 pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             %at,
             "{option} is not on loopback and asks for neither a token nor a certificate: anyone who reaches it \
              can spend every caller's limit; see --token-file and --tls-client-ca"
+        );
+    } else if !at.ip().is_loopback() && options.tls.is_none() {
+        tracing::warn!(
+            %at,
+            "{option} is not on loopback, and its tokens travel unencrypted: expected --tls-cert and --tls-key, or \
+             TLS between the clients and this server by other means"
         );
     }
 }
@@ -249,9 +256,12 @@ pub(super) fn check_open(
     if at.ip().is_loopback() || options.knows_its_clients() {
         return Ok(());
     }
+    // Tokens of operators do not protect a listener for clients.
+    let operators =
+        if option == "--admin" { format!("{ADMIN_TOKEN_FILE}, ") } else { String::new() };
     Err(Failure::usage(format!(
         "{option} {at} is not on loopback, and asks for neither a token nor a certificate, but {why}: expected \
-         {ADMIN_TOKEN_FILE}, {TOKEN_FILE} or --tls-client-ca, or an address such as 127.0.0.1:{}",
+         {operators}{TOKEN_FILE} or --tls-client-ca, or an address such as 127.0.0.1:{}",
         at.port()
     )))
 }

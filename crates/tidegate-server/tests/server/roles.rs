@@ -1,8 +1,8 @@
 //! Operators who may change, operators who may only read, and the lines of the log about changes.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -150,6 +150,10 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
         assert!(!line.contains("s3cret"), "{line}");
         assert_eq!(line.contains("units="), path == "/v1/refund", "{line}");
     }
+    let misspelt = ADA.replace("user", "usr").replace("ada-s3cret", "ada");
+    assert_eq!(admin.post_as("/v1/refund", &misspelt, "Bearer first").await.status, 200);
+    let line = server.logs("a change of an operator matched no limiter");
+    assert!(line.contains("verb=\"refund\"") && line.contains("token 1"), "{line}");
     // More than other events are logged in a minute.
     for _ in 0..30 {
         assert_eq!(admin.post_as("/v1/reset", ADA, "Bearer first").await.status, 200);
@@ -232,6 +236,21 @@ fn beyond_loopback_operators_are_asked_for_a_token_or_the_server_does_not_start(
         let more = ["--admin", "0.0.0.0:0", flag, &*token];
         drop(Server::with_arguments(&more));
     }
+}
+
+#[test]
+fn tokens_that_a_network_sees_are_a_warning() {
+    let files = Certificates::new();
+    let token = files.with("token", &"a".repeat(32));
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--http", "0.0.0.0:0", "--grpc", "off", "--resp", "off"]);
+    command.args(["--admin", "off", "--token-file", &token]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let warned = lines.find(|line| line.contains("its tokens travel unencrypted"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(warned.is_some_and(|line| line.contains("--http is not on loopback")));
 }
 
 /// The error of a server that does not start with these arguments.

@@ -147,7 +147,7 @@ fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("--public-verbs") && said.contains("--token-file"), "{said}");
+    assert!(said.contains("--public-verbs") && said.contains("expected --token-file"), "{said}");
 }
 
 /// Everyone could reserve, settle for nothing and give hits back, and so pass a limit by saying so.
