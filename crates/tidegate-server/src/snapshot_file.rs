@@ -76,7 +76,7 @@ impl SnapshotFile {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file = self.path.display();
-                tracing::info!(%file, "no snapshot is there yet: nothing is used");
+                tracing::info!(%file, "no snapshot is there yet: all limiters start fresh");
                 return Ok(fresh());
             }
             Err(error) => {

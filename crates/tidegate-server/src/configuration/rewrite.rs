@@ -9,7 +9,8 @@ use tidegate::config;
 
 use crate::new_file::NewFile;
 
-const CHANGED: &str = "it has changed since it was loaded";
+const CHANGED: &str =
+    "it has changed since it was loaded, perhaps with a mistake: mend or restore it, and try again";
 
 /// A file with the new content next to the old file, ready to take its place.
 pub(super) struct Rewrite {
