@@ -12,7 +12,8 @@ pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1u
 /// The treatment of a request that exceeds a rule, if the request is asked with
 /// [`Gate::acquire`](crate::Gate::acquire), or of a call of [`Limiter::acquire`](crate::Limiter::acquire).
 ///
-/// A [`Duration`] is a wait of that length among at most 1,024 waiters.
+/// A [`Duration`] is a wait of that length among at most 1,024 waiters, also for
+/// [`RuleSpec::on_excess`](crate::RuleSpec::on_excess).
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1u
 ///
 /// let patient = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 };
 /// let rule = RuleSpec::new("per-user", "10/s").key(["user"]).on_excess(patient);
+/// let brief = RuleSpec::new("all", "10/s").on_excess(Duration::from_secs(2));
+/// assert_eq!(brief.on_excess, OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 1_024 });
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExcess {

@@ -178,7 +178,8 @@ impl RuleSpec {
         self
     }
 
-    /// Requires an entry; `"api/*"` matches every value with the prefix `api/`.
+    /// Requires an entry; `"api/*"` matches every value with the prefix `api/`, and `"*"` any value of an entry that the
+    /// request has.
     #[must_use]
     pub fn when(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.when.push((name.into(), value.into()));
@@ -226,10 +227,10 @@ impl RuleSpec {
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// Sets what happens to a request that exceeds the rule.
+    /// Sets what happens to a request that exceeds the rule: an [`OnExcess`], or the length of a wait.
     #[must_use]
-    pub const fn on_excess(mut self, on_excess: OnExcess) -> Self {
-        self.on_excess = on_excess;
+    pub fn on_excess(mut self, on_excess: impl Into<OnExcess>) -> Self {
+        self.on_excess = on_excess.into();
         self
     }
 
