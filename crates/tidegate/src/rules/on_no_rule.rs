@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Rules in shadow mode, rules that are switched off, and rules without a limit match like any other. A request of
 /// several descriptors is matched if one of them is.
 ///
+/// A rule without `key` and `when` matches every request of its domain, so that next to it this setting refuses none. Such
+/// a rule should require an entry: `when("user", "*")` matches requests with a user alone.
+///
 /// ```
 /// use tidegate::{Gate, OnNoRule, Policy, RuleSpec};
 ///
@@ -20,6 +23,12 @@ use std::collections::BTreeMap;
 /// let misspelt = gate.check(("pay", &[("chanel", "alipay")]));
 /// assert!(!misspelt.is_allowed() && misspelt.is_no_rule());
 /// assert!(gate.check(("elsewhere", &[("chanel", "alipay")])).is_allowed());
+///
+/// // A limit for all users together, which a request without a user does not match.
+/// let everyone = RuleSpec::new("everyone", "1000/s").when("user", "*");
+/// let gate = Gate::new(Policy::new(vec![everyone])?.with_on_no_rule(OnNoRule::Refuse));
+/// assert!(gate.check(("default", &[("user", "ada")])).is_allowed());
+/// assert!(gate.check(("default", &[("ip", "192.0.2.1")])).is_no_rule());
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
