@@ -105,6 +105,29 @@ pub struct Refusal {
     fields: HeaderMap,
 }
 
+/// The refusal by an answer of a gate that a handler asks itself. Its [fields](Refusal::fields) are all fields
+/// that a layer adds.
+///
+/// ```
+/// use tidegate::tower::{Reason, Refusal};
+/// use tidegate::{Gate, Policy, RuleSpec};
+///
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", "1/h")])?);
+/// gate.check(&[]);
+/// let refusal = Refusal::from(&gate.check(&[]));
+/// assert_eq!(refusal.reason(), Reason::Limit);
+/// let mut response = refusal.to_problem();
+/// response.headers_mut().extend(refusal.fields().map(|(name, value)| (name.clone(), value.clone())));
+/// assert_eq!(response.headers()["content-type"], "application/problem+json");
+/// assert!(response.headers().contains_key("retry-after"));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+impl From<&Answer<'_>> for Refusal {
+    fn from(answer: &Answer<'_>) -> Self {
+        Self::of(answer, true.into())
+    }
+}
+
 impl Refusal {
     /// The refusal by an answer, with the header fields that are `wanted` and `Retry-After`.
     pub(super) fn of(answer: &Answer<'_>, wanted: FieldSet) -> Self {
@@ -158,7 +181,7 @@ impl Refusal {
         self.reason
     }
 
-    /// The status of the response: 429, 403 at a limit of 0, 422 if the cost can never fit, 503 if the shared store did
+    /// The status of the response: 429, 403 at a limit of 0 or if no rule matches, 422 if the cost can never fit, 503 if the shared store did
     /// not decide, or 500 if the caller's address is not known.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
