@@ -21,7 +21,8 @@ use crate::store::Store;
 /// A gate that a layer can use: an `Arc` of a [`Gate`], or, with feature `redis`, of a
 /// `SharedGate`.
 ///
-/// Sealed: other types cannot implement it.
+/// Sealed: other types cannot implement it. It has no method that decides, so a handler that asks either gate itself needs
+/// a trait of the program; the tutorial about Redis has an example ("In memory or over Redis").
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,6 +35,10 @@ use crate::store::Store;
 /// let in_memory = layer(Arc::new(Gate::new(Policy::new(vec![])?)));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a gate that a layer can use",
+    note = "a layer takes its gate in an `Arc`: `Arc::new(gate)`"
+)]
 pub trait AnyGate: sealed::Gate {}
 
 impl<T: sealed::Gate> AnyGate for T {}
@@ -55,6 +60,10 @@ impl<T: sealed::Gate> AnyGate for T {}
 /// let shared = RateLimitLayer::per_ip(limiter.clone())?;
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limiter by key that a layer can use",
+    note = "a layer takes a rate such as `\"60/m\"`, a `Spec`, or an `Arc` of a `KeyedLimiter`"
+)]
 pub trait AnyLimiter: sealed::Limiter {}
 
 impl<T: sealed::Limiter> AnyLimiter for T {}
@@ -66,10 +75,6 @@ mod sealed {
     use super::{AnyDecider, RuleErrors};
 
     /// A gate that a layer can use, without the seal.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` is not a gate that a layer can use",
-        note = "a layer takes its gate in an `Arc`: `Arc::new(gate)`"
-    )]
     pub trait Gate {
         /// The decider of the gate. A request waits in a queue if its rules say so, but never if
         /// `waits` is false.
