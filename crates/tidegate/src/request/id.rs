@@ -52,8 +52,16 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Makes it a request whose cost is settled later, as [`Gate::hold`](crate::Gate::hold) does with its own: under its id it
-    /// is another request than a check. Otherwise checks under the id of a reservation that was settled for nothing
+    /// Makes it a request whose cost is settled later, as [`Gate::hold`](crate::Gate::hold) does with its own. A check
+    /// without it can be settled too, but a bucket then returns the units less what has drained since.
+    ///
+    /// | the cost is known | the request |
+    /// | --- | --- |
+    /// | while the future of the request lives | `hold`; the charge is released or settled, and kept on drop |
+    /// | later, or elsewhere | `reserving`, then [`Taken`](crate::Taken) of the answer and `settle` |
+    /// | only that nothing was used | a check, then `refund` |
+    ///
+    /// Under its id it is another request than a check. Otherwise checks under the id of a reservation that was settled for nothing
     /// would be repetitions of it, and free.
     ///
     /// A bucket remembers its lowest level while a reservation is open. A busy bucket, which never ran low, gives the

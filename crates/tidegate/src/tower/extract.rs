@@ -72,6 +72,9 @@ pub struct Header(HeaderName);
 /// caller who makes up another for each request: check the field before, or add a rule keyed by
 /// address.
 ///
+/// A field without a value is an entry with an empty value. A limit by
+/// [`RateLimitLayer::per_header`](super::RateLimitLayer::per_header) treats it as a missing field.
+///
 /// The value may be of any bytes. It is text where it is UTF-8, and each other byte is written `\xff`
 /// ([`key_text`](crate::key_text)).
 ///

@@ -88,7 +88,8 @@ impl RateLimitLayer {
 
     /// Lets requests wait as the rules say, in order of arrival, and holds requests under a shaping
     /// rule as [`RateLimitLayer::new`] does. A request whose client goes away while it waits leaves
-    /// the queue and takes nothing.
+    /// the queue and takes nothing. A rule without [`on_excess`](crate::RuleSpec::on_excess) lets no request wait: under it
+    /// the layer refuses immediately, as [`RateLimitLayer::new`] does.
     ///
     /// # Panics
     /// A call of the service panics as with [`RateLimitLayer::new`].
