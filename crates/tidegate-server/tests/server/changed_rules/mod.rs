@@ -171,11 +171,11 @@ async fn reloads_leave_no_memory_behind() {
             used.push(server.memory());
         }
     }
-    // Memory that reloads leak grows in most spans; memory that a thread's allocator keeps or gives back grows in one
-    // or two.
-    let mut grown: Vec<_> = used.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
-    grown.sort_unstable();
-    assert!(grown[grown.len() / 2] * SPANS <= MOST_GROWN, "{used:?}");
+    // Memory that a thread's allocator keeps and gives back goes up and down; memory that reloads leak raises the least
+    // of the later figures too.
+    let (earlier, later) = used.split_at(used.len() / 2);
+    let grown = later.iter().min().unwrap().saturating_sub(*earlier.iter().min().unwrap());
+    assert!(grown <= MOST_GROWN, "{used:?}");
 }
 
 #[tokio::test]
