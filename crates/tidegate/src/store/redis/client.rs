@@ -161,6 +161,25 @@ impl Client {
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 
+    /// Runs a call that is not undone if its reply comes late, such as a reset.
+    ///
+    /// # Errors
+    /// As [`Client::run`]. An error says that nothing was done only if the store was not asked: the caller may repeat the
+    /// call then, and otherwise units might come back twice.
+    pub(crate) async fn run_for_good(
+        &self,
+        call: &Arc<Call>,
+        deadline: Instant,
+    ) -> Result<RedisReply, StoreError> {
+        let replied = heard(self.ask(call, 0, deadline).await);
+        replied.map(|answer| answer.reply).map_err(|no_reply| match no_reply {
+            NoReply { error: StoreError::Away | StoreError::Overloaded { .. }, late: Some(_) } => {
+                StoreError::Timeout
+            }
+            NoReply { error, .. } => error,
+        })
+    }
+
     /// Notes a decision that was not taken for a reason that says nothing about the store.
     pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
         let is_known = matches!(error, StoreError::Away | StoreError::Overloaded { .. });

@@ -80,13 +80,11 @@ impl<'a> SentCall<'a> {
             && asks.iter().any(|ask| ask.cost > 0)
     }
 
-    /// The error of a call that was sent. A call that gives units back or resets is not undone when its reply comes late,
-    /// so an error that says that nothing was done would be wrong: units would come back twice if the caller tried again.
+    /// The error of a call that was sent. A call that gives units back is not undone when its reply comes late, so an
+    /// error that says that nothing was done would be wrong: units would come back twice if the caller tried again.
     fn sent(&self, error: StoreError) -> StoreError {
         match (self.pending.args.verb, error) {
-            (Verb::Settle | Verb::Reset, StoreError::Away | StoreError::Overloaded { .. }) => {
-                StoreError::Timeout
-            }
+            (Verb::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
             (_, error) => error,
         }
     }

@@ -72,7 +72,7 @@ impl RedisStore {
             return Ok(());
         }
         let call = Arc::new(Call::giving_back(&surplus, None));
-        let reply = self.client.run(&call, args.deadline).await?;
+        let reply = self.client.run_for_good(&call, args.deadline).await?;
         Ok(call.given_back(&reply)?)
     }
 
@@ -100,7 +100,7 @@ impl RedisStore {
             let keys: Vec<_> = asks.iter().map(|ask| ask.fingerprint.clone()).collect();
             let records = keys.iter().map(|key| lease_key(prefix, key)).collect();
             let call = Call::reset(keys, records, at);
-            self.client.run(&Arc::new(call), deadline).await.map(drop)
+            self.client.run_for_good(&Arc::new(call), deadline).await.map(drop)
         })
     }
 }
