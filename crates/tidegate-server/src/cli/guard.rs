@@ -225,8 +225,7 @@ impl GuardArgs {
     }
 }
 
-/// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many, or reads tokens that
-/// a network may have seen.
+/// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
 pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
@@ -234,7 +233,12 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions
             "{option} is not on loopback and asks for neither a token nor a certificate: anyone who reaches it \
              can spend every caller's limit; see --token-file and --tls-client-ca"
         );
-    } else if !at.ip().is_loopback() && options.tls.is_none() {
+    }
+}
+
+/// Logs a warning if a listener reads tokens that a network may have seen.
+pub(super) fn warn_if_unencrypted(option: &str, at: SocketAddr, options: &AcceptOptions) {
+    if !at.ip().is_loopback() && options.knows_its_clients() && options.tls.is_none() {
         tracing::warn!(
             %at,
             "{option} is not on loopback, and its tokens travel unencrypted: expected --tls-cert and --tls-key, or \

@@ -144,7 +144,11 @@ impl OpenListeners {
         for (option, listener) in clients {
             if let Some(listener) = listener {
                 guard::warn_if_open(option, listener.at, &options.public);
+                guard::warn_if_unencrypted(option, listener.at, &options.public);
             }
+        }
+        if let Some(admin) = &self.admin {
+            guard::warn_if_unencrypted("--admin", admin.at, &options.admin);
         }
     }
 

@@ -45,7 +45,7 @@ pub(super) async fn reset(
         let looked = app.limiters.peek(request).await;
         let audit = Audit::after_look(who.as_ref(), "reset", &looked);
         let reset = app.limiters.reset(request).await;
-        audit.end(app, request, reset.as_ref().err()).await;
+        audit.end(app, request, reset.as_ref().map(|count| Some(*count))).await;
         let mut rules: Vec<_> = looked.matched().iter().map(|one| one.rule().name()).collect();
         // Several descriptors may match one rule, which is named once.
         rules.sort_unstable();
@@ -69,7 +69,7 @@ pub(super) async fn refund(
     let answer = question.ask(async |request: &tidegate::Request<'_>| {
         let audit = Audit::begin(app, who.as_ref(), "refund", request).await;
         let refunded = app.limiters.refund(request).await;
-        audit.end(app, request, refunded.as_ref().err()).await;
+        audit.end(app, request, refunded.as_ref().map(|_| None)).await;
         answer::values(&refunded.map_err(away)?)
     });
     answer.await

@@ -47,8 +47,13 @@ impl<'a> Audit<'a> {
         Self(who.map(|who| Begun { who, verb, before: standing(looked) }))
     }
 
-    /// Logs the change, and how the limiters stand after it.
-    pub(super) async fn end(self, app: &App, request: &Request<'_>, error: Option<&StoreError>) {
+    /// Logs the change, and how the limiters stand after it. `changed` is the number of limiters if the verb knows it.
+    pub(super) async fn end(
+        self,
+        app: &App,
+        request: &Request<'_>,
+        changed: Result<Option<usize>, &StoreError>,
+    ) {
         let Some(Begun { who, verb, before }) = self.0 else { return };
         // After an error too: the second look may show whether the change took place.
         let after = standing(&app.limiters.peek(request).await);
@@ -57,21 +62,22 @@ impl<'a> Audit<'a> {
         let units = (verb != "reset").then(|| units.fold(0, u64::saturating_add));
         let domain = request.domain();
         let descriptors = request.descriptors().len();
-        match error {
-            // Two looks that find none: a misspelt entry or domain, for example.
-            None if before == NO_LIMITER && after == NO_LIMITER => tracing::info!(
+        // Two looks that find none: a misspelt entry or domain, for example. They do not see limiters that are unlimited.
+        let is_seen = before != NO_LIMITER || after != NO_LIMITER;
+        match changed {
+            Ok(changed) if changed.map_or(!is_seen, |changed| changed == 0) => tracing::info!(
                 target: AUDIT, %who, verb, domain, descriptors, units,
                 "a change of an operator matched no limiter"
             ),
-            None => tracing::info!(
+            Ok(_) => tracing::info!(
                 target: AUDIT, %who, verb, domain, descriptors, units, before, after,
                 "limiters were changed by an operator"
             ),
-            Some(error) if was_not_sent(error) => tracing::warn!(
+            Err(error) if was_not_sent(error) => tracing::warn!(
                 target: AUDIT, %who, verb, domain, descriptors, units, %error,
                 "an operator changed no limiter, because the store was not asked"
             ),
-            Some(error) => tracing::warn!(
+            Err(error) => tracing::warn!(
                 target: AUDIT, %who, verb, domain, descriptors, units, before, after, %error,
                 "it is unknown whether an operator changed limiters"
             ),

@@ -52,7 +52,7 @@ impl Probes {
             // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false), _) => {
-                Err(HttpProblem::new(ProblemKind::Unavailable, "a decision came, and was wrong"))
+                Err(HttpProblem::new(ProblemKind::Unavailable, "the check of a decision failed"))
             }
             (None, _) => {
                 Err(HttpProblem::new(ProblemKind::Unavailable, "no decision came in time"))

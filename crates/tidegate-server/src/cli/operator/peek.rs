@@ -79,7 +79,7 @@ fn unavailable(answer: &Value) -> Option<String> {
     let us = answer["retry_after_us"].as_u64()?;
     let why = if answer["overloaded"] == true { "is overloaded" } else { "does not answer" };
     Some(format!(
-        "unavailable: the store {why} and rule {rule} is closed; ask again in {}\n",
+        "unavailable: the store {why}, and rule {rule} refuses without it; ask again in {}\n",
         seconds(us)
     ))
 }
@@ -150,8 +150,7 @@ mod tests {
         answer["degraded"] = json!(true);
         let refused = "refused: rule r, 4 of 5 remaining, fits in 1 s, idle in 1.5 s; degraded\n";
         assert_eq!(text(&answer), refused);
-        let closed =
-            "unavailable: the store does not answer and rule r is closed; ask again in 1 s\n";
+        let closed = "unavailable: the store does not answer, and rule r refuses without it; ask again in 1 s\n";
         assert_eq!(unavailable(&answer).as_deref(), Some(closed));
         answer["retry_after_us"] = Value::Null;
         assert!(text(&answer).contains("never fits"));

@@ -74,7 +74,9 @@ fn text(answer: &Value) -> String {
     }
     let limiters = if reset == 1 { "limiter was" } else { "limiters were" };
     let rules: Vec<_> = items(answer, "rules").filter_map(Value::as_str).collect();
-    format!("{reset} {limiters} reset: {}\n", rules.join(", "))
+    // Limiters that are unlimited now were reset too, and the look that names rules does not see them.
+    let of_rules = if rules.is_empty() { String::new() } else { format!(": {}", rules.join(", ")) };
+    format!("{reset} {limiters} reset{of_rules}\n")
 }
 
 /// Asks the person at the terminal.
