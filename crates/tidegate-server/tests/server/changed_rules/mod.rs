@@ -171,7 +171,7 @@ async fn reloads_leave_no_memory_behind() {
             used.push(server.memory());
         }
     }
-    // Memory that a thread's allocator keeps and gives back goes up and down; memory that reloads leak raises the least
+    // Memory that a thread's allocator keeps and gives back goes up and down; memory that reloads leak raises the smallest
     // of the later figures too.
     let (earlier, later) = used.split_at(used.len() / 2);
     let grown = later.iter().min().unwrap().saturating_sub(*earlier.iter().min().unwrap());
