@@ -11,7 +11,9 @@ use crate::rules::{Mode, Policy, PolicyRule, RuleSpec, Usage};
 use crate::shared::SharedGate;
 use crate::step::Values;
 use crate::store::Verb::{Ask, Peek, Renew, Reset, Settle};
-use crate::store::{KeyAsk, LimiterReply, LimiterState, LimiterStep, StepArgs, Store, is_report};
+use crate::store::{
+    KeyAsk, LimiterReply, LimiterState, LimiterStep, StepArgs, StepReply, Store, Verb, is_report,
+};
 
 /// The beginning of every walk. A store goes by the time of the step, so that windows end without a sleep.
 const FIRST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -120,21 +122,7 @@ async fn walk<S: Store>(gate: &impl Fn(Policy, u64) -> SharedGate<S>, rules: Vec
         );
         assert_eq!(reply.is_allowed(), allowed, "the request is admitted: {name}");
         assert_eq!(reply.now, now, "the reply has the time of the step: {name}");
-        assert_eq!(reply.replies().len(), asks.len(), "each limiter replies: {name}");
-        // Of a renewal only the verdict counts.
-        let both = reply.replies().flatten().zip(&expected).filter(|_| verb != Renew);
-        let mut back = Vec::new();
-        for (ask, (found, expected)) in asks.iter().zip(both) {
-            let has_taken = verb == Ask
-                && ask.cost > 0
-                && (ask.report || allowed && expected.decision().is_allowed());
-            let rule = ask.policy_rule(&policy).map(PolicyRule::name);
-            let found = values(found, has_taken);
-            assert_eq!(found, values(expected, has_taken), "limiter of {rule:?}: {name}");
-            if has_taken {
-                back.push(KeyAsk { since: found.2, token: found.3, ..ask.clone() });
-            }
-        }
+        let back = compare(&policy, verb, &asks, &reply, &expected, &name);
         if is_report(&asks) || back.is_empty() {
             // Usage that was reported has happened: it is neither undone nor settled.
             continue;
@@ -148,6 +136,33 @@ async fn walk<S: Store>(gate: &impl Fn(Policy, u64) -> SharedGate<S>, rules: Vec
             taken.push(back);
         }
     }
+}
+
+/// Compares the reply of each limiter with the reply that is expected. Returns the limiters of a question that took
+/// units, as these come back.
+fn compare(
+    policy: &Policy,
+    verb: Verb,
+    asks: &[KeyAsk],
+    reply: &StepReply,
+    expected: &[LimiterReply],
+    name: &str,
+) -> Vec<KeyAsk> {
+    assert_eq!(reply.replies().len(), asks.len(), "each limiter replies: {name}");
+    let mut back = Vec::new();
+    // Of a renewal only the verdict counts.
+    let both = reply.replies().flatten().zip(expected).filter(|_| verb != Renew);
+    for (ask, (found, expected)) in asks.iter().zip(both) {
+        let is_allowed = reply.is_allowed() && expected.decision().is_allowed();
+        let has_taken = verb == Ask && ask.cost > 0 && (ask.report || is_allowed);
+        let rule = ask.policy_rule(policy).map(PolicyRule::name);
+        let found = values(found, has_taken);
+        assert_eq!(found, values(expected, has_taken), "limiter of {rule:?}: {name}");
+        if has_taken {
+            back.push(KeyAsk { since: found.2, token: found.3, ..ask.clone() });
+        }
+    }
+    back
 }
 
 /// The values of a reply that the model knows too; of units that were taken also when, and the token of a permit.
