@@ -5,7 +5,7 @@ use crate::server::{Folder, Server, check, gate_over, rule, until_lost};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Charge, Descriptor, Gate, OnExcess, OnStoreError, Policy, Request, RuleSpec,
-    Settled, Spec, StoreError, Taken, Usage,
+    Settled, Spec, Taken, Usage,
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -321,16 +321,4 @@ async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_los
         assert_eq!(report.matched()[0].is_report(), looks, "taken, or to be reported again");
         assert!(!check(&gate, "ada", 0).await.is_allowed());
     }
-}
-
-#[tokio::test]
-async fn a_reset_that_was_sent_and_not_answered_is_unknown_and_not_said_to_be_undone() {
-    let server = Server::start(&[]);
-    let (gate, _events) = gate_over(&server.url(), vec![rule(AlgorithmKind::TokenBucket, 2)]).await;
-    let ada = Descriptor::new(&[("user", "ada")]);
-    assert!(gate.check(ada).await.is_allowed());
-    server.signal("STOP");
-    let error = gate.reset(ada).await.unwrap_err();
-    server.signal("CONT");
-    assert!(!matches!(error, StoreError::Away | StoreError::Overloaded { .. }), "{error:?}");
 }

@@ -5,7 +5,7 @@ use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_l
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, AmendError, Descriptor, Gate, Limit, OnStoreError, Policy, Problem, Request,
-    RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError, Taken,
+    RequestLimit, Rule, RuleSpec, SharedGate, Spec, Taken,
 };
 
 /// Returns the units left of each rule that limits the user, with its limit.
@@ -57,23 +57,6 @@ async fn a_reservation_comes_back_though_its_rule_is_unlimited_by_then() {
     assert!(settled.unreached().is_empty());
     gate.amend("default", &name, limited.spec).unwrap();
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 9)]);
-}
-
-/// An error that says that nothing was sent would have the caller settle again, and the units would come back twice.
-#[tokio::test]
-async fn a_settlement_of_an_unlimited_request_that_was_sent_is_not_said_to_be_undone() {
-    let server = Server::start(&[]);
-    let limited = rule(AlgorithmKind::SlidingLog, 10).limit_from_request();
-    let (gate, _) = gate_over(&server.url(), vec![limited]).await;
-    let unlimited =
-        RequestLimit::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
-    let asked = Descriptor::new(&[("user", "ada")]).cost(6);
-    let taken = Taken::from(&gate.check(Request::from(asked).reserving()).await);
-    server.signal("STOP");
-    let free = Request::from(asked.limit(&unlimited)).reserving();
-    let error = gate.settle(free, &taken, &[1]).await.unwrap_err();
-    server.signal("CONT");
-    assert!(!matches!(error, StoreError::Away | StoreError::Overloaded { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidegate::store::Store;
-use tidegate::{AlgorithmKind, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings};
+use tidegate::store::{Store, StoreError};
+use tidegate::{
+    AlgorithmKind, Descriptor, OnStoreError, Policy, Request, RequestLimit, Rule, SharedGate, Spec,
+    StoreEvent, StoreSettings, Taken,
+};
 use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{Events, Server, check, gate_with, long, rule, settings, until_lost};
@@ -248,5 +251,29 @@ async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_ser
         assert!(waiting.iter().all(|got| !got.is_allowed || *got == EXACT), "{waiting:?}");
         while ask(&gate, "ada").await.is_degraded {}
         assert!(!is_lost(&events), "{:?}", events.seen());
+    }
+}
+
+/// An error that says that nothing was sent would have the caller settle again, and the units would come back twice.
+#[tokio::test]
+async fn a_settlement_or_reset_that_was_sent_is_not_said_to_be_undone() {
+    let server = Server::start(&[]);
+    let limited = rule(AlgorithmKind::SlidingLog, LIMIT).limit_from_request();
+    let (gate, _events) = gate_with(hasty(&server), vec![limited]).await;
+    let gate = Arc::new(gate);
+    let unlimited =
+        RequestLimit::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
+    let asked = Descriptor::new(&[("user", "ada")]).cost(2);
+    let taken = Taken::from(&gate.check(Request::from(asked).reserving()).await);
+    let free = Request::from(asked.limit(&unlimited)).reserving();
+    server.signal("STOP");
+    // Both are sent first. While many others wait, a request without a reply counts as overload.
+    let others = begin(&gate, 50, |number| number.to_string());
+    let (settled, reset, others) =
+        tokio::join!(gate.settle(free, &taken, &[1]), gate.reset(asked), others);
+    server.signal("CONT");
+    assert!(others.join_all().await.iter().all(|got| got.is_overloaded), "overload, and no outage");
+    for error in [settled.unwrap_err(), reset.unwrap_err()] {
+        assert!(!matches!(error, StoreError::Away | StoreError::Overloaded { .. }), "{error:?}");
     }
 }
