@@ -140,8 +140,10 @@ async fn counted(gate: &SharedGate, mode: Mode) -> u64 {
         let is_level =
             [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket].contains(&algorithm);
         sum += if is_level {
+            // Under a lease each settlement leaves in the level what drains in a second, and a thousand of them most of a
+            // unit. The call itself and the run drain far less than a tenth of a unit.
             let of_one = WINDOW.as_micros() as u64 / LIMIT;
-            (decision.reset_after.as_micros() + of_one / 2) / of_one
+            (decision.reset_after.as_micros() + of_one / 10) / of_one
         } else {
             LIMIT - decision.remaining
         };
