@@ -89,6 +89,7 @@ mod diagnostic;
 mod document;
 mod excess;
 mod hints;
+mod kind;
 mod lease;
 mod limits;
 mod load;
@@ -108,6 +109,8 @@ mod vocabulary;
 pub use diagnostic::{ConfigError, ConfigErrors};
 #[doc(hidden)]
 pub use hints::nearest_word;
+#[doc(hidden)]
+pub use kind::{FieldKinds, ValueKind};
 pub use load::{load, load_with, read_text};
 pub use section::{Section, SectionKind, SectionValues};
 pub use size::parse_size;
@@ -174,6 +177,13 @@ pub fn parse_with(
     section: &Section<'_>,
 ) -> Result<(Policy, SectionValues), ConfigErrors> {
     read(file_name, text, Some(section))
+}
+
+/// The fields and sections of a file, without a section of the program, and the kind of value that each expects.
+#[doc(hidden)]
+#[must_use]
+pub fn kinds() -> FieldKinds {
+    document::kinds()
 }
 
 fn read(

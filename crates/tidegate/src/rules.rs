@@ -31,7 +31,7 @@ pub use near::Near;
 pub use no_such_rule::NoSuchRule;
 pub use on_excess::OnExcess;
 #[cfg(feature = "config")]
-pub(crate) use on_excess::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+pub(crate) use on_excess::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, WAIT_EXPECTED};
 pub use on_no_rule::OnNoRule;
 pub use override_spec::OverrideSpec;
 #[cfg(feature = "redis")]

@@ -25,11 +25,11 @@ pub(crate) const TIMEOUT_EXPECTED: &str = "a length of time such as \"10ms\", fr
 /// The default for requests under way.
 const DEFAULT_IN_FLIGHT: usize = 4_096;
 /// The largest possible number of requests under way.
-const MOST_IN_FLIGHT: usize = 1_000_000;
+pub(crate) const MOST_IN_FLIGHT: usize = 1_000_000;
 /// The valid values of `max_in_flight`.
 pub(crate) const IN_FLIGHT_EXPECTED: &str = "a whole number from 1 to 1000000";
 /// The largest possible number of nodes.
-const MOST_NODES: u64 = 1_000_000;
+pub(crate) const MOST_NODES: u64 = 1_000_000;
 /// The valid values of `nodes`.
 pub(crate) const NODES_EXPECTED: &str =
     "the number of nodes that share the store, from 1 to 1000000";

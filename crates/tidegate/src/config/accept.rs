@@ -3,6 +3,7 @@
 //! Sections, rules and overrides are read alike: each is a list of fields, and each field has a reader.
 
 use super::hints::{FIELD, KnownName, Quotes, instead, nearest};
+use super::kind::{FieldKinds, ValueKind};
 use super::source::ConfigReport;
 use super::table::{TomlEntry, TomlTable};
 use super::value::Given;
@@ -17,15 +18,17 @@ pub(super) struct TableFields<'t, T> {
     pub(super) what: &'static str,
     /// The quotes around the names of its entries in a message.
     pub(super) quotes: Quotes,
-    /// Its fields: the name of each, its other names, and its reader.
-    pub(super) fields: Vec<(KnownName, Read<'t, T>)>,
+    /// Its fields: the name of each, its other names, the kind of its value, and its reader.
+    pub(super) fields: Vec<(KnownName, ValueKind, Read<'t, T>)>,
     /// The message about a name that is known, but does not belong here.
     pub(super) elsewhere: fn(&str) -> Option<String>,
 }
 
 impl<'t, T> TableFields<'t, T> {
     /// A table whose entries are called fields.
-    pub(super) fn of_fields<const N: usize>(fields: [(KnownName, Read<'t, T>); N]) -> Self {
+    pub(super) fn of_fields<const N: usize>(
+        fields: [(KnownName, ValueKind, Read<'t, T>); N],
+    ) -> Self {
         Self { what: "field", quotes: FIELD, fields: fields.into(), elsewhere: |_| None }
     }
 
@@ -36,7 +39,12 @@ impl<'t, T> TableFields<'t, T> {
 
     /// The names of all fields, each with its other names.
     pub(super) fn names(&self) -> impl Iterator<Item = KnownName> {
-        self.fields.iter().map(|(known, _)| *known)
+        self.fields.iter().map(|(known, ..)| *known)
+    }
+
+    /// The names of all fields, each with the kind of its value.
+    pub(super) fn kinds(&self) -> FieldKinds {
+        self.fields.iter().map(|((name, _), kind, _)| (*name, *kind)).collect()
     }
 
     /// Returns whether there is a field of this name.
@@ -54,8 +62,8 @@ impl<'t, T> TableFields<'t, T> {
     ) -> Vec<&'static str> {
         let mut failed = Vec::new();
         for entry in &table.entries {
-            match self.fields.iter().find(|((name, _), _)| *name == entry.name) {
-                Some(((name, _), read)) => {
+            match self.fields.iter().find(|((name, _), ..)| *name == entry.name) {
+                Some(((name, _), _, read)) => {
                     if read(target, &mut Given { entry, report }).is_none() {
                         failed.push(*name);
                     }
@@ -81,8 +89,8 @@ impl<'t, T> TableFields<'t, T> {
         });
         report.add(&entry.key, message);
         let meant = nearest(entry.name, &names)?;
-        let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
-        field.map(|(_, read)| read(target, &mut Given { entry, report }));
+        let field = self.fields.iter().find(|((name, _), ..)| *name == meant && entry.is_tables());
+        field.map(|(.., read)| read(target, &mut Given { entry, report }));
         Some(meant)
     }
 }

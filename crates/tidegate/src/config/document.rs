@@ -6,13 +6,15 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::accept::{Read, TableFields};
 use super::hints::nearest;
-use super::on_no_rule::OnNoRuleDraft;
+use super::kind::ValueKind::{Names, Table, Tables, Whole};
+use super::kind::{FieldKinds, names};
+use super::on_no_rule::{self, OnNoRuleDraft};
 use super::rule::RuleDraft;
 use super::section::{self, Section, SectionValues};
 use super::source::ConfigReport;
 use super::table::TomlTable;
 use super::value::{Given, put};
-use super::vocabulary::{MAX_KEYS_ALSO, RESETS};
+use super::vocabulary::{MAX_KEYS, MAX_KEYS_ALSO, RESETS};
 use super::{positions, rule, store, syntax};
 use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField};
 use crate::settings::StoreSettings;
@@ -34,14 +36,27 @@ struct Document<'t> {
 /// The top-level sections of a file, including the section that the program adds. Another section is one more line here
 /// and its reader.
 fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
-    let own = own.map(|own| ((own.name, &[][..]), Document::own as Read<'t, Document<'t>>));
+    let kind = Table(FieldKinds::new);
+    let own = own.map(|own| ((own.name, &[][..]), kind, Document::own as Read<'t, Document<'t>>));
     let fields: [_; 6] = [
-        (("rule", &["limit", "limits"][..]), Document::rule as Read<'t, _>),
-        (("revision", &["version"]), Document::revision),
-        (("reset", &[]), |file, given| put(&mut file.reset, given.choice(RESETS))),
-        (("on_no_rule", &[]), |file, given| put(&mut file.on_no_rule, OnNoRuleDraft::read(given))),
-        (("memory", &[]), Document::memory),
-        (("store", &["redis", "valkey", "backend"]), Document::store),
+        (
+            ("rule", &["limit", "limits"][..]),
+            Tables(|| rule::fields().kinds()),
+            Document::rule as Read<'t, _>,
+        ),
+        (("revision", &["version"]), Whole(1, u32::MAX as u64), Document::revision),
+        (("reset", &[]), Names(|| names(RESETS)), |file, given| {
+            put(&mut file.reset, given.choice(RESETS))
+        }),
+        (("on_no_rule", &[]), on_no_rule::KIND, |file, given| {
+            put(&mut file.on_no_rule, OnNoRuleDraft::read(given))
+        }),
+        (("memory", &[]), Table(|| memory_fields().kinds()), Document::memory),
+        (
+            ("store", &["redis", "valkey", "backend"]),
+            Table(|| store::fields().kinds()),
+            Document::store,
+        ),
     ];
     TableFields {
         what: "section",
@@ -53,6 +68,11 @@ fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
         fields: fields.into_iter().chain(own).collect(),
         elsewhere: belongs_in_section,
     }
+}
+
+/// The sections of every file, and the kinds of their values.
+pub(super) fn kinds() -> FieldKinds {
+    sections(None).kinds()
 }
 
 /// The message for a field before any section, or a section of a rule that stands alone.
@@ -171,8 +191,12 @@ impl<'t> Document<'t> {
 
 /// The fields of the section `[memory]`: the memory that all rules together may use.
 fn memory_fields<'t>() -> TableFields<'t, Option<NonZeroUsize>> {
-    TableFields::<Option<NonZeroUsize>>::of_fields([(("max_keys", MAX_KEYS_ALSO), max_keys)])
-        .elsewhere(only_of_a_rule)
+    TableFields::<Option<NonZeroUsize>>::of_fields([(
+        ("max_keys", MAX_KEYS_ALSO),
+        MAX_KEYS,
+        max_keys,
+    )])
+    .elsewhere(only_of_a_rule)
 }
 
 /// The message for a field of a rule that stands in `[memory]`.

@@ -7,13 +7,18 @@ use tidegate_core::text::parse_duration;
 use toml::de::DeValue;
 
 use super::accept::TableFields;
+use super::kind::ValueKind::{self, Either, Names, Table, Whole};
+use super::kind::names;
 use super::value::{Given, put};
 use super::vocabulary::ON_EXCESS;
-use crate::rules::OnExcess;
-use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use crate::rules::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, OnExcess, WAIT_EXPECTED};
 
 /// The values expected in a message.
 const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";
+
+/// Its kind.
+pub(super) const KIND: ValueKind =
+    Either(&[Names(|| names(ON_EXCESS)), Table(|| fields().kinds())]);
 
 /// The table of a rule whose requests wait.
 #[derive(Default)]
@@ -25,12 +30,14 @@ struct ExcessDraft {
 /// The fields of that table.
 fn fields<'t>() -> TableFields<'t, ExcessDraft> {
     TableFields::of_fields([
-        (("wait", &["timeout", "deadline", "for"]), |draft, given| {
+        (("wait", &["timeout", "deadline", "for"]), ValueKind::TIME, |draft, given| {
             put(&mut draft.wait, given.how_long(WAIT_EXPECTED))
         }),
-        (("max_waiters", &["waiters", "queue", "max"]), |draft, given| {
-            put(&mut draft.max_waiters, given.number::<usize>(MAX_WAITERS_EXPECTED))
-        }),
+        (
+            ("max_waiters", &["waiters", "queue", "max"]),
+            Whole(1, MOST_MAX_WAITERS as u64),
+            |draft, given| put(&mut draft.max_waiters, given.number::<usize>(MAX_WAITERS_EXPECTED)),
+        ),
     ])
 }
 

@@ -3,27 +3,38 @@
 //! `rule.rs` has it among the fields of a rule.
 
 use super::accept::TableFields;
+use super::kind::ValueKind::{self, Either, Names, Pattern, Table};
 use super::value::{Given, put};
 use crate::rules::{LEASE_MAX_EXPECTED, LIFE_EXPECTED, LeaseSpec};
 
 /// The values expected in a message.
 const EXPECTED: &str = "\"auto\", or { max = \"10%\", life = \"200ms\" }";
 
+/// Its kind.
+pub(super) const KIND: ValueKind = Either(&[Names(|| vec![AUTO]), Table(|| fields().kinds())]);
+
+/// The name of a lease with the usual values.
+const AUTO: &str = "auto";
+
 fn fields<'t>() -> TableFields<'t, LeaseSpec> {
     TableFields::of_fields([
-        (("max", &["most", "size", "percent", "part", "share"]), |lease, given| {
-            put(&mut lease.max_percent, percent(given))
-        }),
-        (("life", &["lifetime", "ttl", "for", "duration", "time"]), |lease, given| {
-            put(&mut lease.life, given.how_long(LIFE_EXPECTED))
-        }),
+        (
+            ("max", &["most", "size", "percent", "part", "share"]),
+            Pattern("^0*([1-9][0-9]?|100) *%$"),
+            |lease, given| put(&mut lease.max_percent, percent(given)),
+        ),
+        (
+            ("life", &["lifetime", "ttl", "for", "duration", "time"]),
+            ValueKind::TIME,
+            |lease, given| put(&mut lease.life, given.how_long(LIFE_EXPECTED)),
+        ),
     ])
 }
 
 /// Reads it: a name or a table, in which a field that is left out has the value of `"auto"`.
 pub(super) fn read(given: &mut Given<'_, '_, '_>) -> Option<LeaseSpec> {
     let mut lease = LeaseSpec::default();
-    if given.value().as_str() == Some("auto") {
+    if given.value().as_str() == Some(AUTO) {
         return Some(lease);
     }
     let table = given.table(EXPECTED)?;

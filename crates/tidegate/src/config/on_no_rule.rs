@@ -2,9 +2,15 @@
 //!
 //! `document.rs` has it among the sections of a file.
 
+use super::kind::ValueKind::{self, Either, Entries, Names};
+use super::kind::names;
 use super::value::Given;
 use super::vocabulary::ON_NO_RULE;
 use crate::rules::{OnNoRule, Policy};
+
+/// Its kind.
+pub(super) const KIND: ValueKind = Either(&[WORDS, Entries(&WORDS)]);
+const WORDS: ValueKind = Names(|| names(ON_NO_RULE));
 
 /// The name of all domains that the table does not name.
 const ELSEWHERE: &str = "*";

@@ -1,21 +1,26 @@
 //! One `[[rule]]`: its fields, and how each is read.
 //!
-//! `fields` has a line for each: its name, other names that lead to a hint, and its reader.
+//! `fields` has a line for each: its name, other names that lead to a hint, the kind of its value, and its reader.
 
 pub(super) mod overrides;
 
 use std::time::Duration;
-use tidegate_core::{AlgorithmKind, Field, Spec};
+use tidegate_core::{AlgorithmKind, Field, MAX_LIMIT, Spec};
 use toml::de::DeValue;
 
 use self::overrides::OverrideDraft;
 use super::accept::TableFields;
+use super::kind::ValueKind::{
+    self, Either, Entries, Flag, Fraction, Names, Pattern, Tables, Text, Texts, Whole,
+};
+use super::kind::names;
 use super::size::parse_size;
 use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
 use super::value::{Given, put};
 use super::vocabulary::{
-    ANCHORS, LAYOUTS, MATCHES, MAX_KEYS_ALSO, MODES, ON_FULL, ON_STORE_ERROR, USAGES, algorithms,
+    ANCHORS, LAYOUTS, MATCHES, MAX_KEYS, MAX_KEYS_ALSO, MODES, ON_FULL, ON_STORE_ERROR, USAGES,
+    algorithms,
 };
 use super::{excess, lease, limits, store};
 use crate::rules::{MAX_KEYS_EXPECTED, Near, RuleSpec, UP_TO_A_DAY_EXPECTED};
@@ -33,81 +38,108 @@ pub(super) struct RuleDraft<'t> {
 
 pub(super) fn fields<'t>() -> TableFields<'t, RuleDraft<'t>> {
     TableFields::<RuleDraft<'t>>::of_fields([
-        (("name", &["id"]), |rule, given| put(&mut rule.spec.name, given.text())),
-        (("domain", &["namespace"]), |rule, given| put(&mut rule.spec.domain, given.text())),
-        (("when", &["where", "if", "condition", "conditions", "descriptor"]), RuleDraft::when),
-        (("key", &["by", "variables"]), RuleDraft::key),
-        (("algorithm", &["algo", "type", "kind", "strategy"]), |rule, given| {
-            put(&mut rule.spec.spec.algorithm, given.choice(&algorithms()))
+        (("name", &["id"]), Pattern("^[a-z0-9._-]{1,64}$"), |rule, given| {
+            put(&mut rule.spec.name, given.text())
         }),
-        (("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]), |rule, given| {
-            put(&mut rule.spec.spec.limit, limits::limit(given))
-        }),
+        (("domain", &["namespace"]), Text, |rule, given| put(&mut rule.spec.domain, given.text())),
+        (
+            ("when", &["where", "if", "condition", "conditions", "descriptor"]),
+            Entries(&Text),
+            RuleDraft::when,
+        ),
+        (("key", &["by", "variables"]), Texts, RuleDraft::key),
+        (
+            ("algorithm", &["algo", "type", "kind", "strategy"]),
+            Names(|| names(&algorithms())),
+            |rule, given| put(&mut rule.spec.spec.algorithm, given.choice(&algorithms())),
+        ),
+        (
+            ("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]),
+            ValueKind::LIMIT,
+            |rule, given| put(&mut rule.spec.spec.limit, limits::limit(given)),
+        ),
         (
             ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
+            ValueKind::TIME,
             |rule, given| put(&mut rule.spec.spec.window, given.how_long(Field::Window.expects())),
         ),
-        (("rate", &["requestsperunit"]), RuleDraft::rate),
-        (("buckets", &["slots"]), |rule, given| {
+        (("rate", &["requestsperunit"]), ValueKind::RATE, RuleDraft::rate),
+        (("buckets", &["slots"]), Whole(1, 1_000), |rule, given| {
             put(&mut rule.spec.spec.buckets, given.count(Field::Buckets))
         }),
-        (("strict", &[]), |rule, given| put(&mut rule.spec.spec.strict, given.flag())),
-        (("anchor", &["aligned", "start"]), |rule, given| {
+        (("strict", &[]), Flag, |rule, given| put(&mut rule.spec.spec.strict, given.flag())),
+        (("anchor", &["aligned", "start"]), Names(|| names(ANCHORS)), |rule, given| {
             put(&mut rule.spec.spec.anchor, given.choice(ANCHORS))
         }),
-        (("capacity", &["burst", "maxburst", "size"]), |rule, given| {
+        (("capacity", &["burst", "maxburst", "size"]), Whole(0, MAX_LIMIT), |rule, given| {
             put(&mut rule.spec.spec.capacity, given.count(Field::Capacity))
         }),
-        (("initial", &["initialtokens"]), |rule, given| {
+        (("initial", &["initialtokens"]), Whole(0, MAX_LIMIT), |rule, given| {
             put(&mut rule.spec.spec.initial, given.count(Field::Initial))
         }),
-        (("resolution", &[]), |rule, given| {
+        (("resolution", &[]), ValueKind::TIME, |rule, given| {
             put(&mut rule.spec.spec.resolution, given.how_long(Field::Resolution.expects()))
         }),
-        (("layout", &[]), |rule, given| put(&mut rule.spec.spec.layout, given.choice(LAYOUTS))),
-        (("max_memory", &["memory"]), RuleDraft::max_memory),
-        (("max_debt", &[]), |rule, given| {
+        (("layout", &[]), Names(|| names(LAYOUTS)), |rule, given| {
+            put(&mut rule.spec.spec.layout, given.choice(LAYOUTS))
+        }),
+        (
+            ("max_memory", &["memory"]),
+            Either(&[ValueKind::SIZE, Whole(1 << 10, 1 << 40)]),
+            RuleDraft::max_memory,
+        ),
+        (("max_debt", &[]), Whole(0, u64::MAX), |rule, given| {
             put(&mut rule.spec.spec.max_debt, given.count(Field::MaxDebt))
         }),
-        (("max_keys", MAX_KEYS_ALSO), |rule, given| {
+        (("max_keys", MAX_KEYS_ALSO), MAX_KEYS, |rule, given| {
             put(&mut rule.spec.max_keys, given.number::<usize>(MAX_KEYS_EXPECTED))
         }),
-        (("on_full", &["overflow"]), |rule, given| {
+        (("on_full", &["overflow"]), Names(|| names(ON_FULL)), |rule, given| {
             put(&mut rule.spec.on_full, given.choice(ON_FULL))
         }),
-        (("on_excess", &["excess", "queue", "wait"]), |rule, given| {
+        (("on_excess", &["excess", "queue", "wait"]), excess::KIND, |rule, given| {
             put(&mut rule.spec.on_excess, excess::read(given))
         }),
-        (("on_store_error", &["failuremode", "failopen"]), |rule, given| {
-            put(&mut rule.spec.on_store_error, given.choice(ON_STORE_ERROR))
+        (
+            ("on_store_error", &["failuremode", "failopen"]),
+            Names(|| names(ON_STORE_ERROR)),
+            |rule, given| put(&mut rule.spec.on_store_error, given.choice(ON_STORE_ERROR)),
+        ),
+        (("usage", &["settle"]), Names(|| names(USAGES)), |rule, given| {
+            put(&mut rule.spec.usage, given.choice(USAGES))
         }),
-        (("usage", &["settle"]), |rule, given| put(&mut rule.spec.usage, given.choice(USAGES))),
-        (("dedupe", &["dedup", "idempotency"]), |rule, given| {
+        (("dedupe", &["dedup", "idempotency"]), ValueKind::TIME, |rule, given| {
             put(&mut rule.spec.dedupe, given.how_long(UP_TO_A_DAY_EXPECTED))
         }),
-        (("max_life", &["life", "ttl"]), |rule, given| {
+        (("max_life", &["life", "ttl"]), ValueKind::TIME, |rule, given| {
             put(&mut rule.spec.max_life, given.how_long(UP_TO_A_DAY_EXPECTED))
         }),
-        (("hash_tag", &["tag", "hashtag"]), |rule, given| {
+        (("hash_tag", &["tag", "hashtag"]), Text, |rule, given| {
             put(&mut rule.spec.hash_tag, given.text().map(str::to_owned))
         }),
-        (("across_slots", &[]), |rule, given| put(&mut rule.spec.across_slots, given.flag())),
-        (("lease", &["leases", "batch", "local"]), |rule, given| {
+        (("across_slots", &[]), Flag, |rule, given| put(&mut rule.spec.across_slots, given.flag())),
+        (("lease", &["leases", "batch", "local"]), lease::KIND, |rule, given| {
             put(&mut rule.spec.lease, lease::read(given))
         }),
-        (("split", &["shares", "share"]), |rule, given| put(&mut rule.spec.split, given.flag())),
-        (("limit_from_request", &[]), |rule, given| {
+        (("split", &["shares", "share"]), Flag, |rule, given| {
+            put(&mut rule.spec.split, given.flag())
+        }),
+        (("limit_from_request", &[]), Flag, |rule, given| {
             put(&mut rule.spec.limit_from_request, given.flag())
         }),
-        (("near", &["nearlimit"]), RuleDraft::near),
-        (("hide_keys", &["hidekey", "redact"]), |rule, given| {
+        (("near", &["nearlimit"]), Fraction, RuleDraft::near),
+        (("hide_keys", &["hidekey", "redact"]), Flag, |rule, given| {
             put(&mut rule.spec.hide_keys, given.flag())
         }),
-        (("mode", &["shadowmode", "dryrun", "enabled"]), |rule, given| {
+        (("mode", &["shadowmode", "dryrun", "enabled"]), Names(|| names(MODES)), |rule, given| {
             put(&mut rule.spec.mode, given.choice(MODES))
         }),
-        (("match", &[]), RuleDraft::matching),
-        (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
+        (("match", &[]), Names(|| names(MATCHES)), RuleDraft::matching),
+        (
+            ("override", &["overrides", "exception", "exceptions"]),
+            Tables(|| overrides::fields().kinds()),
+            RuleDraft::overrides,
+        ),
     ])
     .elsewhere(elsewhere)
 }

@@ -3,53 +3,62 @@
 //! `document.rs` has it among the sections of a file. A `SharedGate` is made of the result.
 
 use super::accept::TableFields;
+use super::kind::ValueKind::{self, Flag, Pattern, Text, Whole};
 use super::source::ConfigReport;
 use super::table::TomlTable;
 use super::value::{Given, put};
-use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
-use crate::settings::{Secret, StoreSettings};
+use crate::settings::{
+    IN_FLIGHT_EXPECTED, MOST_IN_FLIGHT, MOST_NODES, NODES_EXPECTED, Secret, StoreSettings,
+    TIMEOUT_EXPECTED,
+};
 
 pub(super) fn fields<'t>() -> TableFields<'t, StoreSettings> {
     TableFields::of_fields([
-        (("url", &["uri", "address", "host", "endpoint"]), url),
-        (("username", &["user"]), |store, given| {
+        (
+            ("url", &["uri", "address", "host", "endpoint"]),
+            Pattern("^(rediss?(\\+sentinel|\\+cluster)?|unix)://"),
+            url,
+        ),
+        (("username", &["user"]), Text, |store, given| {
             put(&mut store.username, given.text().map(str::to_owned))
         }),
-        (("password_env", &["password", "passwordvariable"]), |store, given| {
+        (("password_env", &["password", "passwordvariable"]), Text, |store, given| {
             once(&mut store.password, env, given)
         }),
-        (("password_file", &["passwordpath", "secretfile"]), |store, given| {
+        (("password_file", &["passwordpath", "secretfile"]), Text, |store, given| {
             once(&mut store.password, file, given)
         }),
-        (("sentinel_username", &["sentineluser"]), |store, given| {
+        (("sentinel_username", &["sentineluser"]), Text, |store, given| {
             put(&mut store.sentinel_username, given.text().map(str::to_owned))
         }),
-        (("sentinel_password_env", &["sentinelpassword"]), |store, given| {
+        (("sentinel_password_env", &["sentinelpassword"]), Text, |store, given| {
             once(&mut store.sentinel_password, env, given)
         }),
-        (("sentinel_password_file", &["sentinelpasswordpath"]), |store, given| {
+        (("sentinel_password_file", &["sentinelpasswordpath"]), Text, |store, given| {
             once(&mut store.sentinel_password, file, given)
         }),
-        (("tls_roots", &["ca", "cafile", "cacert"]), |store, given| {
+        (("tls_roots", &["ca", "cafile", "cacert"]), Text, |store, given| {
             put(&mut store.tls_roots, given.path())
         }),
-        (("tls_cert", &["cert", "clientcert"]), |store, given| {
+        (("tls_cert", &["cert", "clientcert"]), Text, |store, given| {
             put(&mut store.tls_cert, given.path())
         }),
-        (("tls_key", &["key", "clientkey"]), |store, given| put(&mut store.tls_key, given.path())),
-        (("timeout", &["deadline"]), |store, given| {
+        (("tls_key", &["key", "clientkey"]), Text, |store, given| {
+            put(&mut store.tls_key, given.path())
+        }),
+        (("timeout", &["deadline"]), ValueKind::TIME, |store, given| {
             put(&mut store.timeout, given.how_long(TIMEOUT_EXPECTED))
         }),
-        (("key_prefix", &["prefix", "namespace"]), |store, given| {
+        (("key_prefix", &["prefix", "namespace"]), Pattern("^[!-z|~]{1,64}$"), |store, given| {
             put(&mut store.key_prefix, given.text())
         }),
-        (("max_in_flight", &["inflight"]), |store, given| {
+        (("max_in_flight", &["inflight"]), Whole(1, MOST_IN_FLIGHT as u64), |store, given| {
             put(&mut store.max_in_flight, given.number::<usize>(IN_FLIGHT_EXPECTED))
         }),
-        (("nodes", &["replicas"]), |store, given| {
+        (("nodes", &["replicas"]), Whole(1, MOST_NODES), |store, given| {
             put(&mut store.nodes, given.number::<u64>(NODES_EXPECTED))
         }),
-        (("denial_memory", &[]), |store, given| put(&mut store.denial_memory, given.flag())),
+        (("denial_memory", &[]), Flag, |store, given| put(&mut store.denial_memory, given.flag())),
     ])
 }
 

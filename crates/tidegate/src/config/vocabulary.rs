@@ -5,8 +5,12 @@
 use tidegate_core::{AlgorithmKind, Anchor, Layout};
 
 use super::hints::KnownName;
-use crate::rules::{Mode, OnExcess, OnFull, OnNoRule, OnStoreError, ResetField, Usage};
+use super::kind::ValueKind;
+use crate::rules::{
+    MOST_MAX_KEYS, Mode, OnExcess, OnFull, OnNoRule, OnStoreError, ResetField, Usage,
+};
 
+pub(super) const MAX_KEYS: ValueKind = ValueKind::Whole(1, MOST_MAX_KEYS as u64);
 pub(super) const MAX_KEYS_ALSO: &[&str] = &["maxentries", "maxsize", "maxlimiters", "cachesize"];
 
 pub(super) const MODES: &[(Mode, KnownName)] = &[

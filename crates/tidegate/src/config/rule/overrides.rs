@@ -2,9 +2,10 @@
 //!
 //! `rule.rs` reads each with its rule, and `positions.rs` finds the place of its errors.
 
-use tidegate_core::Field;
+use tidegate_core::{Field, MAX_LIMIT};
 
 use crate::config::accept::TableFields;
+use crate::config::kind::ValueKind::{self, Entries, Text, Whole};
 use crate::config::limits;
 use crate::config::source::ConfigReport;
 use crate::config::table::TomlTable;
@@ -22,17 +23,17 @@ pub(in crate::config) struct OverrideDraft<'t> {
 
 pub(in crate::config) fn fields<'t>() -> TableFields<'t, OverrideDraft<'t>> {
     TableFields::<OverrideDraft<'t>>::of_fields([
-        (("match", &["when", "where", "if", "key"]), OverrideDraft::matching),
-        (("limit", &["max", "maxvalue", "quota", "requests"]), |draft, given| {
+        (("match", &["when", "where", "if", "key"]), Entries(&Text), OverrideDraft::matching),
+        (("limit", &["max", "maxvalue", "quota", "requests"]), ValueKind::LIMIT, |draft, given| {
             put(&mut draft.spec.limit, limits::limit(given))
         }),
-        (("window", &["period", "interval", "duration"]), |draft, given| {
+        (("window", &["period", "interval", "duration"]), ValueKind::TIME, |draft, given| {
             put(&mut draft.spec.window, given.how_long(Field::Window.expects()))
         }),
-        (("capacity", &["burst", "maxburst", "size"]), |draft, given| {
+        (("capacity", &["burst", "maxburst", "size"]), Whole(0, MAX_LIMIT), |draft, given| {
             put(&mut draft.spec.capacity, given.count(Field::Capacity))
         }),
-        (("rate", &["requestsperunit", "speed"]), OverrideDraft::rate),
+        (("rate", &["requestsperunit", "speed"]), ValueKind::RATE, OverrideDraft::rate),
     ])
     .elsewhere(not_for_overrides)
 }
