@@ -19,6 +19,7 @@ mod operator;
 mod passed;
 mod percentage;
 mod replay;
+mod schema;
 mod script;
 mod serve;
 mod sources;
@@ -70,6 +71,7 @@ enum CliCommand {
     Diff(diff::DiffArgs),
     Replay(replay::ReplayArgs),
     Compare(compare::CompareArgs),
+    Schema(schema::SchemaArgs),
     Script(script::ScriptArgs),
     Rules(rules::RulesArgs),
     Peek(peek::PeekArgs),
@@ -104,6 +106,7 @@ pub(crate) fn run() -> ExitCode {
         CliCommand::Diff(args) => diff::run(args),
         CliCommand::Replay(args) => replay::run(args),
         CliCommand::Compare(args) => compare::run(args),
+        CliCommand::Schema(args) => schema::run(args),
         CliCommand::Script(args) => script::run(args),
         CliCommand::Rules(args) => rules::run(args),
         CliCommand::Peek(args) => peek::run(args),
@@ -161,6 +164,7 @@ fn brief(command: clap::Command) -> clap::Command {
     // With them the list of commands is longer than a screen.
     let command = command.mut_subcommand("man", |man| man.hide(true));
     let command = command.mut_subcommand("completions", |completions| completions.hide(true));
+    let command = command.mut_subcommand("schema", |schema| schema.hide(true));
     command.mut_subcommands(|command| {
         command.mut_args(|arg| {
             let is_flag = !arg.get_action().takes_values();
@@ -180,7 +184,7 @@ fn of_variable(given: &[OsString], error: &Error) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
-    mod pages;
+    pub(super) mod pages;
 
     use super::*;
 

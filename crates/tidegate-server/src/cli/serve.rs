@@ -4,7 +4,7 @@
 mod flags;
 mod settings;
 
-pub(crate) use flags::ServeArgs;
+pub(crate) use flags::{ServeArgs, command};
 pub(super) use settings::{check, load};
 
 use std::ffi::OsString;

@@ -145,14 +145,14 @@ pub(super) fn without_secrets(mut error: Error) -> Error {
 }
 
 /// Every flag with its name as a field.
-fn fields(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
+pub(super) fn fields(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     let flags = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
     let flags = flags.filter(|(flag, _)| !NO_FIELDS.contains(flag));
     flags.map(|(flag, arg)| (flag.replace('-', "_"), arg))
 }
 
 /// The kind of value that a flag has in a file.
-fn kind(arg: &Arg) -> SectionKind {
+pub(super) fn kind(arg: &Arg) -> SectionKind {
     let parsed = arg.get_value_parser().type_id();
     if let ArgAction::Append = arg.get_action() {
         SectionKind::List
@@ -167,7 +167,7 @@ fn kind(arg: &Arg) -> SectionKind {
 }
 
 /// Reads one value as the flag would; without the variables, which are not asked here.
-fn check(command: &Command, flag: &str, value: &OsStr) -> Result<(), String> {
+pub(super) fn check(command: &Command, flag: &str, value: &OsStr) -> Result<(), String> {
     let mut word = OsString::from(format!("--{flag}="));
     word.push(value);
     // Otherwise a wrong variable of another flag would be reported for this value.

@@ -216,7 +216,7 @@ fn switch(text: &str) -> Result<bool, &'static str> {
 }
 
 /// The flags as a command by itself.
-pub(super) fn command() -> Command {
+pub(crate) fn command() -> Command {
     ServeArgs::augment_args(Command::new("serve").bin_name("tidegate serve"))
 }
 

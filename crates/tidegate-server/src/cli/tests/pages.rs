@@ -15,10 +15,11 @@ use crate::cli::{Cli, serve};
 const STARTS: [&str; 3] = ["tidegate ", "cargo run --release -- ", "./target/release/tidegate "];
 
 /// An example section without rules is checked together with this rule.
-const RULE: &str = "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
+pub(in crate::cli) const RULE: &str =
+    "\n[[rule]]\nname = \"any\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
 
 /// The path and the text of every page.
-fn texts() -> Vec<(PathBuf, String)> {
+pub(in crate::cli) fn texts() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
     for path in ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "docs"] {
@@ -37,7 +38,7 @@ fn pages(path: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The blocks of a language in a page.
-fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
+pub(in crate::cli) fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
     let start = format!("\n```{language}\n");
     let rests: Vec<_> = text.split(&*start).skip(1).collect();
     rests.into_iter().filter_map(|rest| rest.split("\n```").next()).collect()
