@@ -196,6 +196,10 @@ pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResour
 pub use stats::{Histogram, Striped};
 pub use step::FirstReservation;
 pub use store::memory::KeptOfRule;
+/// The slot of a key in a cluster of Redis, for the server.
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use store::redis::slot_of;
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, script};
 #[cfg(feature = "redis")]

@@ -3,9 +3,11 @@
 //! Names are not resolved: a name may have another address tomorrow, and the admin listener needs
 //! no password.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use tidegate::config::shown;
+
+use crate::resp::ListenerAddress;
 
 /// The address of a listener, or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,30 @@ fn parse(text: &str) -> Result<SocketAddr, String> {
             mistake(text)
         )
     })
+}
+
+/// Parses an address that clients are told: a name or an IP address, and a port.
+pub(super) fn announced(text: &str) -> Result<ListenerAddress, String> {
+    let address = text.rsplit_once(':').and_then(|(host, port)| {
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(ip) => ip.parse::<Ipv6Addr>().ok()?.to_string(),
+            None if is_host(host) => host.to_owned(),
+            None => return None,
+        };
+        Some(ListenerAddress { host, port })
+    });
+    address.ok_or_else(|| {
+        "expected a name or an IP address, and a port, such as limits.example.com:6380, 10.0.0.7:6380 or \
+         [2001:db8::7]:6380"
+            .to_owned()
+    })
+}
+
+/// Returns whether a text can be a name or an IPv4 address.
+fn is_host(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
 
 /// The mistake in a text that is no address.
@@ -89,6 +115,21 @@ mod tests {
         assert_eq!(or_off("off"), Ok(Where::Off));
         assert_eq!(or_off("[::1]:80"), Ok(Where::At("[::1]:80".parse().unwrap())));
         assert!(or_off("of").unwrap_err().contains("`off`"));
+    }
+
+    #[test]
+    fn an_announced_address_is_a_name_or_an_ip_address_and_a_port() {
+        for (text, host) in [
+            ("limits.example.com:6380", "limits.example.com"),
+            ("10.0.0.7:6380", "10.0.0.7"),
+            ("[2001:db8::7]:6380", "2001:db8::7"),
+        ] {
+            let expected = ListenerAddress { host: host.to_owned(), port: 6380 };
+            assert_eq!(announced(text), Ok(expected), "{text}");
+        }
+        for text in ["", "a", ":1", "a:", "a:0", "a:65536", "::1:6380", "[a]:1", "a b:1", "a,b:1"] {
+            assert!(announced(text).unwrap_err().starts_with("expected a name or"), "{text}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::otlp::Exporter;
 use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
-use crate::{grpc, http, policy, private_file, resp, service_manager, stdout};
+use crate::{grpc, http, policy, private_file, service_manager, stdout};
 
 /// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
 const LAST_WRITES: Duration = Duration::from_secs(4);
@@ -337,8 +337,7 @@ async fn answer(
     let bounds = public.bounds;
     let service =
         http::HttpService::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
-    let resp_service = resp::RespService::new(Arc::clone(&limiters), clients.clone())
-        .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
+    let resp_service = args.resp_service(&limiters, &clients)?;
     let counts = limiters.counts();
     let http = open.http.map(|on| {
         let options = on.options(&public, &counts.http);

@@ -48,7 +48,7 @@ pub(crate) use reload::{Again, on_hangup};
 pub(crate) use remainder::{Arrives, Remainder};
 pub(crate) use secret::{Given, ListenerSecret, Regrant, bearer};
 pub(crate) use shell::Shell;
-pub(crate) use stream::Stream;
+pub(crate) use stream::{ReachedAddress, Stream};
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use watched::{WatchedStream, WatchedTasks, answer_begins};

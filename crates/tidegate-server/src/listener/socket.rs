@@ -45,6 +45,11 @@ impl Socket {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 
+    /// The address at which the client has reached it; `None` if the connection has broken.
+    pub(super) fn local_address(&self) -> Option<SocketAddr> {
+        self.tcp.local_addr().ok()
+    }
+
     /// The address of the client; `None` if the connection has broken.
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {
         self.tcp.peer_addr().ok()

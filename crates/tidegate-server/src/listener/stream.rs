@@ -2,6 +2,7 @@
 //! the TLS handshake, and every [`Handler`](super::Handler) reads and writes it.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,6 +17,15 @@ use super::{Arrives, Heads, Peer};
 pub(crate) struct Stream {
     transport: Transport,
     heads: Option<Heads>,
+}
+
+/// The server's end of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReachedAddress {
+    /// `None` if the connection has broken.
+    pub(crate) address: Option<SocketAddr>,
+    /// True inside TLS.
+    pub(crate) is_encrypted: bool,
 }
 
 /// Clear text or TLS.
@@ -40,6 +50,15 @@ impl Stream {
 }
 
 impl Stream {
+    /// The address at which the client has reached the server.
+    pub(crate) fn reached(&self) -> ReachedAddress {
+        let (socket, is_encrypted) = match &self.transport {
+            Transport::Plain(socket) => (socket, false),
+            Transport::Tls(tls) => (tls.get_ref().0, true),
+        };
+        ReachedAddress { address: socket.local_address(), is_encrypted }
+    }
+
     /// The client at the other end.
     pub(crate) fn peer(&self) -> Peer {
         match &self.transport {

@@ -4,9 +4,9 @@
 use super::args::Args;
 use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
-use super::table::{self, Command, CommandVerb};
+use super::table::{self, Command, CommandVerb, Subcommand};
 use super::usage::{self, wrong_number};
-use super::{check, handshake, introspection, throttle};
+use super::{check, cluster, handshake, introspection, throttle};
 use crate::limiters;
 
 impl Session {
@@ -55,7 +55,7 @@ impl Session {
             reply.error(&format!("NOPERM {}", verb.refusal(self.state.clients.verbs)));
             return None;
         }
-        Some(command)
+        is_subcommand_right(command, args, reply).then_some(command)
     }
 
     /// Runs a command that the client may use.
@@ -65,6 +65,12 @@ impl Session {
         args: &Args<'_>,
         reply: &mut RespReply<'_>,
     ) -> CommandOutcome {
+        // CLIENT CACHING is about one command, and Redis counts neither CLIENT nor the frame of a transaction.
+        if let Some(tracking) = &mut self.tracking
+            && !matches!(command.verb, CommandVerb::Client | CommandVerb::Multi | CommandVerb::Exec)
+        {
+            tracking.is_caching = false;
+        }
         match command.verb {
             CommandVerb::Throttle => return throttle::answer(self, args, reply),
             CommandVerb::Check => {
@@ -85,7 +91,8 @@ impl Session {
             CommandVerb::Echo => reply.bulk(args.word(1)),
             CommandVerb::Hello => return handshake::hello(self, args, reply),
             CommandVerb::Auth => return handshake::auth(self, args, reply),
-            CommandVerb::Client => handshake::client(self, args, reply),
+            CommandVerb::Client => handshake::client(self, command, args, reply),
+            CommandVerb::Cluster => cluster::cluster(self, command, args, reply),
             CommandVerb::Select => handshake::select(args, reply),
             CommandVerb::Reset => handshake::reset(self, reply),
             CommandVerb::Command => introspection::command(self, args, reply),
@@ -131,6 +138,21 @@ impl Session {
             reply.error("NOAUTH Authentication required.");
         }
     }
+}
+
+/// Returns whether the second word is one of the command's subcommands, with as many words as it takes; else the error is
+/// written.
+fn is_subcommand_right(command: &Command, args: &Args<'_>, reply: &mut RespReply<'_>) -> bool {
+    if command.subcommands().is_empty() {
+        return true;
+    }
+    let word = args.word(1);
+    match command.subcommand(word) {
+        None => usage::unknown_subcommand(&command.name.to_ascii_uppercase(), word, reply),
+        Some(subcommand) if subcommand.takes_words(args.len()) => return true,
+        Some(Subcommand { name, .. }) => wrong_number(&format!("{}|{name}", command.name), reply),
+    }
+    false
 }
 
 fn ping(args: &Args<'_>, reply: &mut RespReply<'_>) {

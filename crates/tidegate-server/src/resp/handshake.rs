@@ -5,7 +5,9 @@ use super::args::{Args, integer};
 use super::bounds::WRONG_TOKENS;
 use super::reply::{Proto, RespReply};
 use super::session::{CommandOutcome, Session};
-use super::usage::{help, unknown_subcommand, wrong_number};
+use super::table::Command;
+use super::tracking;
+use super::usage::help;
 use crate::listener::Given;
 use crate::verbs::PublicVerbs;
 
@@ -169,34 +171,39 @@ fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<Admitted, Strin
 /// The verbs of a right token, and the token if one was needed.
 type Admitted = (PublicVerbs, Option<Given>);
 
-/// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.
-pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut RespReply<'_>) {
-    // Each subcommand has a number of words of its own, which `table.rs` cannot check.
-    const ASKED: [(&str, usize); 5] =
-        [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4), ("help", 2)];
-    let word = args.word(1);
-    let asked = ASKED.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
-    match asked {
-        None => unknown_subcommand("CLIENT", word, reply),
-        Some((name, words)) if *words != args.len() => {
-            wrong_number(&format!("client|{name}"), reply);
+/// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|TRACKING ...|CACHING YES|NO|TRACKINGINFO|HELP`.
+pub(super) fn client(
+    session: &mut Session,
+    command: &Command,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) {
+    match command.subcommand(args.word(1)).map(|subcommand| subcommand.name) {
+        Some("id") => reply.integer(session.number),
+        Some("getname") if session.name.is_empty() => reply.null(),
+        Some("getname") => reply.bulk(&session.name),
+        Some("setname") => set_name(session, args.word(2), reply),
+        Some("setinfo") => set_info(args, reply),
+        Some("tracking") => {
+            tracking::tracking(&mut session.tracking, session.state.begun(), args, reply);
         }
-        Some(("help", _)) => help("CLIENT", &HELP, reply),
-        Some(("id", _)) => reply.integer(session.number),
-        Some(("getname", _)) if session.name.is_empty() => reply.null(),
-        Some(("getname", _)) => reply.bulk(&session.name),
-        Some(("setname", _)) => set_name(session, args.word(2), reply),
-        Some(_) => set_info(args, reply),
+        Some("caching") => tracking::caching(session.tracking.as_deref_mut(), args.word(2), reply),
+        Some("trackinginfo") => tracking::tracking_info(session.tracking.as_deref(), reply),
+        _ => help("CLIENT", &HELP, reply),
     }
 }
 
-const HELP: [&str; 6] = [
+const HELP: [&str; 10] = [
     "ID|GETNAME",
     "    The number or the name of this connection.",
     "SETNAME name",
     "    Names this connection.",
     "SETINFO LIB-NAME|LIB-VER value",
     "    Names the library of the client; the server ignores it.",
+    "TRACKING ON|OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Tells of changed values, of which there are none.",
+    "CACHING YES|NO, TRACKINGINFO",
+    "    Chooses for the next command; the state of tracking.",
 ];
 
 fn set_name(session: &mut Session, word: &[u8], reply: &mut RespReply<'_>) {
@@ -247,6 +254,7 @@ pub(super) fn reset(session: &mut Session, reply: &mut RespReply<'_>) {
     session.forget_token();
     session.name.clear();
     session.transaction = None;
+    session.tracking = None;
     reply.speak(session.proto);
     reply.simple("RESET");
 }

@@ -146,7 +146,8 @@ fn write_argument(argument: &Argument, reply: &mut RespReply<'_>) {
 
 /// `INFO [section ...]`: the values that monitors read, in the form of Redis.
 pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
-    let (begun, open) = state.connections();
+    let begun = state.begun();
+    let open = state.open();
     let rules = state.limiters.policy().rules().len();
     let sections = [
         (

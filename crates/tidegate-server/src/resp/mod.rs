@@ -9,6 +9,7 @@ mod args;
 mod bounds;
 mod call_limits;
 mod check;
+mod cluster;
 mod connection;
 mod dispatch;
 mod handshake;
@@ -33,6 +34,7 @@ mod testing;
 mod tests;
 mod throttle;
 mod throttle_call;
+mod tracking;
 mod transaction;
 mod undo;
 mod usage;
@@ -45,6 +47,7 @@ use tidegate::RuleErrors;
 use crate::limiters::Limiters;
 use crate::listener::{Clients, Handler, Shell, Stream};
 use session::Session;
+pub(crate) use state::ListenerAddress;
 use state::ListenerState;
 
 /// Limiters that are served to Redis clients.
@@ -54,12 +57,18 @@ pub(crate) struct RespService {
 }
 
 impl RespService {
-    /// Serves `limiters`, which other listeners may share.
+    /// Serves `limiters`, which other listeners may share. Clients in cluster mode are told the address `announced`, or
+    /// without it the address that they have reached.
     ///
     /// # Errors
     /// No error is known; see [`call_limits::Throttle`].
-    pub(crate) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
-        let state = ListenerState::new(limiters, clients)?;
+    pub(crate) fn new(
+        limiters: Arc<Limiters>,
+        clients: Clients,
+        announced: Option<ListenerAddress>,
+    ) -> Result<Self, RuleErrors> {
+        let mut state = ListenerState::new(limiters, clients)?;
+        state.announced = announced;
         Ok(Self { state: Arc::new(state) })
     }
 }
@@ -67,6 +76,7 @@ impl RespService {
 impl Handler for RespService {
     async fn serve(self, stream: Stream, shell: Shell) {
         let granted = self.state.clients.of_connection(|| stream.peer());
-        connection::serve(stream, Session::begin(self.state, granted), shell).await;
+        let session = Session::begin(self.state, granted, stream.reached());
+        connection::serve(stream, session, shell).await;
     }
 }

@@ -7,8 +7,9 @@ use super::bounds::{AUTHENTICATED, InputBounds, UNAUTHENTICATED};
 use super::call_limits::LastLimit;
 use super::reply::Proto;
 use super::state::ListenerState;
+use super::tracking::Tracking;
 use super::transaction::Transaction;
-use crate::listener::{Given, Regrant};
+use crate::listener::{Given, ReachedAddress, Regrant};
 use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
@@ -44,6 +45,10 @@ pub(super) struct Session {
     /// The name that the client gave the connection; empty if it gave none.
     pub(super) name: Vec<u8>,
     pub(super) plans: LastLimit,
+    /// The address at which the client has reached the server.
+    pub(super) reached: ReachedAddress,
+    /// The tracking that CLIENT TRACKING turned on.
+    pub(super) tracking: Option<Box<Tracking>>,
     /// The commands since MULTI.
     pub(super) transaction: Option<Box<Transaction>>,
     /// Commands that are run before the rest of the input.
@@ -51,8 +56,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session of a connection whose clients have these verbs.
-    pub(super) fn begin(state: Arc<ListenerState>, of_connection: PublicVerbs) -> Self {
+    /// A session of a connection to this address, whose clients have these verbs.
+    pub(super) fn begin(
+        state: Arc<ListenerState>,
+        of_connection: PublicVerbs,
+        reached: ReachedAddress,
+    ) -> Self {
         Self {
             proto: Proto::default(),
             is_authenticated: state.clients.secret.is_none(),
@@ -64,6 +73,8 @@ impl Session {
             number: state.begin(),
             name: Vec::new(),
             plans: LastLimit::default(),
+            reached,
+            tracking: None,
             transaction: None,
             to_run: Vec::new(),
             state,

@@ -19,6 +19,7 @@ pub(super) enum CommandVerb {
     Hello,
     Auth,
     Client,
+    Cluster,
     Select,
     Reset,
     Quit,
@@ -115,6 +116,46 @@ static OF_SETTLE: [Argument; 2] =
 
 static OF_RENEW: [Argument; 1] = [argument("reservation", "string")];
 
+/// A subcommand, which is the second word of a command.
+#[derive(Debug)]
+pub(super) struct Subcommand {
+    pub(super) name: &'static str,
+    /// The number of words, including the command; a negative one is a minimum.
+    arity: i64,
+}
+
+impl Subcommand {
+    /// Returns whether this number of words, including the command, is valid.
+    pub(super) const fn takes_words(&self, words: usize) -> bool {
+        takes_words(self.arity, words)
+    }
+}
+
+const fn subcommand(name: &'static str, arity: i64) -> Subcommand {
+    Subcommand { name, arity }
+}
+
+static OF_CLIENT: [Subcommand; 8] = [
+    subcommand("id", 2),
+    subcommand("getname", 2),
+    subcommand("setname", 3),
+    subcommand("setinfo", 4),
+    subcommand("tracking", -3),
+    subcommand("caching", 3),
+    subcommand("trackinginfo", 2),
+    subcommand("help", 2),
+];
+
+static OF_CLUSTER: [Subcommand; 7] = [
+    subcommand("slots", 2),
+    subcommand("shards", 2),
+    subcommand("nodes", 2),
+    subcommand("info", 2),
+    subcommand("myid", 2),
+    subcommand("keyslot", 3),
+    subcommand("help", 2),
+];
+
 /// A command, with the facts that Redis tells of it.
 #[derive(Debug)]
 pub(super) struct Command {
@@ -148,6 +189,21 @@ impl Command {
         Self { is_open: true, ..self }
     }
 
+    /// Its subcommands; none if it checks them itself.
+    pub(super) const fn subcommands(&self) -> &'static [Subcommand] {
+        match self.verb {
+            CommandVerb::Client => &OF_CLIENT,
+            CommandVerb::Cluster => &OF_CLUSTER,
+            _ => &[],
+        }
+    }
+
+    /// The subcommand of a word, in upper or lower case.
+    pub(super) fn subcommand(&self, word: &[u8]) -> Option<&'static Subcommand> {
+        let mut subcommands = self.subcommands().iter();
+        subcommands.find(|subcommand| subcommand.name.as_bytes().eq_ignore_ascii_case(word))
+    }
+
     /// Its arguments; only for commands that clients do not know already.
     pub(super) const fn arguments(&self) -> &'static [Argument] {
         match self.verb {
@@ -164,13 +220,18 @@ impl Command {
 
     /// Returns whether this number of words, including the name, is valid.
     pub(super) const fn takes_words(&self, words: usize) -> bool {
-        let words = words as i64;
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+        takes_words(self.arity, words)
     }
 }
 
+/// Returns whether a command of this arity takes this number of words, including its name.
+const fn takes_words(arity: i64, words: usize) -> bool {
+    let words = words as i64;
+    if arity < 0 { words >= -arity } else { words == arity }
+}
+
 /// The most frequent commands come first.
-pub(super) static COMMANDS: [Command; 21] = [
+pub(super) static COMMANDS: [Command; 22] = [
     // A wrong number of words gets the error of redis-cell.
     command(CommandVerb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
@@ -199,6 +260,8 @@ pub(super) static COMMANDS: [Command; 21] = [
         .open(),
     command(CommandVerb::Client, "client", -2)
         .of("connection", "Describes or names this connection"),
+    command(CommandVerb::Cluster, "cluster", -2)
+        .of("cluster", "Describes a cluster of one node, which is this server"),
     command(CommandVerb::Select, "select", 2).of("connection", "There is one database, 0"),
     command(CommandVerb::Reset, "reset", 1)
         .of("connection", "Returns the connection to its initial state")

@@ -1,5 +1,6 @@
 //! A listener in the test's own process, over a pipe instead of a socket.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -11,7 +12,7 @@ use super::connection;
 use super::session::Session;
 use super::state::ListenerState;
 use crate::limiters::Limiters;
-use crate::listener::{Bounds, ByteBudget, Clients, ListenerSecret, Shell};
+use crate::listener::{Bounds, ByteBudget, Clients, ListenerSecret, ReachedAddress, Shell};
 use crate::stop::{Stop, Trigger};
 use crate::verbs::PublicVerbs;
 
@@ -45,7 +46,8 @@ pub(super) fn state(secret: Option<ListenerSecret>) -> Arc<ListenerState> {
 /// A session of a client without a certificate.
 pub(super) fn session(state: Arc<ListenerState>) -> Session {
     let verbs = state.clients.verbs;
-    Session::begin(state, verbs)
+    let address = Some(SocketAddr::from(([127, 0, 0, 1], 6380)));
+    Session::begin(state, verbs, ReachedAddress { address, is_encrypted: false })
 }
 
 /// One served connection, and the client's end of it.

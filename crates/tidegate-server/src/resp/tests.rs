@@ -253,9 +253,10 @@ async fn the_commands_explain_themselves() {
                 $5\r\nflags\r\n~1\r\n+optional\r\n";
     let entry = "$5\r\nflags\r\n~2\r\n+optional\r\n+multiple\r\n$9\r\narguments\r\n*2\r\n%2\r\n";
     assert!(docs.contains(cost) && docs.contains(entry), "{docs}");
-    for name in ["CLIENT", "COMMAND"] {
+    for (name, lines) in [("CLIENT", 12), ("CLUSTER", 8), ("COMMAND", 8)] {
         let help = replies_to(&format!("{name} HELP\r\n")).await;
-        assert!(help.starts_with(&format!("*8\r\n+{name}\r\n")) && help.lines().count() == 9);
+        assert!(help.starts_with(&format!("*{lines}\r\n+{name}\r\n")), "{help}");
+        assert_eq!(help.lines().count(), lines + 1, "{help}");
     }
     let info = replies_to("INFO server\r\n").await;
     assert!(info.contains("uptime_in_seconds:"), "{info}");

@@ -53,6 +53,8 @@ mod reflection;
 mod reported;
 mod reservations;
 mod resp;
+mod resp_like_redis;
+mod resp_node;
 mod resp_python;
 mod rfc_9112;
 mod roles;

@@ -18,6 +18,7 @@ pub use audit::Finding;
 pub(crate) use client::{Client, heard};
 pub(crate) use counts::RequestCounts;
 pub(crate) use inbox::{LateReply, NoReply, Replied};
-pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, lease_key, record_key, slot_of};
+pub use keys::slot_of;
+pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, lease_key, record_key};
 pub(crate) use route::{Delivered, Route};
 pub use steps::RedisStore;

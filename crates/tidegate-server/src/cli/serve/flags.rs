@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args as _, Command};
@@ -14,10 +15,14 @@ use tidegate::{Policy, Recorder, StoreUrl};
 use super::super::address::{self, Where};
 use super::super::guard::file;
 use super::super::{bounds, guard};
+use crate::failure::Failure;
 use crate::grpc::{BadRequest, Choices, Family, Unavailable};
+use crate::limiters::Limiters;
+use crate::listener::Clients;
 use crate::logging::{LineFormat, LogLevel};
 use crate::otlp::{self, CollectorAddress};
 use crate::policy;
+use crate::resp::{ListenerAddress, RespService};
 use crate::verbs::{self, PublicVerb, PublicVerbs};
 
 const BRIEFLY: &str = "\
@@ -72,6 +77,13 @@ pub(crate) struct ServeArgs {
     /// RESP2 and RESP3
     #[arg(long, value_name = "ADDR", env = "TIDEGATE_RESP", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
     pub(super) resp: Where,
+
+    /// The address that Redis clients in cluster mode are told
+    ///
+    /// By default the address that the client has reached, which is wrong where ports are mapped, and where TLS needs a
+    /// name
+    #[arg(long, value_name = "HOST:PORT", env = "TIDEGATE_RESP_ANNOUNCE", value_parser = address::announced, hide_short_help = true)]
+    resp_announce: Option<ListenerAddress>,
 
     /// Operators
     ///
@@ -247,6 +259,20 @@ impl ServeArgs {
             unavailable: self.grpc_unavailable,
             bad_request: self.on_bad_request,
         }
+    }
+
+    /// The service of Redis clients.
+    ///
+    /// # Errors
+    /// Returns an error as [`RespService::new`] does.
+    pub(super) fn resp_service(
+        &self,
+        limiters: &Arc<Limiters>,
+        clients: &Clients,
+    ) -> Result<RespService, Failure> {
+        let announced = self.resp_announce.clone();
+        let service = RespService::new(Arc::clone(limiters), clients.clone(), announced);
+        service.map_err(|mistakes| Failure::new(mistakes.to_string()))
     }
 
     /// The recorder of requests, if they are recorded.

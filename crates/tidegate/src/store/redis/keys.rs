@@ -128,7 +128,7 @@ fn add_part(digest: &mut Sha256, part: &[u8]) {
 
 /// The slot of a cluster that a key belongs to, chosen by the text between its first braces, if
 /// there is any, else by all of it.
-pub(crate) fn slot_of(key: &[u8]) -> u16 {
+pub fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let behind = key.get(open + 1..)?;
         // Empty braces are no tag: the whole key chooses the slot.
