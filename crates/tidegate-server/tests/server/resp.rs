@@ -18,6 +18,13 @@ rule = [
 ]
 "#;
 
+/// The examples of the page in a language.
+pub(crate) fn examples(language: &str) -> Vec<&'static str> {
+    let page = include_str!("../../../../docs/resp.md");
+    let begin = format!("```{language}\n");
+    page.split(&begin).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
 /// Runs `redis-cli`, which prints bare replies if its output is not a terminal.
 fn redis_cli(at: SocketAddr, args: &[&str]) -> String {
     let port = at.port().to_string();

@@ -1,9 +1,11 @@
-//! redis-py on the RESP listener: it opens with HELLO 3 and CLIENT SETINFO, and pools its connections.
+//! redis-py on the RESP listener, as a client and as a cluster: it opens with HELLO 3 and CLIENT SETINFO, and pools its
+//! connections.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::process::Server;
+use crate::resp::examples;
 
 const RULES: &str = r#"
 rule = [
@@ -49,6 +51,9 @@ for protocol in (2, 3):
         assert "Couldn't parse as integer: x" in str(error), error
     assert r.info()["redis_mode"] == "standalone"
     assert r.command_count() > 10
+    cluster = redis.RedisCluster(host="127.0.0.1", port=port, protocol=protocol)
+    assert cluster.execute_command("CL.THROTTLE", key + "c", 15, 30, 60) == [0, 16, 15, -1, 2]
+    assert [node.port for node in cluster.get_nodes()] == [port]
 print("redis-py", redis.__version__, "is content")
 "#;
 
@@ -74,12 +79,24 @@ fn python() -> PathBuf {
     python
 }
 
+/// Runs a script to its end; returns its output.
+fn run(script: &str, port: &str) -> String {
+    let output = Command::new(python()).args(["-c", script, port]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// One test, because the library is installed once.
 #[test]
-fn redis_py_works_unchanged_in_both_versions() {
+fn redis_py_works_unchanged_in_both_versions_and_so_do_the_examples_of_the_page() {
     let server = Server::with_rules(RULES);
     let port = server.resp.port().to_string();
-    let output = Command::new(python()).args(["-c", SCRIPT, &port]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("is content"));
+    assert!(run(SCRIPT, &port).contains("is content"));
+    let mut examples = examples("python");
+    examples.retain(|example| example.starts_with("import redis\n"));
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        assert_eq!(run(&example.replace("6380", &port), &port), "go on\n", "{example}");
+    }
 }
