@@ -137,7 +137,6 @@ impl Admin {
         let who = authorize::admit(&self.access, request)?;
         browser::check_origin(self.access.needs_token(), request)?;
         browser::check_host(self.access.needs_token(), request)?;
-        body::check_declared(request)?;
         let here: Rows = rows.iter().copied().filter(|row| row.admin.is_some()).collect();
         if rows.is_empty() {
             return Err(unknown_path(request, |row| row.admin.is_some()));
@@ -149,6 +148,7 @@ impl Admin {
         match row.admin {
             Some(role) if who.role < role => Err(authorize::needs(role, &who, request)),
             _ => {
+                body::check_declared(request)?;
                 let operator = Operator { who, configuration: &self.configuration };
                 Ok(ChosenAction { action: row.action, operator: Some(operator) })
             }

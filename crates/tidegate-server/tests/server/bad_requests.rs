@@ -159,6 +159,8 @@ async fn what_changes_limiters_must_be_declared_as_json() {
         let detail = typed(&admin, path, None).await.problem(415);
         assert!(detail.contains("content-type is missing"), "{detail}");
     }
+    // The answer named a type for a method that the path does not take with any.
+    assert!(typed(&admin, "/v1/top", None).await.problem(405).contains("expected GET"));
     assert_eq!(admin.get("/v1/rules").await.status, 200);
 }
 
