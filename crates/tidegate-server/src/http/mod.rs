@@ -25,6 +25,7 @@ mod latest;
 mod media_type;
 mod message;
 mod metrics;
+mod openapi;
 mod paths;
 mod probes;
 mod problem;

@@ -18,3 +18,4 @@ pub(super) const TOP: &str = "/v1/top";
 pub(super) const RECORDED: &str = "/v1/recorded";
 pub(super) const METRICS: &str = "/metrics";
 pub(super) const HEALTH: &str = "/healthz";
+pub(super) const OPENAPI: &str = "/openapi.json";

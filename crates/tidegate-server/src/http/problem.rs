@@ -12,6 +12,7 @@ use super::message::HttpResponse;
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(clap::ValueEnum))]
 pub(super) enum ProblemKind {
     InvalidRequest,
     InvalidBody,

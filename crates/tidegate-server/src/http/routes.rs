@@ -16,15 +16,15 @@ use super::connection::Endpoint;
 use super::fast_path::FastPath;
 use super::message::{HttpRequest, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
-use super::table::{Action, ROWS, Row};
+use super::table::{Action, PublicUse, ROWS, Row};
 use super::{
-    admin, authorize, body, browser, check, decisions, head, health, metrics, put_rules, recorded,
-    report, reservations, reserve, rules, stats, top,
+    admin, authorize, body, browser, check, decisions, head, health, metrics, openapi, put_rules,
+    recorded, report, reservations, reserve, rules, stats, top,
 };
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
 use crate::listener::{Clients, OperatorAccess, Role, Who};
-use crate::verbs::PublicVerb;
+use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// The endpoint for clients: decisions, and other verbs as the setting allows.
 #[derive(Clone)]
@@ -41,10 +41,19 @@ pub(super) struct Admin {
     pub(super) configuration: Arc<Configuration>,
 }
 
-/// A request that was let in: its action, and the operator at the admin listener.
+/// A request that was let in: its action, the operator at the admin listener, and the verbs of a client at the public
+/// listener.
 struct ChosenAction<'a> {
     action: Action,
     operator: Option<Operator<'a>>,
+    verbs: PublicVerbs,
+}
+
+impl ChosenAction<'_> {
+    /// The action of a row, for a client with these verbs.
+    const fn of_client(row: &Row, verbs: PublicVerbs) -> Self {
+        Self { action: row.action, operator: None, verbs }
+    }
 }
 
 /// An operator that asks, and the configuration that the listener shows and changes.
@@ -80,26 +89,27 @@ impl Public {
         let rows = rows(request);
         // Health comes before the token, because a load balancer has none.
         if is_health(&rows) {
-            return chosen(&rows, request)
-                .map(|row| ChosenAction { action: row.action, operator: None });
+            let row = chosen(&rows, request)?;
+            return Ok(ChosenAction::of_client(row, PublicVerbs::default()));
         }
         // The token comes before the path, so that a stranger learns of no path.
         let verbs = authorize::verbs(&self.clients, request)?;
         let has_token = self.clients.secret.is_some();
         browser::check_origin(has_token, request)?;
         // A path that exists only at the other listener gets a hint and not the list of paths.
-        let here: Rows = rows.iter().copied().filter(|row| row.public.is_some()).collect();
+        let here: Rows =
+            rows.iter().copied().filter(|row| row.public != PublicUse::Never).collect();
         if rows.is_empty() {
             // A client is told only of the paths that it may use.
-            return Err(unknown_path(request, |row| {
-                row.public.is_some_and(|verb| verbs.has(verb))
-            }));
+            return Err(unknown_path(request, |row| row.public.admits(verbs)));
         }
         if here.is_empty() {
             return Err(at_other_listener(request, "the admin listener"));
         }
         let row = chosen(&here, request)?;
-        if let Some(verb) = row.public.filter(|verb| !verbs.has(*verb)) {
+        if let PublicUse::Granted(verb) = row.public
+            && !verbs.has(verb)
+        {
             let detail = verb.refusal(self.clients.verbs);
             return Err(HttpProblem::new(ProblemKind::VerbForbidden, detail));
         }
@@ -108,7 +118,7 @@ impl Public {
             browser::check_host(has_token, request)?;
             body::check_declared(request)?;
         }
-        Ok(ChosenAction { action: row.action, operator: None })
+        Ok(ChosenAction::of_client(row, verbs))
     }
 }
 
@@ -130,8 +140,8 @@ impl Admin {
     fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, HttpProblem> {
         let rows = rows(request);
         if is_health(&rows) {
-            return chosen(&rows, request)
-                .map(|row| ChosenAction { action: row.action, operator: None });
+            let row = chosen(&rows, request)?;
+            return Ok(ChosenAction::of_client(row, PublicVerbs::default()));
         }
         // Before anything is said about paths and methods, so that a stranger learns none.
         let who = authorize::admit(&self.access, request)?;
@@ -150,7 +160,8 @@ impl Admin {
             _ => {
                 body::check_declared(request)?;
                 let operator = Operator { who, configuration: &self.configuration };
-                Ok(ChosenAction { action: row.action, operator: Some(operator) })
+                let verbs = PublicVerbs::default();
+                Ok(ChosenAction { action: row.action, operator: Some(operator), verbs })
             }
         }
     }
@@ -162,7 +173,7 @@ async fn run_action<'a>(
     request: HttpRequest,
     route: impl FnOnce(&HttpRequest) -> Result<ChosenAction<'a>, HttpProblem>,
 ) -> Result<HttpResponse, HttpProblem> {
-    let ChosenAction { action, operator } =
+    let ChosenAction { action, operator, verbs } =
         match head::is_clear(&request).and_then(|()| route(&request)) {
             Ok(route) => route,
             Err(problem) => {
@@ -211,6 +222,10 @@ async fn run_action<'a>(
         Action::StatsEvents => stats::events(app, role, request.uri().query()),
         Action::Decisions => decisions::decisions(app, role, request.uri().query()),
         Action::Recorded => Box::pin(recorded::recorded(app, role)).await,
+        Action::OpenApi => {
+            let client = operator.is_none().then_some(verbs);
+            Box::pin(made_apart(move || openapi::document(client))).await
+        }
     }
 }
 

@@ -6,11 +6,11 @@
 use hyper::Method;
 
 use super::paths::{
-    CHECK, DECISIONS, DROP, HEALTH, METRICS, PEEK, RECORDED, REFUND, RENEW, REPORT, RESERVATIONS,
-    RESERVE, RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
+    CHECK, DECISIONS, DROP, HEALTH, METRICS, OPENAPI, PEEK, RECORDED, REFUND, RENEW, REPORT,
+    RESERVATIONS, RESERVE, RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
 };
 use crate::listener::Role;
-use crate::verbs::PublicVerb;
+use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// The action for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,29 @@ pub(super) enum Action {
     Top,
     Decisions,
     Recorded,
+    OpenApi,
+}
+
+/// The clients of the public listener that may use a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PublicUse {
+    /// None: it is not answered there.
+    Never,
+    /// The clients that are granted the verb.
+    Granted(PublicVerb),
+    /// Every client that may ask for anything.
+    Always,
+}
+
+impl PublicUse {
+    /// Returns whether a client with these verbs may use the row.
+    pub(super) fn admits(self, verbs: PublicVerbs) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Granted(verb) => verbs.has(verb),
+            Self::Always => true,
+        }
+    }
 }
 
 /// One path with one method.
@@ -42,8 +65,7 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     pub(super) method: Method,
     pub(super) action: Action,
-    /// The verb that grants it at the public listener; `None` if it is not answered there.
-    pub(super) public: Option<PublicVerb>,
+    pub(super) public: PublicUse,
     /// The lowest role that may use it at the admin listener; `None` if it is not answered there.
     pub(super) admin: Option<Role>,
 }
@@ -55,15 +77,20 @@ impl Row {
     }
 }
 
-/// A row that grants its path at neither listener until [`Row::public()`] or [`Row::admin()`] says so. Health stays such a
+/// A row that grants its path at neither listener until [`Row::public()`], [`Row::always()`] or [`Row::admin()`] says so. Health stays such a
 /// row: `routes.rs` answers it to every client at both listeners, before it asks for a token.
 const fn row(path: &'static str, method: Method, action: Action) -> Row {
-    Row { path, method, action, public: None, admin: None }
+    Row { path, method, action, public: PublicUse::Never, admin: None }
 }
 
 impl Row {
     const fn public(mut self, verb: PublicVerb) -> Self {
-        self.public = Some(verb);
+        self.public = PublicUse::Granted(verb);
+        self
+    }
+
+    const fn always(mut self) -> Self {
+        self.public = PublicUse::Always;
         self
     }
 
@@ -74,7 +101,7 @@ impl Row {
 }
 
 /// All rows; rows of one path are next to each other.
-pub(super) static ROWS: [Row; 19] = [
+pub(super) static ROWS: [Row; 20] = [
     row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
     row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
     row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
@@ -95,4 +122,7 @@ pub(super) static ROWS: [Row; 19] = [
     row(DECISIONS, Method::GET, Action::Decisions).admin(Role::Read),
     row(RECORDED, Method::GET, Action::Recorded).admin(Role::Read),
     row(HEALTH, Method::GET, Action::Health),
+    // Not before the token, as health is: a stranger learns of no path. It needs no verb, because it has only the paths
+    // that its reader may use.
+    row(OPENAPI, Method::GET, Action::OpenApi).always().admin(Role::Read),
 ];

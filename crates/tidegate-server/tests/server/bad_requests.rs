@@ -226,14 +226,14 @@ async fn an_unknown_path_is_404_and_says_what_there_is() {
     let (server, client) = server();
     let detail = client.check_path("/v1/chek").await;
     assert!(
-        detail.ends_with("/v1/chek: expected one of /v1/check, /v1/peek, /healthz"),
+        detail.ends_with("/v1/chek: expected one of /v1/check, /v1/peek, /healthz, /openapi.json"),
         "{detail}"
     );
     let detail = Client::new(server.admin).check_path("/").await;
     assert!(
         detail.ends_with(
             "expected one of /v1/peek, /v1/settle, /v1/renew, /v1/reservations, /v1/drop, /v1/refund, \
-             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /v1/recorded, /healthz"
+             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /v1/recorded, /healthz, /openapi.json"
         ),
         "{detail}"
     );
