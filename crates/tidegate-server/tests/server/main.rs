@@ -31,6 +31,7 @@ mod metrics;
 mod moved_clock;
 mod nodes;
 mod not_http;
+mod openapi;
 mod operate;
 mod operator;
 #[cfg(feature = "otlp")]

@@ -74,7 +74,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
         "stats/events",
     ];
     let paths = paths.map(|path| format!("/v1/{path}"));
-    for path in paths.iter().map(String::as_str).chain(["/metrics", "/healthz"]) {
+    for path in paths.iter().map(String::as_str).chain(["/metrics", "/healthz", "/openapi.json"]) {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             let request = format!(
                 "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer for-read\r\n\
@@ -93,6 +93,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
                     "stats/events",
                     "metrics",
                     "healthz",
+                    "openapi.json",
                 ]
                 .contains(&path.trim_start_matches("/v1/").trim_start_matches('/'))
                 || (method, path) == ("POST", "/v1/peek");

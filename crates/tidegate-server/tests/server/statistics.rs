@@ -30,10 +30,10 @@ fn ask(user: &str, cost: u64) -> String {
 }
 
 /// The lines with data of a stream of events, after its head.
-struct Events(BufReader<TcpStream>);
+pub(crate) struct Events(BufReader<TcpStream>);
 
 impl Events {
-    fn of(at: SocketAddr, path: &str) -> Self {
+    pub(crate) fn of(at: SocketAddr, path: &str) -> Self {
         let mut stream = TcpStream::connect(at).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let mut lines = BufReader::new(stream);
@@ -46,7 +46,7 @@ impl Events {
         Self(lines)
     }
 
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let mut line = String::new();
         loop {
             line.clear();

@@ -1,0 +1,170 @@
+//! The document of a server, and whether a value fits one of its schemas. Only the parts of JSON Schema are known that
+//! the document uses for answers. A field without a description is a mistake, so that the document names all that
+//! the server sends.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// The document of one listener.
+pub(crate) struct Description(pub(crate) Value);
+
+/// Numbers, and whether each is taken; nothing of a field without bounds.
+pub(crate) type Bounds = Option<[(Value, bool); 4]>;
+
+/// A request that the document shows.
+pub(crate) struct Operation<'d> {
+    pub(crate) path: &'d str,
+    pub(crate) method: &'d str,
+    /// Its object in the document.
+    pub(crate) value: &'d Value,
+}
+
+impl Description {
+    /// The requests that this listener answers.
+    pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
+        let mut all = Vec::new();
+        for (path, methods) in self.0["paths"].as_object().unwrap() {
+            for (method, value) in methods.as_object().unwrap() {
+                // Another listener answers a request that has a server of its own.
+                if value.get("servers").is_none() {
+                    all.push(Operation { path, method, value });
+                }
+            }
+        }
+        all
+    }
+
+    /// The first request of a path.
+    pub(crate) fn operation(&self, path: &str) -> Operation<'_> {
+        self.operations().into_iter().find(|operation| operation.path == path).unwrap()
+    }
+
+    /// The fields of an object that is the body of a request; none if the body is no JSON.
+    pub(crate) fn fields_of_body<'d>(
+        &'d self,
+        operation: &Operation<'d>,
+    ) -> BTreeMap<&'d str, &'d Value> {
+        let content = &self.resolved(&operation.value["requestBody"])["content"];
+        let schema = &content["application/json"]["schema"];
+        let alternatives = schema["oneOf"].as_array().into_iter().flatten();
+        let mut fields = BTreeMap::new();
+        for schema in alternatives.chain([schema]) {
+            self.gather(schema, &mut fields, &mut Vec::new());
+        }
+        fields
+    }
+
+    /// The parameters of a request in its query that are numbers, with their bounds.
+    pub(crate) fn bounds_of_parameters<'d>(
+        &'d self,
+        operation: &Operation<'d>,
+    ) -> Vec<(&'d str, Bounds)> {
+        let is_stream = operation.value["responses"]["200"]["content"].get("text/event-stream");
+        let all = operation.value["parameters"].as_array().filter(|_| is_stream.is_none());
+        let all = all.into_iter().flatten().filter(|one| one["in"] == "query");
+        all.map(|one| (one["name"].as_str().unwrap(), self.bounds(&one["schema"]))).collect()
+    }
+
+    /// The smallest and the largest number of a field, which are taken, and the numbers next to them, which are not.
+    pub(crate) fn bounds(&self, field: &Value) -> Bounds {
+        let field = self.resolved(field);
+        let least = field["minimum"].as_i64()?;
+        let most = field["maximum"].as_i64()?;
+        Some(
+            [(least - 1, false), (least, true), (most, true), (most + 1, false)]
+                .map(|(number, is_well)| (number.into(), is_well)),
+        )
+    }
+
+    /// The value itself, or the component to which it refers.
+    pub(crate) fn resolved<'d>(&'d self, value: &'d Value) -> &'d Value {
+        value["$ref"].as_str().map_or(value, |reference| self.0.pointer(&reference[1..]).unwrap())
+    }
+
+    /// The values of `examples`, by name.
+    pub(crate) fn examples<'d>(&self, content: &'d Value) -> impl Iterator<Item = &'d Value> {
+        content["examples"].as_object().into_iter().flat_map(Map::values).map(|one| &one["value"])
+    }
+
+    /// The mistake in a value, or nothing if it fits.
+    pub(crate) fn mistake(&self, schema: &Value, value: &Value) -> Option<String> {
+        let schema = self.resolved(schema);
+        let mistaken = |what: &str| Some(format!("{what}: {value} by {schema}"));
+        for alternatives in ["oneOf", "anyOf"] {
+            if let Some(all) = schema[alternatives].as_array() {
+                let fits = all.iter().any(|one| self.mistake(one, value).is_none());
+                return if fits { None } else { mistaken("no alternative fits") };
+            }
+        }
+        let types = &schema["type"];
+        let is_of = |kind: &str| {
+            types == kind || types.as_array().is_some_and(|all| all.iter().any(|one| one == kind))
+        };
+        if !types.is_null() && !is_of(kind(value)) {
+            return mistaken("another type");
+        }
+        if let Some(words) = schema["enum"].as_array()
+            && !words.contains(value)
+        {
+            return mistaken("no such word");
+        }
+        let number = value.as_f64();
+        if number < schema["minimum"].as_f64().filter(|_| number.is_some())
+            || schema["maximum"].as_f64().is_some_and(|most| number > Some(most))
+        {
+            return mistaken("out of bounds");
+        }
+        let items = value.as_array().into_iter().flatten();
+        let of_items = items.filter_map(|item| self.mistake(&schema["items"], item)).next();
+        of_items.or_else(|| self.mistake_in_fields(schema, value.as_object()?))
+    }
+
+    fn mistake_in_fields(&self, schema: &Value, object: &Map<String, Value>) -> Option<String> {
+        let mut fields = BTreeMap::new();
+        let mut required = Vec::new();
+        self.gather(schema, &mut fields, &mut required);
+        if let Some(name) = required.iter().find(|name| !object.contains_key(**name)) {
+            return Some(format!("`{name}` is missing"));
+        }
+        // An object without fields, such as the document itself, may have any.
+        let others = &schema["additionalProperties"];
+        if fields.is_empty() && others.is_null() {
+            return None;
+        }
+        object.iter().find_map(|(name, value)| match fields.get(name.as_str()) {
+            Some(field) => Some(format!("`{name}`: {}", self.mistake(field, value)?)),
+            None if others.is_object() => self.mistake(others, value),
+            None => Some(format!("`{name}` is not described")),
+        })
+    }
+
+    /// The fields of an object and of the objects that it extends.
+    fn gather<'d>(
+        &'d self,
+        schema: &'d Value,
+        fields: &mut BTreeMap<&'d str, &'d Value>,
+        required: &mut Vec<&'d str>,
+    ) {
+        let schema = self.resolved(schema);
+        let own = schema["properties"].as_object().into_iter().flatten();
+        fields.extend(own.map(|(name, field)| (name.as_str(), field)));
+        required
+            .extend(schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
+        let extended = schema["allOf"].as_array().into_iter().flatten();
+        extended.for_each(|one| self.gather(one, fields, required));
+    }
+}
+
+/// The type of a value; numbers of this interface are whole, except `near`.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
