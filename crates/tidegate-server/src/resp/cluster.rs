@@ -131,6 +131,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::resp::reply::Proto;
     use crate::resp::testing::{exchange, open, replies_to};
 
     #[tokio::test]
@@ -153,6 +154,17 @@ mod tests {
         assert_eq!(came.matches("$18\r\nlimits.example.com\r\n").count(), 3, "{came}");
         assert!(came.contains(" limits.example.com:443@0 myself,master "), "{came}");
         assert!(!came.contains("127.0.0.1"), "{came}");
+    }
+
+    #[test]
+    fn the_port_of_a_shard_has_the_name_of_its_kind() {
+        let node = ListenerAddress { host: "::1".to_owned(), port: 6380 };
+        for (is_encrypted, port) in [(false, "$4\r\nport\r\n"), (true, "$8\r\ntls-port\r\n")] {
+            let mut out = Vec::new();
+            shards(&node, is_encrypted, &mut RespReply::new(&mut out, Proto::Resp3));
+            let came = String::from_utf8(out).unwrap();
+            assert!(came.contains(&format!("{port}:6380\r\n$2\r\nip\r\n$3\r\n::1\r\n")), "{came}");
+        }
     }
 
     #[test]

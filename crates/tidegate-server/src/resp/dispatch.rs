@@ -95,7 +95,7 @@ impl Session {
             CommandVerb::Cluster => cluster::cluster(self, command, args, reply),
             CommandVerb::Select => handshake::select(args, reply),
             CommandVerb::Reset => handshake::reset(self, reply),
-            CommandVerb::Command => introspection::command(self, args, reply),
+            CommandVerb::Command => introspection::command(self, command, args, reply),
             CommandVerb::Info => introspection::info(&self.state, args, reply),
             CommandVerb::Multi => self.multi(reply),
             CommandVerb::Exec => self.exec(reply),
@@ -143,7 +143,8 @@ impl Session {
 /// Returns whether the second word is one of the command's subcommands, with as many words as it takes; else the error is
 /// written.
 fn is_subcommand_right(command: &Command, args: &Args<'_>, reply: &mut RespReply<'_>) -> bool {
-    if command.subcommands().is_empty() {
+    // COMMAND may stand alone.
+    if command.subcommands().is_empty() || args.len() == 1 {
         return true;
     }
     let word = args.word(1);

@@ -6,26 +6,27 @@ use super::reply::RespReply;
 use super::session::Session;
 use super::state::ListenerState;
 use super::table::{Argument, COMMANDS, Command};
-use super::usage::{help, unknown_subcommand, wrong_number};
+use super::usage::help;
 
 /// The version of Redis whose replies these are; clients choose their commands by it.
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
-pub(super) fn command(session: &Session, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) fn command(
+    session: &Session,
+    command: &Command,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) {
     let named = args.skip(2);
-    let asked = args.get(1).map(<[u8]>::to_ascii_lowercase);
-    match (asked.as_deref(), named.len()) {
-        (None, _) | (Some(b"info"), 0) => all(session, reply),
-        (Some(b"info"), _) => some(session, &named, reply),
-        (Some(b"docs"), _) => docs(session, &named, reply),
-        (Some(b"count"), 0) => reply.integer(listed(session).count() as u64),
-        (Some(b"count"), _) => wrong_number("command|count", reply),
-        (Some(b"list"), 0) => list(session, reply),
-        (Some(b"list"), _) => wrong_number("command|list", reply),
-        (Some(b"help"), 0) => help("COMMAND", &HELP, reply),
-        (Some(b"help"), _) => wrong_number("command|help", reply),
-        (Some(_), _) => unknown_subcommand("COMMAND", args.word(1), reply),
+    match command.subcommand(args.word(1)).map(|subcommand| subcommand.name) {
+        None => all(session, reply),
+        Some("info") if named.len() == 0 => all(session, reply),
+        Some("info") => some(session, &named, reply),
+        Some("docs") => docs(session, &named, reply),
+        Some("count") => reply.integer(listed(session).count() as u64),
+        Some("list") => list(session, reply),
+        _ => help("COMMAND", &HELP, reply),
     }
 }
 

@@ -156,6 +156,14 @@ static OF_CLUSTER: [Subcommand; 7] = [
     subcommand("help", 2),
 ];
 
+static OF_COMMAND: [Subcommand; 5] = [
+    subcommand("info", -2),
+    subcommand("docs", -2),
+    subcommand("count", 2),
+    subcommand("list", 2),
+    subcommand("help", 2),
+];
+
 /// A command, with the facts that Redis tells of it.
 #[derive(Debug)]
 pub(super) struct Command {
@@ -189,11 +197,12 @@ impl Command {
         Self { is_open: true, ..self }
     }
 
-    /// Its subcommands; none if it checks them itself.
+    /// Its subcommands.
     pub(super) const fn subcommands(&self) -> &'static [Subcommand] {
         match self.verb {
             CommandVerb::Client => &OF_CLIENT,
             CommandVerb::Cluster => &OF_CLUSTER,
+            CommandVerb::Command => &OF_COMMAND,
             _ => &[],
         }
     }

@@ -99,6 +99,11 @@ async fn an_invalid_question_is_an_error_with_what_was_expected() {
         (&["PING", "a", "b"], "-ERR wrong number of arguments for 'ping' command\r\n"),
         (&["SELECT", "1"], "-ERR DB index is out of range\r\n"),
         (&["CLIENT", "LIST"], "-ERR unknown subcommand 'LIST'. Try CLIENT HELP.\r\n"),
+        (&["COMMAND", "NO"], "-ERR unknown subcommand 'NO'. Try COMMAND HELP.\r\n"),
+        (
+            &["COMMAND", "COUNT", "1"],
+            "-ERR wrong number of arguments for 'command|count' command\r\n",
+        ),
         (&["CLIENT", "ID", "1"], "-ERR wrong number of arguments for 'client|id' command\r\n"),
         (&["HELLO", "4"], "-NOPROTO unsupported protocol version\r\n"),
         (&["HELLO", "x"], "-ERR Protocol version is not an integer or out of range\r\n"),
@@ -137,7 +142,9 @@ async fn a_secret_is_needed_before_any_answer() {
         String::from_utf8(exchange(state, sent.as_bytes()).await).unwrap()
     };
     let refused = "-NOAUTH Authentication required.\r\n";
-    assert_eq!(ask("PING\r\nNOSUCH\r\nTG.CHECK a\r\n").await, refused.repeat(3));
+    let unknown =
+        "PING\r\nNOSUCH\r\nTG.CHECK a\r\nCLUSTER SLOTS\r\nCLUSTER NOSUCH\r\nCLIENT TRACKING ON\r\n";
+    assert_eq!(ask(unknown).await, refused.repeat(6));
     assert!(ask("HELLO 3\r\n").await.starts_with("-NOAUTH HELLO must be called"));
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     assert_eq!(ask("AUTH wrong\r\nAUTH root right\r\n").await, wrong.repeat(2));

@@ -118,6 +118,18 @@ async fn a_rule_is_shared_by_the_doors() {
 }
 
 #[test]
+fn a_cluster_has_its_one_node_where_the_operator_says() {
+    let server = Server::with_rules(RULES);
+    let port = server.resp.port();
+    assert!(
+        redis_cli(server.resp, &["CLUSTER", "NODES"]).contains(&format!(" 127.0.0.1:{port}@0 "))
+    );
+    let server = Server::with_rules_and(RULES, &["--resp-announce", "limits.example.com:443"]);
+    let shown = redis_cli(server.resp, &["CLUSTER", "SLOTS"]);
+    assert!(shown.starts_with("0\n16383\nlimits.example.com\n443\n"), "{shown}");
+}
+
+#[test]
 fn tokens_are_asked_for_by_auth() {
     let token = crate::process::config("secret-of-the-test\n");
     let file = token.path().to_str().unwrap();
