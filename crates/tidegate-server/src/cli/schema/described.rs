@@ -8,7 +8,7 @@ const PAGE: &str = include_str!("../../configuration.md");
 const INIT: &str = include_str!("../../init.toml");
 
 /// The meaning of a field.
-pub(super) struct Meaning {
+pub(super) struct FieldMeaning {
     /// Its text, with the default.
     pub(super) text: String,
     pub(super) default: Option<Value>,
@@ -16,10 +16,10 @@ pub(super) struct Meaning {
 
 /// The meaning of a field or a section in a section of the file, such as `limit` in `rule.override`. A field of a table
 /// that is the value of a field has the meaning of that field.
-pub(super) fn meaning(section: &str, name: &str) -> Option<Meaning> {
+pub(super) fn meaning(section: &str, name: &str) -> Option<FieldMeaning> {
     of_row(section, name).or_else(|| of_section(section, name)).or_else(|| {
         let (outer, field) = section.rsplit_once('.')?;
-        Some(Meaning { default: None, ..of_row(outer, field)? })
+        Some(FieldMeaning { default: None, ..of_row(outer, field)? })
     })
 }
 
@@ -32,7 +32,7 @@ fn section(place: &str) -> Option<&'static str> {
 }
 
 /// The meaning in the row of a field.
-fn of_row(place: &str, name: &str) -> Option<Meaning> {
+fn of_row(place: &str, name: &str) -> Option<FieldMeaning> {
     let rows = section(place)?.lines().filter(|line| line.starts_with("| `"));
     let mut rows = rows.map(|row| row.split('|').map(str::trim).skip(1));
     let quoted = format!("`{name}`");
@@ -49,15 +49,15 @@ fn of_row(place: &str, name: &str) -> Option<Meaning> {
     let number = written.replace(',', "");
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     let default = of_line(&format!("v = {}", if is_number { &number } else { written }));
-    Some(Meaning { text, default: default.map(|(_, value)| value) })
+    Some(FieldMeaning { text, default: default.map(|(_, value)| value) })
 }
 
 /// The meaning in the first paragraph of a section.
-fn of_section(outer: &str, name: &str) -> Option<Meaning> {
+fn of_section(outer: &str, name: &str) -> Option<FieldMeaning> {
     let place = format!("{outer}.{name}");
     let text = section(place.trim_start_matches('.'))?.trim_start();
     let paragraph = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-    Some(Meaning { text: plain(paragraph.trim_start_matches(": ")), default: None })
+    Some(FieldMeaning { text: plain(paragraph.trim_start_matches(": ")), default: None })
 }
 
 /// A text of the page without the targets of its links, which lead nowhere in an editor.
