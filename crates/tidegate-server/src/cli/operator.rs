@@ -14,8 +14,9 @@ mod entries;
 mod events;
 mod http_client;
 mod in_force;
+mod live;
+mod page;
 mod rates;
-mod screen;
 mod server_url;
 mod tables;
 

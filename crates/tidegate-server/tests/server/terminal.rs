@@ -1,7 +1,7 @@
 //! Live views on terminals of different widths: a narrow terminal loses columns, and no digit of a number.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::client::Client;
 use crate::process::{BINARY, Server};
@@ -12,28 +12,73 @@ rule = [
 ]
 "#;
 
-/// Shows a live view on a terminal of this many columns until it has the text, and returns the last screen.
-fn shown(columns: u16, view: &str, until: &str) -> String {
-    let line = format!("stty cols {columns} rows 30; exec {BINARY} {view}");
-    let mut script = Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut read = String::new();
-    let mut output = script.stdout.take().unwrap();
-    let mut buffer = [0; 4096];
-    // A screen is complete when the next screen begins.
-    while read.rsplit("\x1b[H").nth(1).is_none_or(|screen| !screen.contains(until)) {
-        let bytes = output.read(&mut buffer).unwrap();
-        assert!(bytes > 0, "{view} at {columns} ended: {read}");
-        read.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
+/// A program on a terminal of its own.
+struct OnTerminal {
+    script: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    terminal: vt100::Parser,
+}
+
+impl OnTerminal {
+    /// Starts a shell line on a terminal of this many columns.
+    fn start(columns: u16, line: &str) -> Self {
+        let line = format!("stty cols {columns} rows 30; {line}");
+        let mut script = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = script.stdin.take().unwrap();
+        let output = script.stdout.take().unwrap();
+        Self { script, input, output, terminal: vt100::Parser::new(30, columns, 0) }
     }
-    script.stdin.take().unwrap().write_all(b"q").unwrap();
-    assert!(script.wait().unwrap().success());
-    let screen = read.rsplit("\x1b[H").nth(1).unwrap();
-    screen.replace("\x1b[K", "").replace("\x1b[J", "").replace('\r', "")
+
+    fn press(&mut self, keys: &str) {
+        self.input.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn shown(&self) -> String {
+        self.terminal.screen().contents()
+    }
+
+    /// Reads until the screen has this text.
+    fn until(&mut self, text: &str) {
+        let mut buffer = [0; 4096];
+        while !self.shown().contains(text) {
+            let bytes = self.output.read(&mut buffer).unwrap();
+            assert!(bytes > 0, "without {text:?} ended:\n{}", self.shown());
+            self.terminal.process(&buffer[..bytes]);
+        }
+    }
+
+    fn end(mut self) {
+        self.press("q");
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).unwrap();
+        self.terminal.process(&rest);
+        assert!(self.script.wait().unwrap().success());
+        let screen = self.terminal.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor());
+        let modes = self.shown();
+        let has = |mode| modes.split_whitespace().any(|word| word == mode);
+        assert!(has("icanon") && has("echo"), "{modes}");
+    }
+}
+
+/// Shows a live view on a terminal of this many columns until it has the text, and returns the screen.
+fn shown(columns: u16, view: &str, until: &str) -> String {
+    let mut program = OnTerminal::start(columns, &format!("{BINARY} {view} && stty -a"));
+    program.until(until);
+    // The frame in which the filter is typed comes after the whole frame before it.
+    program.press("/");
+    program.until("/▏");
+    let screen = program.shown();
+    program.press("\r");
+    program.end();
+    screen
 }
 
 /// Asserts that no line is wider than the terminal, and that each number of the table is one of these.

@@ -5,7 +5,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 
 use super::server_url::ServerUrl;
-use super::{JsonAnswer, OutputFormat};
+use super::{JsonAnswer, ListenerClient, OutputFormat};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -48,8 +48,46 @@ impl EventStream {
             self.read.extend_from_slice(&bytes);
         }
     }
+}
 
-    /// Prints each event, until the output is closed.
+/// The stream of a path, which can be opened again after it has ended.
+pub(super) struct FollowedEvents<'a> {
+    listener: &'a ListenerClient,
+    path: String,
+    stream: EventStream,
+}
+
+impl<'a> FollowedEvents<'a> {
+    /// Opens the stream.
+    ///
+    /// # Errors
+    /// Returns what is there instead, and what was expected.
+    pub(super) async fn open(listener: &'a ListenerClient, path: String) -> Result<Self, Failure> {
+        let stream = listener.events(&path).await?;
+        Ok(Self { listener, path, stream })
+    }
+
+    /// Opens it again.
+    ///
+    /// # Errors
+    /// Returns the errors of [`open`](Self::open).
+    pub(super) async fn reopen(&mut self) -> Result<(), Failure> {
+        self.stream = self.listener.events(&self.path).await?;
+        Ok(())
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// Returns an error when the stream ends, and from then on.
+    pub(super) async fn next(&mut self) -> Result<JsonAnswer, Failure> {
+        self.stream.next().await
+    }
+
+    /// Prints each event, until the output is closed or the stream ends.
+    ///
+    /// # Errors
+    /// Returns an error when the stream ends.
     pub(super) async fn print(
         mut self,
         format: OutputFormat,

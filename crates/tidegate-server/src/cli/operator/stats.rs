@@ -4,9 +4,12 @@ use std::process::ExitCode;
 
 use hyper::Method;
 use serde_json::Value;
+use tokio::time::sleep;
 
-use super::screen::Screen;
-use super::tables::{TableColumns, table};
+use super::events::FollowedEvents;
+use super::live::{self, PAUSE, Pages};
+use super::page::{Page, PageTable};
+use super::tables::TableColumns;
 use super::top::rule;
 use super::{
     AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,
@@ -17,7 +20,7 @@ use crate::stdout;
 /// Show the statistics of a running server's rules and resources
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "With --watch, q or Ctrl-C ends the view.",
+    after_help = "With --watch, ? shows the keys of the view, q or Ctrl-C ends it.",
     after_long_help = "Units that were passed and blocked in the last second (1S) and minute (1M), and
 what callers report of the requests (POST /v1/report). In shadow mode `blocked`
 is what would have been.
@@ -66,20 +69,32 @@ pub(crate) fn run(args: &StatsArgs) -> Result<ExitCode, Failure> {
 
 /// Shows the statistics of each second: live on a terminal, else one after another.
 async fn watch(args: &StatsArgs, listener: &ListenerClient) -> Result<(), Failure> {
-    // Before the screen begins, so that an error is printed where it stays.
-    let mut events = listener.events(&path(args, "/v1/stats/events")).await?;
-    let screen = if args.format == OutputFormat::Text { Screen::begin()? } else { None };
-    let Some(screen) = screen else {
+    // Before the view begins, so that an error is printed where it stays.
+    let events = FollowedEvents::open(listener, path(args, "/v1/stats/events")).await?;
+    if args.format == OutputFormat::Json || !live::is_possible() {
         return events.print(args.format, tables).await;
-    };
-    let url = listener.connection.url();
-    let shows = async {
-        loop {
-            let event = events.next().await?;
-            screen.show(&format!("{url}\n\n{}", tables(&event.json)))?;
+    }
+    let title = format!("tidegate stats {}", listener.connection.url());
+    live::show(title, |pages| feed(listener, events, pages)).await
+}
+
+/// Sends a page for each event.
+async fn feed(listener: &ListenerClient, mut events: FollowedEvents<'_>, pages: Pages) {
+    loop {
+        let page = match events.next().await {
+            Ok(event) => page(&event.json).with_notice(listener).await,
+            Err(_) => {
+                sleep(PAUSE).await;
+                match events.reopen().await {
+                    Ok(()) => continue,
+                    Err(failure) => Err(failure),
+                }
+            }
+        };
+        if pages.send(page).await.is_err() {
+            return;
         }
-    };
-    screen.until_quit(shows).await
+    }
 }
 
 fn path(args: &StatsArgs, path: &str) -> String {
@@ -120,20 +135,27 @@ const OF_RESOURCES: TableColumns<'_> = TableColumns {
     least: &[5, 3, 4, 6, 7, 8],
 };
 
-/// A table of the rules and one of the resources, if there are any.
+/// The tables as a text.
 fn tables(stats: &Value) -> String {
+    page(stats).printed(stdout::width())
+}
+
+/// A table of the rules and a table of the resources, if there are any.
+fn page(stats: &Value) -> Page {
     let rules = rows(items(stats, "rules"), &["domain", "rule", "mode"]);
     let resources = rows(items(stats, "resources"), &["resource"]);
+    let has_none = rules.is_empty() && resources.is_empty();
     let mut tables = Vec::new();
-    for (columns, rows) in [(OF_RULES, rules), (OF_RESOURCES, resources)] {
+    for (columns, rows) in [(&OF_RULES, rules), (&OF_RESOURCES, resources)] {
         if !rows.is_empty() {
-            tables.push(table(stdout::width(), &columns, rows));
+            tables.push(PageTable { title: String::new(), columns, rows, most: usize::MAX });
         }
     }
-    if tables.is_empty() {
-        return "no rule or resource has this name\n".to_owned();
+    if has_none {
+        let title = "no rule or resource has this name".to_owned();
+        tables.push(PageTable { title, columns: &OF_RULES, rows: Vec::new(), most: usize::MAX });
     }
-    tables.join("\n")
+    Page { tables, ..Page::default() }
 }
 
 /// A row for each item of a list: these names, and its numbers.

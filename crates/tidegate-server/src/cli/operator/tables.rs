@@ -19,7 +19,7 @@ pub(super) struct TableColumns<'a> {
 }
 
 /// The columns of the terminal that a text keeps before a column of the table is left out.
-const LEAST_OF_A_TEXT: u16 = 12;
+pub(super) const LEAST_OF_A_TEXT: u16 = 12;
 
 /// A line for each row. On a terminal of a `width` that is too narrow each word of a heading has a line; on a narrower one
 /// columns are left out, and then texts are cut.

@@ -1,25 +1,36 @@
 //! `tidegate tail`: decisions of a running server as it takes them.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidegate::printable;
 use tokio::signal::ctrl_c;
+use tokio::time::sleep;
 
 use super::entries::{self, EntryArg};
-use super::tables::key;
+use super::events::FollowedEvents;
+use super::live::{self, PAUSE, Pages};
+use super::page::{Page, PageTable, time_of_day};
+use super::tables::{TableColumns, key};
 use super::top::rule;
-use super::{AdminFlags, OutputFormat, number, run as run_client, seconds, text, with_query};
+use super::{
+    AdminFlags, ListenerClient, OutputFormat, number, run as run_client, seconds, text, with_query,
+};
 use crate::failure::Failure;
 
-/// Print decisions of a running server as it takes them
+/// Show decisions of a running server as it takes them
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:  tidegate tail --rule login --outcome refused --key user=ada",
-    after_long_help = "A line for each rule of a decision, until Ctrl-C. Decisions beyond the rate are
-left out, evenly, and the next line says how many. Keys that a rule hides
-(`hide_keys`) are fingerprints, as in `tidegate top`.
+    after_help = "Example:  tidegate tail --rule login --outcome refused --key user=ada
+On a terminal the view is live: ? shows its keys, q or Ctrl-C ends it.",
+    after_long_help = "On a terminal a live view of the newest decisions until q or Ctrl-C, and ? shows
+its keys; in a file or a pipe a line for each rule of a decision. Decisions
+beyond the rate are left out, evenly, and the next line says how many. Keys that
+a rule hides (`hide_keys`) are fingerprints, as in `tidegate top`.
 
 Examples:
   tidegate tail
@@ -55,7 +66,11 @@ pub(crate) struct TailArgs {
 pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
     let listener = args.admin.listener()?;
     run_client(async {
-        let decisions = listener.events(&path(args)).await?;
+        let decisions = FollowedEvents::open(&listener, path(args)).await?;
+        if args.format == OutputFormat::Text && live::is_possible() {
+            let title = format!("tidegate tail {}", listener.connection.url());
+            return live::show(title, |pages| feed(&listener, decisions, pages)).await;
+        }
         let mut stderr = io::stderr();
         if stderr.is_terminal() {
             // An error of the write is ignored: decisions are printed without it.
@@ -67,6 +82,111 @@ pub(crate) fn run(args: &TailArgs) -> Result<ExitCode, Failure> {
             _ = ctrl_c() => Ok(()),
         }
     })
+}
+
+/// The largest number of decisions that a view keeps.
+const MOST_KEPT: usize = 1_000;
+/// The time between two pages: decisions may come much more often.
+const REFRESH: Duration = Duration::from_millis(500);
+
+const COLUMNS: TableColumns<'_> = TableColumns {
+    headings: &[
+        "TIME",
+        "OUTCOME",
+        "DOMAIN",
+        "RULE",
+        "KEY",
+        "COST",
+        "REMAINING",
+        "LIMIT",
+        "FITS IN",
+    ],
+    numbers: 5..9,
+    least: &[2, 7, 5, 8, 6, 0],
+};
+
+/// The decisions of a view, the newest first.
+#[derive(Default)]
+struct RecentDecisions {
+    rows: VecDeque<Vec<String>>,
+    skipped: u64,
+    failure: Option<Failure>,
+}
+
+impl RecentDecisions {
+    fn add(&mut self, decision: &Value) {
+        self.skipped += number(decision, "skipped");
+        self.rows.truncate(MOST_KEPT - 1);
+        self.rows.push_front(row(decision));
+    }
+
+    /// The page, or why no decisions come.
+    fn page(&self) -> Result<Page, Failure> {
+        if let Some(failure) = &self.failure {
+            return Err(Failure::new(failure.message()));
+        }
+        let title = match self.skipped {
+            0 => "Newest first".to_owned(),
+            skipped => format!("Newest first; {skipped} left out"),
+        };
+        let rows = self.rows.iter().cloned().collect();
+        let table = PageTable { title, columns: &COLUMNS, rows, most: usize::MAX };
+        Ok(Page { tables: vec![table], ..Page::default() })
+    }
+}
+
+/// Reads decisions, and sends them as pages.
+async fn feed(listener: &ListenerClient, mut decisions: FollowedEvents<'_>, pages: Pages) {
+    let recent = RefCell::new(RecentDecisions::default());
+    let reads = async {
+        loop {
+            match decisions.next().await {
+                Ok(event) => recent.borrow_mut().add(&event.json),
+                Err(failure) => {
+                    recent.borrow_mut().failure = Some(failure);
+                    sleep(PAUSE).await;
+                    let reopened = decisions.reopen().await;
+                    recent.borrow_mut().failure = reopened.err();
+                }
+            }
+        }
+    };
+    // Reading does not wait for the view, which would hold up the server's stream.
+    let sends = async {
+        loop {
+            let page = recent.borrow().page();
+            let page = match page {
+                Ok(page) => page.with_notice(listener).await,
+                failed => failed,
+            };
+            if pages.send(page).await.is_err() {
+                return;
+            }
+            sleep(REFRESH).await;
+        }
+    };
+    // Both go on until the view is left.
+    tokio::select! {
+        () = reads => {}
+        () = sends => {}
+    }
+}
+
+/// The cells of a decision.
+fn row(decision: &Value) -> Vec<String> {
+    let degraded = if decision["degraded"] == true { ", degraded" } else { "" };
+    let fits_us = number(decision, "retry_after_us");
+    vec![
+        time_of_day(number(decision, "at_us")),
+        format!("{}{degraded}", text(decision, "outcome")),
+        text(decision, "domain").to_owned(),
+        text(decision, "rule").to_owned(),
+        key(decision.get("key")),
+        number(decision, "cost").to_string(),
+        number(decision, "remaining").to_string(),
+        number(decision, "limit").to_string(),
+        if fits_us > 0 { seconds(fits_us) } else { "-".to_owned() },
+    ]
 }
 
 fn path(args: &TailArgs) -> String {
@@ -82,14 +202,9 @@ fn path(args: &TailArgs) -> String {
 
 /// `12:00:01.250 refused default/login user=ada: cost 1, 0 of 5 remaining, fits in 3.2 s`, at UTC.
 fn line(decision: &Value) -> String {
-    let all_ms = number(decision, "at_us") / 1_000;
-    let s = all_ms / 1_000 % 86_400;
     let mut line = format!(
-        "{:02}:{:02}:{:02}.{:03} {} {}/{}",
-        s / 3_600,
-        s / 60 % 60,
-        s % 60,
-        all_ms % 1_000,
+        "{} {} {}/{}",
+        time_of_day(number(decision, "at_us")),
         text(decision, "outcome"),
         text(decision, "domain"),
         text(decision, "rule")

@@ -2,33 +2,30 @@
 
 use std::cmp::Ordering;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use hyper::Method;
 use serde_json::Value;
-use tidegate::{Clock, SystemClock, Timestamp};
+use tidegate::Timestamp;
 use tokio::time::sleep;
 
+use super::live::{self, PAUSE, Pages};
+use super::page::{Page, PageTable, now};
 use super::rates::{self, Decisions, RuleRate};
-use super::screen::Screen;
-use super::tables::{TableColumns, key, table};
+use super::tables::{TableColumns, key};
 use super::{
     AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,
 };
 use crate::failure::Failure;
 use crate::stdout;
 
-/// The time between two readings.
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// Show the rates of a running server's rules, and their top keys
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "On a terminal the view is live; q or Ctrl-C ends it.",
-    after_long_help = "On a terminal the view is refreshed each second until q or Ctrl-C; in a file or
-a pipe it is printed once, after a second. Rates are decisions a second; in
-shadow mode `refused` is what would have been. Counts of keys are of one to two
-minutes, estimated from a sample.
+    after_help = "On a terminal the view is live: ? shows its keys, q or Ctrl-C ends it.",
+    after_long_help = "On a terminal the view is refreshed each second until q or Ctrl-C, and ? shows
+its keys; in a file or a pipe it is printed once, after a second. Rates are
+decisions a second; in shadow mode `refused` is what would have been. Counts of
+keys are of one to two minutes, estimated from a sample.
 
 Examples:
   tidegate top
@@ -69,38 +66,34 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             let answer = listener.ask(Method::GET, &path(args, "refused"), "").await?;
             return stdout::print(&format!("{}\n", answer.text));
         }
-        // Before the screen begins, so that an error is printed where it stays.
+        // Before the view begins, so that an error is printed where it stays.
         if args.rule.is_some() {
             listener.ask(Method::GET, &path(args, "refused"), "").await?;
         }
         let mut reading = DecisionsAt::of(&listener).await?;
-        match Screen::begin()? {
-            Some(screen) => live(args, &listener, reading, &screen).await,
-            None => {
-                sleep(PAUSE).await;
-                stdout::print(&view(args, &listener, &mut reading).await?)
-            }
+        let url = listener.connection.url();
+        if live::is_possible() {
+            let title = format!("tidegate top {url}");
+            return live::show(title, |pages| feed(args, &listener, reading, pages)).await;
         }
+        sleep(PAUSE).await;
+        let page = read(args, &listener, &mut reading).await?;
+        stdout::print(&format!("{url}\n\n{}", page.printed(stdout::width())))
     })
 }
 
-/// Shows the view again and again, until the person ends it.
-async fn live(
-    args: &TopArgs,
-    listener: &ListenerClient,
-    mut reading: DecisionsAt,
-    screen: &Screen,
-) -> Result<(), Failure> {
-    screen
-        .until_quit(async {
-            loop {
-                // A server that is restarted comes back.
-                let shown = view(args, listener, &mut reading).await;
-                screen.show(&shown.unwrap_or_else(|failure| failure.message().to_owned()))?;
-                sleep(PAUSE).await;
-            }
-        })
-        .await
+/// Sends a page each second. A server that is restarted comes back.
+async fn feed(args: &TopArgs, listener: &ListenerClient, mut reading: DecisionsAt, pages: Pages) {
+    loop {
+        let page = match read(args, listener, &mut reading).await {
+            Ok(page) => page.with_notice(listener).await,
+            failed => failed,
+        };
+        if pages.send(page).await.is_err() {
+            return;
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 const OF_RULES: TableColumns<'_> = TableColumns {
@@ -114,7 +107,7 @@ const OF_KEYS: TableColumns<'_> = TableColumns {
     least: &[1, 2, 3],
 };
 
-/// The most rules that are shown.
+/// The largest number of rules that are shown.
 const MOST_RULES: usize = 10;
 
 /// The decisions of all rules at one time.
@@ -126,16 +119,16 @@ struct DecisionsAt {
 impl DecisionsAt {
     async fn of(listener: &ListenerClient) -> Result<Self, Failure> {
         let rules = rates::read(&listener.ask_text("/metrics").await?);
-        Ok(Self { at: SystemClock::new().now(), rules })
+        Ok(Self { at: now(), rules })
     }
 }
 
 /// Reads again, and returns the tables; `before` becomes the new reading.
-async fn view(
+async fn read(
     args: &TopArgs,
     listener: &ListenerClient,
     before: &mut DecisionsAt,
-) -> Result<String, Failure> {
+) -> Result<Page, Failure> {
     let after = DecisionsAt::of(listener).await?;
     let us = after.at.as_micros().saturating_sub(before.at.as_micros());
     // Each reading has the wall time, which may be set back between two of them.
@@ -143,20 +136,17 @@ async fn view(
     // Kept even if a request below fails: the next rates cover the time since this reading.
     *before = after;
     let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
-    let width = stdout::width();
-    let mut text =
-        format!("{}\n\n{}", listener.connection.url(), of_rules(rates, &policy.json, width));
+    let mut tables = vec![of_rules(rates, &policy.json)];
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
-        let keys = match listener.ask(Method::GET, &path(args, by), "").await {
+        tables.push(match listener.ask(Method::GET, &path(args, by), "").await {
             Ok(answer) => {
                 let policy = (by == "refused").then_some(&policy.json);
-                of_keys(title, &answer.json, before.at, policy, width)
+                of_keys(title, &answer.json, before.at, policy)
             }
-            Err(failure) => format!("{title}: {}\n", failure.message()),
-        };
-        text.push_str(&format!("\n{keys}"));
+            Err(failure) => keys(format!("{title}: {}", failure.message()), Vec::new()),
+        });
     }
-    Ok(text)
+    Ok(Page { tables, ..Page::default() })
 }
 
 fn path(args: &TopArgs, by: &str) -> String {
@@ -165,13 +155,11 @@ fn path(args: &TopArgs, by: &str) -> String {
     with_query("/v1/top", &parameters)
 }
 
-/// The rules in the order of the policy; of many, those that refuse and are asked most, so that the keys below are on
-/// the screen.
-fn of_rules(mut rates: Vec<RuleRate>, policy: &Value, width: Option<u16>) -> String {
-    let more = rates.len().saturating_sub(MOST_RULES);
-    if more > 0 {
+/// The rules in the order of the policy; of many, those that refuse and are asked most go first, so that the keys below
+/// are on the screen.
+fn of_rules(mut rates: Vec<RuleRate>, policy: &Value) -> PageTable {
+    if rates.len() > MOST_RULES {
         rates.sort_by(|a, b| busy(b).partial_cmp(&busy(a)).unwrap_or(Ordering::Equal));
-        rates.truncate(MOST_RULES);
     }
     let rows = rates.iter().map(|RuleRate { total, all, refused }| {
         vec![
@@ -184,8 +172,7 @@ fn of_rules(mut rates: Vec<RuleRate>, policy: &Value, width: Option<u16>) -> Str
             total.refused.to_string(),
         ]
     });
-    let shown = table(width, &OF_RULES, rows);
-    if more > 0 { format!("{shown} and {more} more rules\n") } else { shown }
+    PageTable { title: String::new(), columns: &OF_RULES, rows: rows.collect(), most: MOST_RULES }
 }
 
 /// By how much a rule is worth a look: it refuses, or it is asked.
@@ -201,13 +188,7 @@ fn mode(policy: &Value, domain: &str, name: &str) -> String {
 }
 
 /// A row for each key. With a policy, its rules in shadow mode are marked: they refuse no request.
-fn of_keys(
-    title: &str,
-    answer: &Value,
-    now: Timestamp,
-    policy: Option<&Value>,
-    width: Option<u16>,
-) -> String {
+fn of_keys(title: &str, answer: &Value, now: Timestamp, policy: Option<&Value>) -> PageTable {
     let one_in = number(answer, "sampled_one_in").max(1);
     let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
     let mut rows = Vec::new();
@@ -225,10 +206,16 @@ fn of_keys(
             key(one.get("key")),
         ]);
     }
-    if rows.is_empty() {
-        return format!("{title}: none in the sample of 1 in {one_in}\n");
-    }
-    format!("{title} in {seconds} s, of 1 in {one_in}:\n{}", table(width, &OF_KEYS, rows))
+    let title = if rows.is_empty() {
+        format!("{title}: none in the sample of 1 in {one_in}")
+    } else {
+        format!("{title} in {seconds} s, of 1 in {one_in}:")
+    };
+    keys(title, rows)
+}
+
+const fn keys(title: String, rows: Vec<Vec<String>>) -> PageTable {
+    PageTable { title, columns: &OF_KEYS, rows, most: usize::MAX }
 }
 
 #[cfg(test)]
@@ -239,12 +226,12 @@ mod tests {
     #[test]
     fn a_sample_says_that_it_is_one_and_marks_rules_in_shadow_mode() {
         let now = Timestamp::from_micros(1_000_000);
-        let none = of_keys("Refused most", &json!({"sampled_one_in": 16}), now, None, None);
+        let none = of_keys("Refused most", &json!({"sampled_one_in": 16}), now, None).printed(None);
         assert_eq!(none, "Refused most: none in the sample of 1 in 16\n");
         let key = |rule: &str| json!({"domain": "d", "rule": rule, "key": {"ip": "x"}, "count": 2});
         let answer = json!({"sampled_one_in": 16, "keys": [key("a"), key("b")]});
         let policy = json!({"rules": [{"domain": "d", "name": "b", "mode": "shadow"}]});
-        let shown = of_keys("Refused most", &answer, now, Some(&policy), None);
+        let shown = of_keys("Refused most", &answer, now, Some(&policy)).printed(None);
         assert!(shown.contains(" b (shadow)") && !shown.contains(" a (shadow)"), "{shown}");
     }
 
@@ -254,12 +241,12 @@ mod tests {
             let total = Decisions { rule: format!("rule-{number}"), ..Decisions::default() };
             RuleRate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
         };
-        let shown = of_rules((0..41).map(rate).collect(), &json!({}), None);
+        let shown = of_rules((0..41).map(rate).collect(), &json!({})).printed(None);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines.len(), 12, "{shown}");
         assert!(lines[1].contains("rule-3 ") && lines[2].contains("rule-40 "), "{shown}");
         assert_eq!(lines[11], " and 31 more rules");
-        let few = of_rules((0..10).map(rate).collect(), &json!({}), None);
+        let few = of_rules((0..10).map(rate).collect(), &json!({})).printed(None);
         assert!(few.lines().nth(1).is_some_and(|line| line.contains("rule-0 ")), "{few}");
     }
 }
