@@ -1,8 +1,8 @@
-//! Half seconds, the buckets of the ring: their length, the number that is kept, and their numbers.
+//! Half seconds, the buckets of windows: their length, the number that is kept, and their numbers.
 
 use tidegate_core::Timestamp;
 
-/// The length of each bucket of the ring.
+/// The length of each bucket.
 pub(super) const HALF_SECOND_US: u64 = 500_000;
 
 /// Seconds of the long window. The model checker has time for two.
@@ -10,9 +10,6 @@ pub(super) const SECONDS: u64 = if cfg!(loom) { 2 } else { 60 };
 
 /// Half seconds of the long window, including the current one.
 const HALF_SECONDS: u64 = 2 * SECONDS;
-
-/// Slots of the ring: a power of two, not below the half seconds that are kept.
-pub(super) const SLOTS: usize = HALF_SECONDS.next_power_of_two() as usize;
 
 /// The number of the half second that contains a time: the first begins at the epoch.
 #[inline]

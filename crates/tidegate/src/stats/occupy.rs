@@ -35,10 +35,10 @@ impl Still<'_> {
             return Some(Micros::ZERO);
         }
         // A half second further ahead would not help: `most` bounds the units borrowed from all of them.
-        if !fits([self.borrowed.all(), units], most) {
+        if !fits([self.half_seconds.borrowed.all(), units], most) {
             return None;
         }
-        self.borrowed.borrow(self.current + ahead, units);
+        self.half_seconds.borrowed.borrow(self.current + ahead, units);
         self.ring.totals.add(Count::Occupied, units);
         Some(self.wait_for(ahead, now))
     }
@@ -56,18 +56,18 @@ impl Still<'_> {
     fn passed(&self, ahead: u64) -> u64 {
         match ahead {
             0 => {
-                let began_with = self.ring.began_with(self.current);
+                let began_with = self.began_with(self.current);
                 self.ring.totals.read().since(&began_with).of(Count::Pass)
             }
-            1..=MOST_AHEAD => self.borrowed.from(self.current + ahead),
+            1..=MOST_AHEAD => self.half_seconds.borrowed.from(self.current + ahead),
             _ => 0,
         }
     }
 
     /// Units that passed in the half second before the current one.
     fn passed_before(&self) -> u64 {
-        let before = self.ring.began_with(self.current.saturating_sub(1));
-        self.ring.began_with(self.current).since(&before).of(Count::Pass)
+        let before = self.began_with(self.current.saturating_sub(1));
+        self.began_with(self.current).since(&before).of(Count::Pass)
     }
 
     /// The time from `now`, or from the beginning of the current half second where `now` is before

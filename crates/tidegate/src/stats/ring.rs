@@ -1,23 +1,25 @@
-//! The ring of half seconds: the totals when each began, the current half second, and the start of the next.
+//! The past of a resource: the totals with which each half second began, and the start of the next.
 //!
 //! One word holds the number of the current half second, and whether others are just beginning:
 //!
 //! - A thread that counts at a time in the current half second or before it only adds to the
 //!   totals.
 //! - The first thread at a later time makes the half seconds up to it begin, under a lock that is
-//!   taken once for each, and for borrowing. Other threads at a later time wait for that; no one
-//!   else does.
-//! - A reader reads the word before and after, and repeats if it changed, so no thread waits.
+//!   taken once for each, for borrowing, and for reading. Other threads at a later time wait for that; no
+//!   other thread does.
+//!
+//! Only half seconds in which something was counted are kept, so a resource that is seldom used takes little memory.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
 use super::borrowed::{Borrowed, MOST_AHEAD};
-use super::half_seconds::{SLOTS, number_of, oldest_kept};
+use super::half_seconds::{number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
-use super::totals::{COUNTS, Count, Counts, Totals};
+use super::totals::{Count, Counts, Totals};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Acquire, Release};
 use crate::sync::{Mutex, MutexGuard};
@@ -31,44 +33,41 @@ const LARGE: u64 = 1 << 32;
 /// The maximum that large amounts contribute to a sum.
 const MOST_OF_LARGE: u64 = 1 << 63;
 
-/// One half second: the totals as it began, and the shortest response time since.
+/// The totals of one resource, and their past.
+#[derive(Default)]
+pub(super) struct Ring {
+    current: Current,
+    pub(super) totals: Totals,
+    /// Locked while half seconds begin, to read the past, and to borrow from half seconds that have not begun.
+    half_seconds: Mutex<HalfSeconds>,
+}
+
+/// The current half second, on a cache line of its own: it changes twice a second, the totals all the time.
 #[derive(Debug, Default)]
-struct RingSlot {
-    began_with: [AtomicU64; COUNTS],
+#[repr(align(64))]
+struct Current {
+    word: AtomicU64,
+    /// The total of successes as it began.
+    began_with: AtomicU64,
+    /// The shortest response time since it began.
     least: Least,
 }
 
-impl RingSlot {
-    fn begin(&self, number: u64, totals: &Counts) {
-        // Released: a reader that sees such a total also sees the word that was stored before it, and repeats.
-        for (began, total) in self.began_with.iter().zip(totals.0) {
-            began.store(total, Release);
-        }
-        self.least.begin(number);
-    }
-}
-
-/// The word, on a cache line of its own: it changes twice a second, the totals all the time.
+/// The half seconds that began, and units borrowed from the next.
 #[derive(Debug, Default)]
-#[repr(align(64))]
-struct RingWord(AtomicU64);
-
-/// The totals of one resource, and the ring of their past.
-#[derive(Default)]
-pub(super) struct Ring {
-    word: RingWord,
-    pub(super) totals: Totals,
-    slots: RingSlots,
-    /// Locked while half seconds begin, and to borrow from those that have not begun.
-    borrowed: Mutex<Borrowed>,
+pub(super) struct HalfSeconds {
+    /// In their order. A half second is left out if nothing was counted between its begin and the begin of the next.
+    begun: VecDeque<Half>,
+    pub(super) borrowed: Borrowed,
 }
 
-struct RingSlots(Box<[RingSlot; SLOTS]>);
-
-impl Default for RingSlots {
-    fn default() -> Self {
-        Self(Box::new(std::array::from_fn(|_| RingSlot::default())))
-    }
+/// A half second that began.
+#[derive(Debug)]
+struct Half {
+    number: u64,
+    began_with: Counts,
+    /// The shortest response time; [`Current`] has it while this is the current half second.
+    least_us: Option<u64>,
 }
 
 impl Ring {
@@ -77,8 +76,7 @@ impl Ring {
     #[inline]
     pub(super) fn reach(&self, now: Timestamp) {
         let number = number_of(now);
-        // Pairs with the release of the word in `begin`: the slot of the current half second is written.
-        if self.word.0.load(Acquire) >> 1 < number {
+        if self.current.word.load(Acquire) >> 1 < number {
             drop(self.hold(number));
         }
     }
@@ -106,35 +104,38 @@ impl Ring {
         self.add(Count::RtSumUs, took_us, now);
         // The sum comes first: a reader that sees the success also sees its time.
         let before = self.totals.add_in_order(Count::Success, 1);
-        if let Some(number) = self.half_of_success(before) {
-            self.slot(number).least.lower(number, took_us);
+        let word = self.settled();
+        let Current { began_with, least, .. } = &self.current;
+        // The time belongs to the half second of the success. If others began since, the current one is no longer it, or
+        // its least time can no longer be lowered here.
+        let is_current = is_since(before, began_with.load(Acquire)) && self.is_at(word);
+        if !is_current || !least.lower(word >> 1, took_us) {
+            self.lower_past(before, took_us);
         }
     }
 
-    /// The half second of a success, by the total before it: usually the current one, or an earlier
-    /// one if others have begun since; `None` if that has left the ring.
-    fn half_of_success(&self, before: u64) -> Option<u64> {
-        loop {
-            let word = self.settled();
-            let newest = word >> 1;
-            let found = (oldest_kept(newest)..=newest).rev().find(|number| {
-                let began_with =
-                    self.slot(*number).began_with[Count::Success as usize].load(Acquire);
-                // Totals wrap, so only their difference says which is earlier.
-                before.wrapping_sub(began_with).cast_signed() >= 0
-            });
-            // If others began during the search, a slot may already belong to a newer half second.
-            if self.is_at(word) {
-                return found;
+    /// Lowers the shortest time of the half second of a success, by the total before it. Nothing is lowered if the half
+    /// second is kept no more.
+    #[cold]
+    fn lower_past(&self, before: u64, took_us: u64) {
+        let mut half_seconds = self.lock();
+        let current = self.current.word.load(Acquire) >> 1;
+        match half_seconds.begun.iter_mut().rev().find(|half| half.has_success(before)) {
+            Some(half) if half.number != current => {
+                half.least_us = Some(half.least_us.map_or(took_us, |least| least.min(took_us)));
             }
+            Some(_) => _ = self.current.least.lower(current, took_us),
+            // The half second 0 is not among the halves.
+            None if current == 0 => _ = self.current.least.lower(0, took_us),
+            None => {}
         }
     }
 
     /// Waits until no half second is beginning; returns the word.
     #[inline]
-    pub(super) fn settled(&self) -> u64 {
+    fn settled(&self) -> u64 {
         loop {
-            let word = self.word.0.load(Acquire);
+            let word = self.current.word.load(Acquire);
             if word & BEGINNING == 0 {
                 return word;
             }
@@ -143,64 +144,84 @@ impl Ring {
         }
     }
 
-    /// The totals as half second `number`, which is in the ring, began.
-    pub(super) fn began_with(&self, number: u64) -> Counts {
-        let began_with = &self.slot(number).began_with;
-        Counts(std::array::from_fn(|at| began_with[at].load(Acquire)))
-    }
-
-    /// The shortest response time in half second `number`, which is in the ring.
-    pub(super) fn least_us(&self, number: u64) -> Option<u64> {
-        self.slot(number).least.us()
-    }
-
-    #[inline]
-    fn slot(&self, number: u64) -> &RingSlot {
-        &self.slots.0[number as usize % SLOTS]
-    }
-
     /// Returns whether the word is unchanged.
-    pub(super) fn is_at(&self, word: u64) -> bool {
-        self.word.0.load(Acquire) == word
+    fn is_at(&self, word: u64) -> bool {
+        self.current.word.load(Acquire) == word
     }
 
-    fn lock(&self) -> MutexGuard<'_, Borrowed> {
-        self.borrowed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HalfSeconds> {
+        self.half_seconds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the ring: no half second begins until the guard is dropped, and `number` has begun.
     #[cold]
     pub(super) fn hold(&self, number: u64) -> Still<'_> {
-        let mut borrowed = self.lock();
+        let mut half_seconds = self.lock();
         // Read again under the lock: another thread may have been first.
-        let current = self.word.0.load(Acquire) >> 1;
+        let current = self.current.word.load(Acquire) >> 1;
         if current < number {
-            self.begin(&mut borrowed, current, number);
+            self.begin(&mut half_seconds, current, number);
         }
-        Still { ring: self, borrowed, current: current.max(number) }
+        Still { ring: self, half_seconds, current: current.max(number) }
     }
 
     /// Makes the half seconds after `current` begin, up to `number`. Counts made during the call belong
     /// to the last of them.
-    fn begin(&self, borrowed: &mut Borrowed, current: u64, number: u64) {
-        // From here on a reader finds the word changed and repeats, so that it uses no slot half written.
-        self.word.0.store(current << 1 | BEGINNING, Release);
+    fn begin(&self, half_seconds: &mut HalfSeconds, current: u64, number: u64) {
+        // From here on a thread with a success waits until it is known to which half second it belongs.
+        self.current.word.store(current << 1 | BEGINNING, Release);
         let before = self.totals.mark();
-        // After a long pause most half seconds in between have left the ring already: they get no slot, but units that
-        // were borrowed from them have passed all the same.
-        let first_kept = oldest_kept(number).max(current + 1);
         let mut totals = before;
-        // Units are borrowed no further ahead, so no later half second has any.
-        for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {
-            totals.add(Count::Pass, borrowed.take(passed_over));
+        half_seconds.end(current, self.current.least.begin(number));
+        half_seconds.forget_before(oldest_kept(number));
+        // Units are borrowed no further ahead, so nothing was counted in later half seconds that passed.
+        for passed in (current + 1..number).take(MOST_AHEAD as usize) {
+            let borrowed = half_seconds.borrowed.take(passed);
+            if borrowed > 0 {
+                half_seconds.begin(passed, totals);
+                totals.add(Count::Pass, borrowed);
+            }
         }
-        for begun in first_kept..=number {
-            self.slot(begun).begin(begun, &totals);
-            totals.add(Count::Pass, borrowed.take(begun));
-        }
+        half_seconds.begin(number, totals);
+        totals.add(Count::Pass, half_seconds.borrowed.take(number));
+        self.current.began_with.store(before.of(Count::Success), Release);
         // Before the word: a reader of the new half second finds the borrowed units among those that passed.
         self.totals.add_in_order(Count::Pass, totals.since(&before).of(Count::Pass));
-        self.word.0.store(number << 1, Release);
+        self.current.word.store(number << 1, Release);
+    }
+}
+
+impl Half {
+    /// Returns whether it began at or before the success with this total before it.
+    const fn has_success(&self, before: u64) -> bool {
+        is_since(before, self.began_with.of(Count::Success))
+    }
+}
+
+/// Returns whether a total was read when another total was reached. Totals wrap, so only their difference says which is
+/// earlier.
+const fn is_since(total: u64, other: u64) -> bool {
+    total.wrapping_sub(other).cast_signed() >= 0
+}
+
+impl HalfSeconds {
+    fn begin(&mut self, number: u64, began_with: Counts) {
+        self.begun.push_back(Half { number, began_with, least_us: None });
+    }
+
+    /// Notes the shortest response time of the current half second, which ends.
+    fn end(&mut self, current: u64, least_us: Option<u64>) {
+        if self.begun.is_empty() {
+            // The first half second never began.
+            self.begin(current, Counts::default());
+        }
+        if let Some(ended) = self.begun.back_mut() {
+            ended.least_us = least_us;
+        }
+    }
+
+    fn forget_before(&mut self, oldest: u64) {
+        while self.begun.pop_front_if(|half| half.number < oldest).is_some() {}
     }
 }
 
@@ -213,17 +234,60 @@ impl fmt::Debug for Ring {
 /// The ring while no half second can begin.
 pub(super) struct Still<'a> {
     pub(super) ring: &'a Ring,
-    pub(super) borrowed: MutexGuard<'a, Borrowed>,
+    pub(super) half_seconds: MutexGuard<'a, HalfSeconds>,
     /// The number of the current half second.
     pub(super) current: u64,
 }
 
 impl Still<'_> {
+    /// The totals as half second `number`, which is kept, began; the totals now if it has not begun.
+    pub(super) fn began_with(&self, number: u64) -> Counts {
+        if number == 0 {
+            return Counts::default();
+        }
+        // In half seconds that are left out nothing was counted, so the next began with the same totals.
+        match self.half_seconds.begun.iter().find(|half| half.number >= number) {
+            Some(half) => half.began_with,
+            None => self.ring.totals.read(),
+        }
+    }
+
+    /// The shortest response time in the half seconds from `first` to `last`.
+    pub(super) fn least_us(&self, first: u64, last: u64) -> Option<u64> {
+        let is_in = |number: u64| (first..=last).contains(&number);
+        let halves = self.half_seconds.begun.iter().filter(|half| is_in(half.number));
+        let of_current = is_in(self.current).then(|| self.ring.current.least.us());
+        halves.filter_map(|half| half.least_us).chain(of_current.flatten()).min()
+    }
+
     fn add_large(&self, what: Count, amount: u64) {
         let Self { ring, current, .. } = self;
         // No half second begins while the lock is held, so the oldest that counts stays the oldest.
-        let kept = ring.totals.read().since(&ring.began_with(oldest_kept(*current)));
+        let kept = ring.totals.read().since(&self.began_with(oldest_kept(*current)));
         let space = MOST_OF_LARGE.saturating_sub(kept.of(what));
         ring.totals.add(what, amount.min(space));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::stats::half_seconds::HALF_SECOND_US;
+
+    /// Returns the number of half seconds that are kept after units passed in each of these.
+    fn kept_after(numbers: impl Iterator<Item = u64>) -> usize {
+        let ring = Ring::default();
+        let times = numbers.map(|number| Timestamp::from_micros(number * HALF_SECOND_US));
+        times.for_each(|now| ring.add(Count::Pass, 1, now));
+        ring.lock().begun.len()
+    }
+
+    #[test]
+    fn only_half_seconds_of_the_last_minute_in_which_something_was_counted_are_kept() {
+        assert_eq!(kept_after([1_000].into_iter()), 1);
+        assert_eq!(kept_after([1_000, 1_050, 1_119].into_iter()), 3);
+        assert_eq!(kept_after([1_000, 1_050, 1_120].into_iter()), 2);
+        assert_eq!(kept_after([1_000, 1_050, 5_000].into_iter()), 1);
+        assert_eq!(kept_after(0..1_000), 120);
     }
 }

@@ -148,13 +148,13 @@ impl<C> Statistics<C> {
     /// The counts of the last second.
     #[must_use]
     pub fn second_at(&self, now: Timestamp) -> Snapshot {
-        self.ring.read(now, |reading| reading.second())
+        self.ring.read(now).second()
     }
 
     /// The counts of the last minute.
     #[must_use]
     pub fn minute_at(&self, now: Timestamp) -> Snapshot {
-        self.ring.read(now, |reading| reading.minute())
+        self.ring.read(now).minute()
     }
 
     /// The counts of each second of the last minute, all as of one moment: sixty seconds, oldest
@@ -162,7 +162,7 @@ impl<C> Statistics<C> {
     /// after the epoch.
     #[must_use]
     pub fn seconds_at(&self, now: Timestamp) -> Vec<(Timestamp, Snapshot)> {
-        self.ring.read(now, |reading| reading.seconds())
+        self.ring.read(now).seconds()
     }
 
     /// Requests that began ([`Statistics::entry`], [`Statistics::begin`]) and have not ended.
