@@ -40,6 +40,12 @@ pub(super) trait Home: Sized + 'static {
     /// Locks the part with this number; `None` after the last part.
     fn lock_number(&self, number: u32) -> Option<Self::Locked<'_>>;
 
+    /// Returns false for a part that had no limiter so far, so that a snapshot need not make it. Only a snapshot may miss
+    /// a limiter that is being created.
+    fn may_have_limiters(&self, _number: u32) -> bool {
+        true
+    }
+
     /// Looks at a limiter; `None` if it is not there.
     fn look<O>(
         &self,
@@ -232,9 +238,14 @@ impl<H: Home> AnyHome for H {
     fn save(&self, clock: &dyn Clock, records: &mut Records<'_, '_>) -> io::Result<()> {
         let has_any = self.common().budget.keys() > 0;
         for first in (0..).take_while(|_| has_any).step_by(IN_TURN as usize) {
-            // If a part is split during the save, the limiters that leave it go to a later part.
-            let part = |number| Some((number, self.fingerprints(number)?.into_iter()));
-            let mut turns: Vec<_> = (first..first + IN_TURN).map_while(part).collect();
+            let mut turns = Vec::new();
+            for number in first..first + IN_TURN {
+                // If a part is split during the save, the limiters that leave it go to a later part.
+                let has_some = self.may_have_limiters(number);
+                let limiters = if has_some { self.fingerprints(number) } else { Some(Vec::new()) };
+                let Some(limiters) = limiters else { break };
+                turns.push((number, limiters.into_iter()));
+            }
             if turns.is_empty() {
                 break;
             }

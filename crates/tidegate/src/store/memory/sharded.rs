@@ -26,19 +26,25 @@ use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use shard::Shard;
 
-const SHARDS: u32 = 64;
+/// Groups of shards, and the shards of each.
+const GROUPS: usize = 16;
+const OF_GROUP: usize = 4;
+const SHARDS: u32 = (GROUPS * OF_GROUP) as u32;
 /// Limiters that are swept whenever one is added.
 const SWEPT_PER_ADDED: usize = 2;
 /// Limiters that are swept when there is no room. Each sweep starts where the previous sweep ended, so all limiters get
 /// their turn.
 const SWEPT_WHEN_FULL: usize = 32;
 
+type ShardGroup<E> = OnceLock<Box<[Mutex<Shard<E>>; OF_GROUP]>>;
+
 /// A table of entries in shards.
 #[derive(Debug)]
 pub(super) struct Sharded<E: Entry> {
     common: Common<E>,
-    /// Made when the first is locked.
-    shards: OnceLock<Box<[Mutex<Shard<E>>]>>,
+    /// Made when the first shard is locked, and each group with the first of its shards: a table with few limiters takes
+    /// little memory.
+    groups: OnceLock<Box<[ShardGroup<E>; GROUPS]>>,
     /// The shard that is swept next when there is no room.
     next_swept: AtomicUsize,
     /// Bytes that must suffice for a single limiter.
@@ -70,7 +76,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Self {
         let common = Common::new(rules, budget, succession);
         let next_swept = AtomicUsize::new(0);
-        Self { common, shards: OnceLock::new(), next_swept, bytes_of_one: 0 }
+        Self { common, groups: OnceLock::new(), next_swept, bytes_of_one: 0 }
     }
 
     fn shard_of(fingerprint: Fingerprint) -> u32 {
@@ -93,9 +99,11 @@ impl<E: Entry> Sharded<E> {
 
     #[inline(always)]
     fn lock_shard(&self, number: u32) -> MutexGuard<'_, Shard<E>> {
-        let shards = self.shards.get_or_init(|| (0..SHARDS).map(|_| Mutex::default()).collect());
+        let number = number as usize;
+        let groups = self.groups.get_or_init(Box::default);
+        let group = groups[number / OF_GROUP].get_or_init(Box::default);
         // A panic in a step leaves a shard as it was before or after the step, never in between.
-        shards[number as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        group[number % OF_GROUP].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries `found`, and again after each of two searches for idle limiters.
@@ -249,12 +257,13 @@ impl<E: Entry> Table for Sharded<E> {
     }
 
     fn tidy(&self, now: Timestamp) {
-        let Some(shards) = self.shards.get() else { return };
+        let Some(groups) = self.groups.get() else { return };
         let mut left = SWEPT_WHEN_FULL;
-        for _ in 0..shards.len() {
-            let number = self.next_swept.fetch_add(1, Relaxed) % shards.len();
+        for _ in 0..GROUPS * OF_GROUP {
+            let number = self.next_swept.fetch_add(1, Relaxed);
+            let Some(group) = groups[number / OF_GROUP % GROUPS].get() else { continue };
             // A shard that is in use keeps its turn for another time: a sweep waits for no lock.
-            if let Ok(mut shard) = shards[number].try_lock() {
+            if let Ok(mut shard) = group[number % OF_GROUP].try_lock() {
                 let looked_at = left.min(shard.turns());
                 shard.sweep(&self.common, looked_at, now);
                 left -= looked_at;

@@ -1,6 +1,6 @@
 //! A part of a table's limiters, under one lock.
 //!
-//! A `Sharded` table has 64. Next to the map it has the order in which limiters are looked at when idle limiters
+//! A `Sharded` table has 64, in groups that are made when they are needed. Next to the map it has the order in which limiters are looked at when idle limiters
 //! are searched.
 
 use std::collections::hash_map::Entry::Occupied;
