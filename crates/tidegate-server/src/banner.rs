@@ -69,7 +69,11 @@ impl fmt::Display for Banner<'_> {
                 store.url, store.key_prefix
             )?;
         }
-        writeln!(f, "\n{}\n", table::of(self.policy, self.policy.store().is_some(), self.width))?;
+        writeln!(
+            f,
+            "\n{}\n",
+            table::first_of(self.policy, self.policy.store().is_some(), self.width)
+        )?;
         if let Some(at) = self.public {
             writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))?;
         }

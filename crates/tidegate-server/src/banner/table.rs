@@ -1,5 +1,7 @@
 //! The rules in force, as a table, for the banner of `serve` and for `tidegate rules`.
 
+use std::fmt::Write as _;
+
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use tidegate::printable;
 use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
@@ -12,30 +14,48 @@ use crate::stdout;
 const HEADINGS: [&str; 8] =
     ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OPTIONS"];
 
+/// The largest number of rules that a server prints at start.
+const MOST_AT_START: usize = 50;
+
 /// The space before each line.
 const INDENT: &str = " ";
 
 /// A line for each rule, in the order they were written. On a terminal that is too narrow for it each item of a value
 /// has a line, and the domain is left out if no rule has one; on one that is too narrow for that, each value.
 pub(crate) fn of(policy: &Policy, is_shared: bool, width: Option<u16>) -> String {
+    of_rules(policy.rules(), is_shared, width)
+}
+
+/// The lines of the first rules, and the number of all others.
+pub(super) fn first_of(policy: &Policy, is_shared: bool, width: Option<u16>) -> String {
+    let rules = policy.rules();
+    let (first, more) = rules.split_at_checked(MOST_AT_START).unwrap_or((rules, &[]));
+    let mut text = of_rules(first, is_shared, width);
+    if !more.is_empty() {
+        let _ = write!(text, "\n{INDENT}and {} more: `tidegate rules` lists all", more.len());
+    }
+    text
+}
+
+fn of_rules(rules: &[PolicyRule], is_shared: bool, width: Option<u16>) -> String {
     let width = width.map(|width| usize::from(width).saturating_sub(INDENT.len()));
     let table = [", ", ",\n"]
-        .map(|separator| table(policy, is_shared, separator))
         .into_iter()
+        .map(|separator| table(rules, is_shared, separator))
         .find(|table| width.is_none_or(|width| stdout::columns(table) <= width))
-        .unwrap_or_else(|| lists(policy, is_shared, width.unwrap_or_default()));
+        .unwrap_or_else(|| lists(rules, is_shared, width.unwrap_or_default()));
     let lines = table.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The rules below each other; the items of a value are joined by `separator`.
-fn table(policy: &Policy, is_shared: bool, separator: &str) -> Table {
-    let rows = policy.rules().iter().map(|rule| row(rule, is_shared, separator));
+fn table(rules: &[PolicyRule], is_shared: bool, separator: &str) -> Table {
+    let rows = rules.iter().map(|rule| row(rule, is_shared, separator));
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(HEADINGS).add_rows(rows);
     // A table with a line for each item is only made where the wide table does not fit.
     let is_narrow = separator.contains('\n');
-    let has_domains = policy.rules().iter().any(|rule| rule.spec().domain != DEFAULT_DOMAIN);
+    let has_domains = rules.iter().any(|rule| rule.spec().domain != DEFAULT_DOMAIN);
     if let Some(domains) = table.column_mut(0).filter(|_| is_narrow && !has_domains) {
         domains.set_constraint(ColumnConstraint::Hidden);
     }
@@ -43,11 +63,11 @@ fn table(policy: &Policy, is_shared: bool, separator: &str) -> Table {
 }
 
 /// The values of each rule below each other.
-fn lists(policy: &Policy, is_shared: bool, width: usize) -> Table {
+fn lists(rules: &[PolicyRule], is_shared: bool, width: usize) -> Table {
     let mut table = Table::new();
     let width = width.try_into().unwrap_or(u16::MAX);
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for rule in policy.rules() {
+    for rule in rules {
         if !table.is_empty() {
             table.add_row([""]);
         }
@@ -299,5 +319,19 @@ mod tests {
             assert_eq!(keys(&narrow), keys(&whole), "{narrow}");
             assert!(width < 20 || widest(&narrow) <= usize::from(width), "{narrow}");
         }
+    }
+
+    #[test]
+    fn a_server_with_many_rules_prints_the_first_and_the_number_of_the_others() {
+        let rule = |number| format!("[[rule]]\nname = \"r{number}\"\nlimit = 1\nwindow = \"1s\"\n");
+        let text = |rules: usize| {
+            let policy = config::parse("test", &(0..rules).map(rule).collect::<String>()).unwrap();
+            (first_of(&policy, false, None), of(&policy, false, None))
+        };
+        let (first, all) = text(MOST_AT_START);
+        assert_eq!(first, all);
+        let (first, all) = text(MOST_AT_START + 7);
+        assert_eq!(first.lines().last(), Some(" and 7 more: `tidegate rules` lists all"));
+        assert_eq!((first.lines().count(), all.lines().count()), (52, 58));
     }
 }
