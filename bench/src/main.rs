@@ -57,6 +57,8 @@ enum Command {
     Server(server::Server),
     /// A scrape of the server's metrics: its CPU time, and the longest decision next to it.
     Scrape(server::Scrape),
+    /// Memory of a server with many rules, as it starts and when each rule has decided once.
+    Rules(server::Rules),
     /// More load than a shared store decides in time: units over the limits, and the latency of well-behaved callers.
     Overload(overload::Overload),
     /// One hot key, refused callers, distinct keys, several nodes and primaries: decisions per second, round trips, and
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Layer(wanted) => layer::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
         Command::Scrape(wanted) => wanted.run(),
+        Command::Rules(wanted) => wanted.run(),
         Command::Overload(wanted) => overload::run(&wanted),
         Command::Scale(wanted) => scale::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),

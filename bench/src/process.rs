@@ -17,7 +17,15 @@ pub fn cpu(pid: u32) -> Result<Duration, String> {
 /// # Errors
 /// When there is no such process, or no `/proc`.
 pub fn peak_bytes(pid: u32) -> Result<u64, String> {
-    family(pid).into_iter().map(own_peak_bytes).sum()
+    family(pid).into_iter().map(|pid| bytes_of(pid, "VmHWM:")).sum()
+}
+
+/// The memory that process `pid` and its children have now (`VmRSS`), in bytes.
+///
+/// # Errors
+/// When there is no such process, or no `/proc`.
+pub fn resident_bytes(pid: u32) -> Result<u64, String> {
+    family(pid).into_iter().map(|pid| bytes_of(pid, "VmRSS:")).sum()
 }
 
 /// A process and its children.
@@ -42,12 +50,12 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(field()? + field()?)
 }
 
-fn own_peak_bytes(pid: u32) -> Result<u64, String> {
+/// The bytes of a line of `/proc/PID/status`.
+fn bytes_of(pid: u32, name: &str) -> Result<u64, String> {
     let status = read(pid, "status")?;
-    let peak =
-        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
-    let kib: Option<u64> = peak.and_then(|kib| kib.parse().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| format!("/proc/{pid}/status tells no VmHWM"))
+    let kib = status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    let kib: Option<u64> = kib.and_then(|kib| kib.parse().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| format!("/proc/{pid}/status has no {name}"))
 }
 
 fn read(pid: u32, file: &str) -> Result<String, String> {
@@ -70,7 +78,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn this_process_has_taken_time_and_memory() {
         let this = std::process::id();
-        assert!(peak_bytes(this).unwrap() > 100_000);
+        assert!(peak_bytes(this).unwrap() >= resident_bytes(this).unwrap());
+        assert!(resident_bytes(this).unwrap() > 100_000);
         assert!(cpu(this).unwrap() < Duration::from_secs(86_400));
         assert!(cpu(u32::MAX).is_err());
     }

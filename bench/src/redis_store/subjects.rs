@@ -3,7 +3,7 @@
 use super::cases::{Case, State};
 use crate::resp::{self, Connection};
 use std::time::Duration;
-use tidegate::script::{CallResult, Call, ScriptLimiter, RedisReply, ScriptStep};
+use tidegate::script::{Call, CallResult, RedisReply, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule};
 
 /// Counts and sets an expiry, which is the minimum for a limiter. Decides nothing.
@@ -155,7 +155,8 @@ fn tidegate(
     step: ScriptStep,
     server: &mut Connection,
 ) -> Result<Vec<u8>, String> {
-    let limiters: Vec<ScriptLimiter<'_>> = ScriptLimiter::new(key.as_bytes(), rule, 1).into_iter().collect();
+    let limiters: Vec<ScriptLimiter<'_>> =
+        ScriptLimiter::new(key.as_bytes(), rule, 1).into_iter().collect();
     let call = Call::new(&limiters, step, None);
     load(&call.script.text, server)?;
     let head = [b"EVALSHA".as_slice(), call.script.sha1.as_bytes(), b"1"];

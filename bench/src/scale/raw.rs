@@ -5,7 +5,7 @@ use crate::clock::process_cpu;
 use crate::redis_server::RedisServer;
 use crate::resp::{self, Connection};
 use std::time::{Duration, Instant};
-use tidegate::script::{Call, Each, ScriptLimiter, RedisReply, ScriptStep};
+use tidegate::script::{Call, Each, RedisReply, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec};
 
 /// Decisions on their way at once.

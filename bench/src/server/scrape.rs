@@ -111,7 +111,7 @@ impl Scrape {
 }
 
 /// This number of rules, each for a tenant of its own; no limit is ever reached.
-fn rules(number: u32) -> String {
+pub(super) fn rules(number: u32) -> String {
     let mut text = String::new();
     for rule in 0..number {
         let _ = write!(
@@ -123,7 +123,7 @@ fn rules(number: u32) -> String {
     text
 }
 
-fn decide(connection: &mut Connection, rule: u32) -> Result<(), String> {
+pub(super) fn decide(connection: &mut Connection, rule: u32) -> Result<(), String> {
     let tenant = rule.to_string();
     let words = ["TG.CHECK", "default", "tenant", &tenant, "user", "ada"].map(str::as_bytes);
     connection.ask(&words).map(drop)
