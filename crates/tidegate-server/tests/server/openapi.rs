@@ -291,9 +291,14 @@ async fn refusals_problems_and_events_are_as_described() {
     let stats = &of_operator.0["components"]["schemas"]["Stats"];
     let mut events = Events::of(server.admin, "/v1/stats/events");
     assert_eq!(of_operator.mistake(stats, &events.next()), None);
-    for (query, path) in
-        [("?n=0", "/v1/top"), ("?rule=none", "/v1/stats"), ("?x=1", "/v1/reservations")]
-    {
+    for (query, path) in [
+        ("?n=0", "/v1/top"),
+        ("?rule=none", "/v1/stats"),
+        ("?x=1", "/v1/reservations"),
+        ("?per_second=0", "/v1/decisions"),
+        ("?outcome=lost", "/v1/decisions"),
+        ("?resource=a&resource=b", "/v1/stats/events"),
+    ] {
         let answer = admin.get(&format!("{path}{query}")).await;
         assert_described(&of_operator, &of_operator.operation(path), &answer);
         let _ = answer.problem(400);
@@ -329,7 +334,7 @@ fn fuzzed(at: SocketAddr, left_out: &[&str]) -> u32 {
     let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(SCHEMATHESIS);
     let folder = tempfile::tempdir().unwrap();
     let mut fuzzer = Command::new(installed.join("bin/schemathesis"));
-    let each = if testkit::threads::long() { "200" } else { "10" };
+    let each = if testkit::threads::long() { "60" } else { "10" };
     fuzzer.arg(format!("--config-file={SETTINGS}/schemathesis.toml")).arg("--no-color");
     fuzzer.arg("run").arg(format!("http://{at}/openapi.json")).args(["--max-examples", each]);
     fuzzer.args(["--phases", "examples,coverage,fuzzing"]);
