@@ -65,7 +65,6 @@ fn row(tidegate: &Path, rules: u32, store: Option<&RedisServer>) -> Result<Vec<S
     thread::sleep(PAUSE);
     let asked = process::resident_bytes(server.pid())?;
     let peak = process::peak_bytes(server.pid())?;
-    let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
     Ok(vec![
         rules.to_string(),
         if store.is_some() { "Redis" } else { "memory" }.to_owned(),
@@ -74,4 +73,8 @@ fn row(tidegate: &Path, rules: u32, store: Option<&RedisServer>) -> Result<Vec<S
         mib(asked),
         mib(peak),
     ])
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.0}", bytes as f64 / f64::from(1 << 20))
 }
