@@ -266,9 +266,9 @@ impl fmt::Display for Rejected {
             Some(rule) => write!(f, "rule `{rule}` does not admit the request")?,
             None => f.write_str("the limiter does not admit the request")?,
         }
-        match self.decision.retry_after_micros() {
+        match self.retry_after() {
             Some(wait) => {
-                write!(f, ": its limit is {}, and the same cost fits after {wait}", self.limit())
+                write!(f, ": its limit is {}, and the same cost fits after {wait:?}", self.limit())
             }
             None => write!(f, ": its limit is {}, and this cost never fits", self.limit()),
         }
@@ -282,6 +282,7 @@ impl core::error::Error for Rejected {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
     use alloc::string::ToString;
 
     #[test]
@@ -290,9 +291,13 @@ mod tests {
             |outcome| Decision { outcome, limit: 5, remaining: 0, reset_after: Micros::ZERO };
         let admitted = decision(Outcome::Allow { delay: Micros::ZERO });
         assert_eq!(admitted.ok(), Ok(admitted));
-        let refused = decision(Outcome::Deny { retry_after: Micros::from_millis(250) }).ok();
-        let text = "the limiter does not admit the request: its limit is 5, and the same cost fits after 250ms";
-        assert_eq!(refused.map_err(|error| error.to_string()), Err(text.to_string()));
+        for (us, wait) in [(250_000, "250ms"), (999_897, "999.897ms"), (90_000_000, "90s")] {
+            let retry_after = Micros::from_micros(us);
+            let refused = decision(Outcome::Deny { retry_after }).ok();
+            let text = "the limiter does not admit the request: its limit is 5, and the same cost fits after";
+            let text = format!("{text} {wait}");
+            assert_eq!(refused.map_err(|error| error.to_string()), Err(text));
+        }
         let never = Rejected::new(decision(Outcome::Never), Some("per-user".to_string()));
         let text =
             "rule `per-user` does not admit the request: its limit is 5, and this cost never fits";

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use tidegate_core::Shown;
-
 /// An item that was refused, with the reason.
 ///
 /// ```
@@ -71,7 +69,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { retry_after } => {
-                write!(f, "the queue is full: the same cost fits after {}", Shown(*retry_after))
+                write!(f, "the queue is full: the same cost fits after {retry_after:?}")
             }
             Self::Never => f.write_str(
                 "the cost is larger than an empty queue admits (`capacity` + 1, or 0 at a `limit` of \

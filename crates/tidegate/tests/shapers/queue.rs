@@ -236,6 +236,8 @@ fn a_refusal_says_what_helps() {
     queue.push(ms(0), "first", 1).unwrap();
     let refused = queue.push(ms(40), "second", 1).unwrap_err();
     assert_eq!(refused.to_string(), "the queue is full: the same cost fits after 60ms");
+    let later = queue.push(ms(40) + Duration::from_micros(103), "third", 1).unwrap_err();
+    assert_eq!(later.to_string(), "the queue is full: the same cost fits after 59.897ms");
     assert_eq!(refused.refusal.retry_after(), Some(Duration::from_millis(60)));
     assert_eq!(Refusal::Never.retry_after(), None);
     assert_eq!(format!("{refused:?}").matches("second").count(), 0, "items need not be printable");
