@@ -6,7 +6,6 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::InvalidHeaderName;
 use tidegate_core::RuleErrors;
 
 use super::any::AnyLimiter;
@@ -86,7 +85,7 @@ impl RateLimitLayer {
     /// # Ok::<(), tidegate::tower::HeaderLimitError>(())
     /// ```
     pub fn per_header(name: &str, limiter: impl AnyLimiter) -> Result<Self, HeaderLimitError> {
-        let header = header(name).map_err(HeaderLimitError::Name)?;
+        let header = header(name).map_err(|_| HeaderLimitError::Name(name.to_owned()))?;
         Self::per_key(header, limiter).map_err(HeaderLimitError::Limit)
     }
 
@@ -195,12 +194,12 @@ impl RateLimitLayer {
 /// use tidegate::tower::RateLimitLayer;
 ///
 /// let error = RateLimitLayer::per_header("x api key", "100/m").unwrap_err();
-/// assert_eq!(error.to_string(), "no header field can have this name: invalid HTTP header name");
+/// assert_eq!(error.to_string(), "no header field can have the name \"x api key\"");
 /// ```
 #[non_exhaustive]
 pub enum HeaderLimitError {
     /// No header field can have this name.
-    Name(InvalidHeaderName),
+    Name(String),
     /// The limit is wrong.
     Limit(RuleErrors),
 }
@@ -208,7 +207,7 @@ pub enum HeaderLimitError {
 impl fmt::Display for HeaderLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(error) => write!(f, "no header field can have this name: {error}"),
+            Self::Name(name) => write!(f, "no header field can have the name {name:?}"),
             Self::Limit(errors) => errors.fmt(f),
         }
     }
