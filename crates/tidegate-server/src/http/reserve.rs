@@ -154,7 +154,9 @@ pub(super) fn unsettled(why: &Unsettled) -> HttpProblem {
     let (kind, may_ask_again) = match why {
         Unsettled::NoId | Unsettled::Costs { .. } => (ProblemKind::InvalidBody, false),
         Unsettled::Unknown => (ProblemKind::UnknownReservation, false),
-        Unsettled::Otherwise | Unsettled::Elsewhere => (ProblemKind::SettledOtherwise, false),
+        Unsettled::Otherwise { .. } | Unsettled::Elsewhere => {
+            (ProblemKind::SettledOtherwise, false)
+        }
         Unsettled::Full => (ProblemKind::TooManyReservations, true),
         Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
             (ProblemKind::Unavailable, true)

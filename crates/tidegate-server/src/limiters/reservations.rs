@@ -29,7 +29,7 @@ pub(crate) use settled::{
     ReservationEnd, SettleResult, SettledReservation, Settling, Unreserved, Unsettled,
 };
 pub(crate) use table::ReservationCounts;
-use table::{RequestPrint, ReservationTable, SettleWaits, TableEntry};
+use table::{RequestPrint, ReservationTable, SettleWaits, TableEntry, units_of};
 
 /// The time for which a settled reservation is remembered, so that it can be settled again for the same cost.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -147,17 +147,20 @@ impl<C: Clock> Reservations<C> {
         let id = ReservationId::parse(id).ok_or(Unsettled::NoId)?;
         let costs = self.prints[0].hash_one(actual);
         // Under one lock: a settle that begins to wait in between must be seen together with its reservation.
-        let (entry, is_otherwise) = {
+        let (entry, otherwise) = {
             let table = self.table();
-            let is_otherwise = table.pending(id).is_some_and(|pending| pending != actual);
-            (table.get(id, self.clock.now()), is_otherwise)
+            let otherwise = table.pending(id).filter(|pending| *pending != actual);
+            (table.get(id, self.clock.now()), otherwise.map(units_of))
         };
+        let asked = Some(units_of(actual));
         let mut done = None;
         let outcome = match entry {
             None => return self.settled_for_nothing(id, actual).ok_or(Unsettled::Unknown),
-            Some(_) if is_otherwise => return Err(Unsettled::Otherwise),
             Some(TableEntry::Settled(outcome)) => outcome,
             Some(TableEntry::Open(open)) => {
+                if let Some(settled) = otherwise {
+                    return Err(Unsettled::Otherwise { settled, asked });
+                }
                 let descriptors = open.asked.costs().len();
                 if actual.len() != 1 && actual.len() != descriptors {
                     return Err(Unsettled::Costs { descriptors });
@@ -173,7 +176,7 @@ impl<C: Clock> Reservations<C> {
                         reserved: open.asked.costs().collect(),
                         actual: actual.to_vec(),
                     });
-                    Ok(Arc::new(ReservationEnd { costs, stand }))
+                    Ok(Arc::new(ReservationEnd { costs, units: units_of(actual), stand }))
                 });
                 let outcome = outcome.await?;
                 // Every call that waited for the cell comes here, and the table takes the outcome once.
@@ -185,7 +188,7 @@ impl<C: Clock> Reservations<C> {
         if outcome.costs == costs {
             Ok(Settling { outcome, done, cut_of_nothing: 0 })
         } else {
-            Err(Unsettled::Otherwise)
+            Err(Unsettled::Otherwise { settled: outcome.units, asked })
         }
     }
 
@@ -197,7 +200,7 @@ impl<C: Clock> Reservations<C> {
         let cut: Box<[u64]> = if is_cut { actual.into() } else { Box::default() };
         let cut_of_nothing = cut.iter().fold(0, |all: u64, units| all.saturating_add(*units));
         let settled = SettledReservation::nothing(self.clock.now(), is_unlimited, cut);
-        let outcome = Arc::new(ReservationEnd { costs: 0, stand: Ok(settled) });
+        let outcome = Arc::new(ReservationEnd { costs: 0, units: 0, stand: Ok(settled) });
         Some(Settling { outcome, done: None, cut_of_nothing })
     }
 
@@ -217,7 +220,9 @@ impl<C: Clock> Reservations<C> {
         match self.table().wait(id, actual, self.clock.now(), self.most_bytes) {
             SettleWaits::Until(ends, is_first) => Ok(Some((ends, is_first))),
             SettleWaits::Closed => Ok(None),
-            SettleWaits::Otherwise => Err(Unsettled::Otherwise),
+            SettleWaits::Otherwise(settled) => {
+                Err(Unsettled::Otherwise { settled, asked: Some(units_of(actual)) })
+            }
             SettleWaits::Full => Err(Unsettled::Undone(error)),
         }
     }
@@ -302,7 +307,9 @@ impl<C: Clock> Reservations<C> {
         let mut table = self.table();
         match table.get(id, self.clock.now()) {
             Some(TableEntry::Open(_)) => table.drop_open(id),
-            Some(TableEntry::Settled(_)) => return Err(Unsettled::Otherwise),
+            Some(TableEntry::Settled(end)) => {
+                return Err(Unsettled::Otherwise { settled: end.units, asked: None });
+            }
             None => return Err(Unsettled::Unknown),
         }
         Ok(())

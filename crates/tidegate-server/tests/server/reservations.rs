@@ -44,7 +44,10 @@ async fn settled_for_what_it_cost(server: &Server) {
         assert_eq!((&answer["settled"], &answer["cut"]), (&json!(120), &json!(0)));
     }
     let other = client.post("/v1/settle", &settle(&id, 121)).await.problem(409);
-    assert!(other.contains("for another cost"), "{other}");
+    assert!(
+        other.contains("for another cost: for 120 in all, and this settle says 121"),
+        "{other}"
+    );
     let second = client.post("/v1/reserve", &reserve).await.json();
     let id = second["reservation"].as_str().unwrap();
     let debt = client.post("/v1/settle", &settle(id, 2_000)).await.json();

@@ -14,6 +14,8 @@ use crate::flags;
 pub(crate) struct ReservationEnd {
     /// The fingerprint of the costs that it was settled for.
     pub(super) costs: u64,
+    /// The units of these costs in all, to name them in an error.
+    pub(super) units: u64,
     /// The state of the limiters then, or the reason why the result of the settle is unknown.
     pub(crate) stand: Result<SettledReservation, Box<str>>,
 }
@@ -193,8 +195,8 @@ pub(crate) enum Unsettled {
     Unknown,
     /// The number of costs is neither one nor the number of descriptors.
     Costs { descriptors: usize },
-    /// It was settled already, for other costs.
-    Otherwise,
+    /// It was settled already for costs of so many units in all; a settle asked for other costs.
+    Otherwise { settled: u64, asked: Option<u64> },
     /// Another server of the store has settled or is settling it; or this server has, and does not remember the result.
     Elsewhere,
     /// There is no room for a reservation of another server.
@@ -222,9 +224,14 @@ impl std::fmt::Display for Unsettled {
                 "the actual costs are too few or too many: expected one number, or one for each of the {descriptors} \
                  descriptors of the reserve"
             ),
-            Self::Otherwise => f.write_str(
-                "the reservation was settled already, for another cost: only the same settle may be repeated",
+            Self::Otherwise { settled, asked: Some(asked) } => write!(
+                f,
+                "the reservation was settled already, for another cost: for {settled} in all, and this settle says \
+                 {asked}; only the same settle may be repeated"
             ),
+            Self::Otherwise { settled, asked: None } => {
+                write!(f, "the reservation was settled already, for {settled} in all")
+            }
             Self::Elsewhere => f.write_str(
                 "another server of the same store settles the reservation, or has settled it: a settle is repeated \
                  where it was sent first",

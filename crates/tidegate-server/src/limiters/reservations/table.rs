@@ -21,6 +21,11 @@ pub(super) const fn allocated(bytes: usize) -> usize {
     (bytes + bytes / 8).next_multiple_of(16)
 }
 
+/// The units of costs in all.
+pub(super) fn units_of(costs: &[u64]) -> u64 {
+    costs.iter().fold(0, |all, units| all.saturating_add(*units))
+}
+
 /// The bytes of an entry of a tree: its nodes are at least half full.
 const fn in_tree<K, V>() -> usize {
     let entry = size_of::<K>() + size_of::<V>();
@@ -122,8 +127,8 @@ pub(crate) struct ReservationCounts {
 pub(super) enum SettleWaits {
     /// Until the reservation ends; `true` if no caller settles such reservations yet.
     Until(Timestamp, bool),
-    /// Another settle, for other costs, does already.
-    Otherwise,
+    /// Another settle, for other costs of so many units in all, does already.
+    Otherwise(u64),
     /// There is no room to remember it.
     Full,
     /// The reservation is not open any more.
@@ -240,7 +245,7 @@ impl ReservationTable {
         if let Some(pending) = self.pending(id) {
             // The caller of the first settle was promised these costs, so no later one changes them.
             if pending != costs {
-                return SettleWaits::Otherwise;
+                return SettleWaits::Otherwise(units_of(pending));
             }
         } else if self.claim(of_pending(costs.len()), most) {
             self.pending.insert(id, costs.into());

@@ -142,7 +142,8 @@ async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
     assert!(one.done.is_some() != other.done.is_some(), "one of them did it");
     assert_eq!(settle().await.outcome.stand, Err("unknown".into()), "and stays so");
     assert_eq!(times.into_inner(), 1);
-    assert_eq!(table.settle(&id, &[1, 2], undone).await.unwrap_err(), Unsettled::Otherwise);
+    let otherwise = Unsettled::Otherwise { settled: 2, asked: Some(3) };
+    assert_eq!(table.settle(&id, &[1, 2], undone).await.unwrap_err(), otherwise);
     assert_eq!(table.settle("7", &[2], undone).await.unwrap_err(), Unsettled::NoId);
 }
 
@@ -157,10 +158,11 @@ async fn a_settle_that_waits_for_the_store_is_done_once_or_given_up_at_the_end()
             matches!(table.wait(&id, &[2], away.clone()), Ok(Some((_, false)))),
             "it waits already"
         );
-        assert_eq!(table.wait(&id, &[3], away.clone()), Err(Unsettled::Otherwise));
+        let otherwise = Unsettled::Otherwise { settled: 2, asked: Some(3) };
+        assert_eq!(table.wait(&id, &[3], away.clone()), Err(otherwise.clone()));
         assert!(table.counts().0.pending == 1 && table.counts().1 > before);
         let settle = async |_: &Request<'_>, _: &Taken| Ok(Err("unknown".into()));
-        assert_eq!(table.settle(&id, &[3], settle).await.unwrap_err(), Unsettled::Otherwise);
+        assert_eq!(table.settle(&id, &[3], settle).await.unwrap_err(), otherwise);
         assert!(!table.stops_retrying());
         let (next, costs) = table.next_pending(None).unwrap();
         assert_eq!((next.to_string(), &*costs), (id.clone(), &[2][..]));

@@ -94,7 +94,11 @@ impl World {
             Some(Known { settled: Some((first, until)), .. }) if now_us < *until => {
                 match *first == actual {
                     true => assert!(settled.unwrap().outcome.stand.is_ok()),
-                    false => assert_eq!(settled.unwrap_err(), Unsettled::Otherwise),
+                    false => {
+                        let asked = Some(actual);
+                        let otherwise = Unsettled::Otherwise { settled: *first, asked };
+                        assert_eq!(settled.unwrap_err(), otherwise);
+                    }
                 }
             }
             Some(known) if known.settled.is_none() && now_us < known.ends_us => {
