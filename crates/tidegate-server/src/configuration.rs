@@ -10,7 +10,7 @@ mod watch;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -108,6 +108,12 @@ impl Configuration {
     /// The entity tag of the configuration in force: equal for equal texts, in one process.
     pub(crate) fn etag(&self) -> String {
         self.loaded().etag.clone()
+    }
+
+    /// The whole path of the file; `None` if the rules are built in.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let file = self.file.as_ref()?;
+        Some(path::absolute(file).unwrap_or_else(|_| file.clone()))
     }
 
     /// The counts of changes, and the time of the last.

@@ -29,6 +29,8 @@ const IN_ONE_LINE: &str = "the body is one line: expected `curl --data-binary @F
 #[derive(Serialize)]
 struct Changed<'a> {
     dry_run: bool,
+    /// The file of the server, which a change writes.
+    file: &'a str,
     added: usize,
     changed: usize,
     removed: usize,
@@ -75,25 +77,31 @@ pub(super) async fn put(
             let problem = problem(refused);
             if is_wrong && is_one_line { problem.with_hint(IN_ONE_LINE) } else { problem }
         });
-        answered(put?, is_dry_run)
+        let file = configuration.file().unwrap_or_default().display().to_string();
+        answered(put?, &file, is_dry_run)
     })
     .await
 }
 
 /// The answer; without the single rules if it would be longer than its claim.
-fn answered(Proposed { etag, diff }: Proposed, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
-    let mut response = shown(&diff, dry_run)?;
+fn answered(
+    Proposed { etag, diff }: Proposed,
+    file: &str,
+    dry_run: bool,
+) -> Result<HttpResponse, HttpProblem> {
+    let mut response = shown(&diff, file, dry_run)?;
     if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {
-        response = shown(&diff.without_rules(), dry_run)?;
+        response = shown(&diff.without_rules(), file, dry_run)?;
     }
     let etag = HeaderValue::from_str(&etag);
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
     Ok(response)
 }
 
-fn shown(diff: &PolicyDiff, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
+fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
     answer::json(&Changed {
         dry_run,
+        file,
         added: diff.count(Change::Added),
         changed: diff.count(Change::Changed),
         removed: diff.count(Change::Removed),

@@ -21,6 +21,9 @@ use tidegate_lab::labels;
 /// The answer.
 #[derive(Serialize)]
 struct RulesJson<'a> {
+    /// The file of the server; none if the rules are built in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<NonZeroU32>,
     rules: Vec<RuleJson<'a>>,
@@ -255,7 +258,8 @@ pub(super) fn rules(
         error: reloads.error(),
     };
     let revision = policy.revision();
-    let shown = RulesJson { revision, rules, reset, on_no_rule, memory, store, reloads };
+    let file = configuration.file().map(|file| file.display().to_string());
+    let shown = RulesJson { file, revision, rules, reset, on_no_rule, memory, store, reloads };
     let mut response = answer::json(&shown)?;
     response.headers_mut().extend(etag.ok().map(|etag| (ETAG, etag)));
     Ok(response)

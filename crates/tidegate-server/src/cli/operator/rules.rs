@@ -37,9 +37,11 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
             return stdout::print(&format!("{}\n", answer.text));
         }
         let in_force = in_force::policy(&answer.json)?;
+        let file = answer.json["file"].as_str();
         stdout::print(&format!(
-            "{} in force{}\n\n{}\n",
+            "{} in force{}{}\n\n{}\n",
             policy::count(&in_force),
+            file.map(|file| format!(", of {file}")).unwrap_or_default(),
             reloads(&answer.json["reloads"]),
             banner::table(&in_force, answer.json.get("store").is_some(), stdout::width())
         ))

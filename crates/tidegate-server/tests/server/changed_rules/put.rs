@@ -83,6 +83,7 @@ async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
     assert!(text_of.contains("a caller waits at most 1d because of it"), "{text_of}");
     assert_eq!(dry.json()["rules"][0]["fields"][0]["longest_wait_us"], 86_400_000_000_u64);
     assert_eq!((dry.header("etag"), &dry.json()["dry_run"]), (Some(&*tag), &true.into()));
+    assert_eq!(dry.json()["file"], file.to_str().unwrap());
     admin.put_rules("?dry_run=1", "\"other\"", &rules(50)).await.problem(412);
     admin.put_rules("?dry_runs", &tag, &rules(50)).await.problem(400);
     assert_eq!((remaining(&server).await, text(&file)), (100, rules(100)));
