@@ -57,6 +57,11 @@ pub(super) struct Http<S>(pub(super) S);
 impl<S: Endpoint> Handler for Http<S> {
     const PROTOCOLS: &'static [&'static [u8]] = &[b"h2", b"http/1.1"];
 
+    const NEEDS_TLS: &'static [u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\
+        connection: close\r\n\r\n{\"type\":\"urn:problem-type:tidegate:invalid-request\",\"title\":\"The head of the \
+        request is not clear\",\"status\":400,\"detail\":\"this listener speaks TLS: expected https:// in place of \
+        http://\"}";
+
     async fn serve(self, mut stream: Stream, mut shell: Shell) {
         let peer = self.0.names_peers().then(|| stream.peer());
         let read = match self.0.fast_path() {

@@ -67,7 +67,7 @@ pub(crate) async fn serve_within<H: Handler>(
     budget: Arc<ByteBudget>,
     mut stop: Stop,
 ) -> usize {
-    options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
+    options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS, H::NEEDS_TLS));
     let permits = Arc::new(Semaphore::new(options.bounds.connections as usize));
     let mut outages = Outages::default();
     loop {

@@ -80,6 +80,9 @@ pub(crate) trait Handler: Clone + Send + 'static {
     /// any.
     const PROTOCOLS: &'static [&'static [u8]] = &[];
 
+    /// The answer to a client that speaks the protocol without TLS at a listener with TLS; none if it is empty.
+    const NEEDS_TLS: &'static [u8] = b"";
+
     /// Serves one connection until its client leaves, until it is cut as unused, or, when the
     /// process drains, until requests under way are answered. A panic ends only this connection.
     fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;

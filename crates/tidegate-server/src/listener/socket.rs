@@ -57,6 +57,13 @@ impl Socket {
 }
 
 impl Socket {
+    /// Waits for the first byte, and leaves it unread; `None` if the client sends none.
+    pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        let bytes = self.tcp.peek(&mut first).await?;
+        Ok((bytes > 0).then_some(first[0]))
+    }
+
     /// Bytes that have arrived and are not read.
     pub(super) fn arrived(&self) -> u64 {
         rustix::io::ioctl_fionread(&self.tcp).unwrap_or(0)

@@ -14,12 +14,16 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tidegate::read_secret_file;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 use super::socket::Socket;
 use super::stream::Transport;
 use crate::private_file;
+
+/// The first byte of a client that speaks TLS: the type of its record.
+const HANDSHAKE: u8 = 22;
 
 /// The files of certificates and keys, all in PEM.
 #[derive(Clone, Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct Tls {
     files: TlsFiles,
     /// The protocols inside TLS, the preferred first.
     protocols: Vec<Vec<u8>>,
+    /// The answer to a client without TLS.
+    needs_tls: &'static [u8],
 }
 
 impl Tls {
@@ -50,7 +56,7 @@ impl Tls {
     /// is empty, has expired, or a key belongs to another certificate or may be written by every user.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let contents = Arc::new(RwLock::new(Arc::new(config(files)?)));
-        Ok(Self { contents, files: files.clone(), protocols: Vec::new() })
+        Ok(Self { contents, files: files.clone(), protocols: Vec::new(), needs_tls: b"" })
     }
 
     /// Reads the files again: connections that begin from now on, at every listener, use the new
@@ -85,10 +91,10 @@ impl Tls {
 
     /// The same TLS with these protocols inside, the preferred first. A client that names none is
     /// served; one that names only others is not. If the list is empty, protocols are not
-    /// negotiated.
-    pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
+    /// negotiated. A client without TLS is answered `needs_tls`.
+    pub(crate) fn speaking(&self, protocols: &[&[u8]], needs_tls: &'static [u8]) -> Self {
         let protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Self { protocols, ..self.clone() }
+        Self { protocols, needs_tls, ..self.clone() }
     }
 
     /// Returns whether only clients with a certificate are accepted.
@@ -97,7 +103,13 @@ impl Tls {
     }
 
     /// Completes a handshake. The client can delay it, so the caller must bound its time.
-    pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self, mut stream: Socket) -> io::Result<Stream> {
+        if !self.needs_tls.is_empty()
+            && stream.first_byte().await?.is_some_and(|byte| byte != HANDSHAKE)
+        {
+            Box::pin(answer_clear(&mut stream, self.needs_tls)).await?;
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it speaks without TLS"));
+        }
         Ok(Transport::Tls(Box::new(self.acceptor().accept(stream).await?)).into())
     }
 
@@ -115,6 +127,14 @@ impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tls")
     }
+}
+
+/// Answers a client that speaks without TLS, and ends the connection.
+async fn answer_clear(stream: &mut Socket, answer: &[u8]) -> io::Result<()> {
+    // Read, because a socket that is closed with unread input sends a reset, which may overtake the answer.
+    let _ = stream.read(&mut [0; 4_096]).await?;
+    stream.write_all(answer).await?;
+    stream.shutdown().await
 }
 
 /// TLS 1.2 and 1.3 with the current contents of the files.

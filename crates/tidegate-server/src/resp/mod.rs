@@ -74,6 +74,9 @@ impl RespService {
 }
 
 impl Handler for RespService {
+    const NEEDS_TLS: &'static [u8] =
+        b"-ERR this listener speaks TLS: expected a rediss:// address, or --tls of redis-cli\r\n";
+
     async fn serve(self, stream: Stream, shell: Shell) {
         let granted = self.state.clients.of_connection(|| stream.peer());
         let session = Session::begin(self.state, granted, stream.reached());

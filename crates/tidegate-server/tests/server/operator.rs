@@ -192,7 +192,21 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let said = refused(&["rules", "--admin", &admin], 1);
     assert!(said.contains("cannot be trusted") && said.contains("--tls-roots"), "{said}");
     let clear = format!("http://{}", server.admin);
-    assert!(refused(&["rules", "--admin", &clear], 1).contains(&format!("with TLS it is {admin}")));
+    let said = refused(&["rules", "--admin", &clear], 1);
+    assert!(said.contains("this listener speaks TLS: expected https://"), "{said}");
+    files.client_named("other", b"/CN=other", "DNS:other.example", "utf8only");
+    let of_another =
+        ["--tls-cert", &files.path("other.pem"), "--tls-key", &files.path("other.key")];
+    let server = Server::with_arguments(&of_another);
+    let admin = format!("https://{}", server.admin);
+    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")], 1);
+    assert!(said.contains("expected a URL with a name of the certificate"), "{said}");
+    let ca = files.path("ca.pem");
+    let more = [&arguments[..], &["--tls-client-ca", &ca]].concat();
+    let server = Server::with_arguments(&more);
+    let admin = format!("https://{}", server.admin);
+    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &ca], 1);
+    assert!(said.contains("--tls-client-ca") && said.contains("curl --cert"), "{said}");
 
     let key = files.path("ca.key");
     let of_authority = ["--tls-cert", &files.path("ca.pem"), "--tls-key", &key];

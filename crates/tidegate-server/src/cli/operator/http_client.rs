@@ -124,6 +124,9 @@ impl HttpClient {
                 "; --tls-roots FILE names its authority, or the certificate itself if it has none"
                     .to_owned()
             }
+            Some(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => "; expected a URL with a name of the certificate".to_owned(),
             // This cause has no variant of its own, so its text is searched.
             Some(error) if error.to_string().contains("CaUsedAsEndEntity") => {
                 "; expected a certificate that signs no others, as `openssl req -x509` makes with \
@@ -156,7 +159,13 @@ impl HttpClient {
 
     fn no_http(&self, error: &hyper::Error) -> String {
         let url = &self.url;
-        if !error.is_parse() {
+        if !error.is_parse() && url.is_tls {
+            // The server refuses after the handshake of the client, whose request it does not read any more.
+            format!(
+                "{url} ends the connection without an answer in HTTP, as a listener with --tls-client-ca does: this \
+                 command sends no certificate, but `curl --cert FILE --key FILE` does"
+            )
+        } else if !error.is_parse() {
             format!("{url} ends the connection without an answer in HTTP")
         } else if url.is_tls {
             format!("{url} does not speak HTTP")
