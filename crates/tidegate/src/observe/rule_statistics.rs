@@ -19,8 +19,8 @@ use crate::stats::{Snapshot, Statistics, Striped};
 /// them. Answers that are [repeated](Answer::is_repeated) count nothing.
 ///
 /// A rule keeps its statistics when its policy is replaced by one with a rule of the same domain and name. Use one
-/// observer for each gate. Counting takes no lock, and allocates nothing but for the first decision of a rule, from
-/// which on its statistics take about eight kilobytes. Units are counted at the time of the answer ([`Answer::at`]); the
+/// observer for each gate. Counting takes a lock for the first decision of a half second alone, and allocates
+/// then: from the first decision on the [statistics](Statistics#size) of a rule take up to nine kilobytes. Units are counted at the time of the answer ([`Answer::at`]); the
 /// clock here only reads.
 ///
 /// ```

@@ -14,7 +14,7 @@ use crate::clock::{Clock, SystemClock};
 /// The statistics of each named entry point, up to a number of entry points.
 ///
 /// A name is a part of the program (a route, a rule, a queue), never a caller: each has statistics of
-/// about seven kilobytes, and none is ever dropped.
+/// at most nine kilobytes, and none is ever dropped.
 ///
 /// ```
 /// use tidegate::Resources;

@@ -5,8 +5,7 @@
 //! - A thread that counts at a time in the current half second or before it only adds to the
 //!   totals.
 //! - The first thread at a later time makes the half seconds up to it begin, under a lock that is
-//!   taken once for each, for borrowing, and for reading. Other threads at a later time wait for that; no
-//!   other thread does.
+//!   taken once for each, for borrowing, and for reading. Other threads at a later time wait for that.
 //!
 //! Only half seconds in which something was counted are kept, so a resource that is seldom used takes little memory.
 
@@ -172,7 +171,7 @@ impl Ring {
         self.current.word.store(current << 1 | BEGINNING, Release);
         let before = self.totals.mark();
         let mut totals = before;
-        half_seconds.end(current, self.current.least.begin(number));
+        half_seconds.end(current, &before, self.current.least.begin(number));
         half_seconds.forget_before(oldest_kept(number));
         // Units are borrowed no further ahead, so nothing was counted in later half seconds that passed.
         for passed in (current + 1..number).take(MOST_AHEAD as usize) {
@@ -209,13 +208,16 @@ impl HalfSeconds {
         self.begun.push_back(Half { number, began_with, least_us: None });
     }
 
-    /// Notes the shortest response time of the current half second, which ends.
-    fn end(&mut self, current: u64, least_us: Option<u64>) {
-        if self.begun.is_empty() {
+    /// Notes the shortest response time of the current half second, which ends with these totals; forgets it if nothing
+    /// was counted in it.
+    fn end(&mut self, current: u64, totals: &Counts, least_us: Option<u64>) {
+        if self.begun.is_empty() && current == 0 {
             // The first half second never began.
             self.begin(current, Counts::default());
         }
-        if let Some(ended) = self.begun.back_mut() {
+        if self.begun.pop_back_if(|half| half.began_with == *totals).is_none()
+            && let Some(ended) = self.begun.back_mut()
+        {
             ended.least_us = least_us;
         }
     }
@@ -246,7 +248,8 @@ impl Still<'_> {
             return Counts::default();
         }
         // In half seconds that are left out nothing was counted, so the next began with the same totals.
-        match self.half_seconds.begun.iter().find(|half| half.number >= number) {
+        let begun = &self.half_seconds.begun;
+        match begun.get(begun.partition_point(|half| half.number < number)) {
             Some(half) => half.began_with,
             None => self.ring.totals.read(),
         }
@@ -289,5 +292,16 @@ mod tests {
         assert_eq!(kept_after([1_000, 1_050, 1_120].into_iter()), 2);
         assert_eq!(kept_after([1_000, 1_050, 5_000].into_iter()), 1);
         assert_eq!(kept_after(0..1_000), 120);
+    }
+
+    #[test]
+    fn half_seconds_that_were_only_read_are_not_kept() {
+        let ring = Ring::default();
+        let half = |number: u64| Timestamp::from_micros(number * HALF_SECOND_US);
+        ring.add(Count::Pass, 1, half(1_000));
+        for number in 1_001..1_100 {
+            assert_eq!(ring.read(half(number)).minute().pass, 1);
+        }
+        assert_eq!(ring.lock().begun.len(), 2);
     }
 }
