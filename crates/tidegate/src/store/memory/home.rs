@@ -249,6 +249,8 @@ impl<H: Home> AnyHome for H {
             if turns.is_empty() {
                 break;
             }
+            // A part without limiters need not be locked, which could make it.
+            turns.retain(|(_, next)| next.len() > 0);
             while !turns.is_empty() {
                 for (number, next) in &mut turns {
                     self.save_some(*number, next, clock, records);

@@ -1,7 +1,7 @@
 //! A part of a table's limiters, under one lock.
 //!
-//! A `Sharded` table has 64, in groups that are made when they are needed. Next to the map it has the order in which limiters are looked at when idle limiters
-//! are searched.
+//! A `Sharded` table has 64, in groups that are made when they are needed. Next to the map a shard has the order in which
+//! limiters are looked at when idle limiters are searched.
 
 use std::collections::hash_map::Entry::Occupied;
 use std::collections::{HashMap, VecDeque};
