@@ -10,7 +10,7 @@ use tidegate::json::{DecisionLine, JsonObject};
 use tidegate::{Answer, Matched, Micros, headers, printable};
 use tokio::task::spawn_blocking;
 
-use super::message::HttpResponse;
+use super::message::{Content, HttpResponse};
 use super::problem::{HttpProblem, ProblemKind};
 use crate::flags;
 use crate::limiters::{RequestVerb, ReserveAnswer, SettledReservation};
@@ -217,8 +217,8 @@ pub(super) async fn made_apart(
     spawn_blocking(make).await.unwrap_or_else(|_| Err(HttpProblem::panicked()))
 }
 
-fn of_json(body: Vec<u8>) -> HttpResponse {
-    let mut response = HttpResponse::new(body.into());
+pub(super) fn of_json(body: impl Into<Bytes>) -> HttpResponse {
+    let mut response = HttpResponse::new(Content::Whole(body.into()));
     let fields = response.headers_mut();
     fields.reserve(USUAL_FIELDS);
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

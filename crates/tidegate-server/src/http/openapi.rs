@@ -6,8 +6,11 @@
 //! are read and written without serde, and would not know the bounds, statuses and header fields of the others.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
+use hyper::body::Bytes;
 use serde_json::{Map, Value, json};
+use tidegate::printable;
 
 use super::answer;
 use super::message::HttpResponse;
@@ -24,12 +27,22 @@ const OF_BODIES: [&str; 3] = ["408", "413", "415"];
 /// The statuses of requests that are asked for a token.
 const OF_TOKENS: [&str; 2] = ["401", "403"];
 
+/// The documents that were made, each with its reader. There are as many as sets of verbs that are granted.
+static MADE: Mutex<Vec<(Option<PublicVerbs>, Bytes)>> = Mutex::new(Vec::new());
+
 /// Answers with the document: for a client with the paths that its verbs grant, for an operator with all paths.
 pub(super) fn document(client: Option<PublicVerbs>) -> Result<HttpResponse, HttpProblem> {
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, text)) = made.iter().find(|(reader, _)| *reader == client) {
+        return Ok(answer::of_json(text.clone()));
+    }
+    // Made once: it takes some milliseconds, and a client may ask as often as it likes.
     let document = described(client).ok_or_else(|| {
         HttpProblem::new(ProblemKind::Internal, "the description of the paths is not complete")
     })?;
-    answer::json(&document)
+    let text = Bytes::from(printable::json(&document.to_string()).into_owned());
+    made.push((client, text.clone()));
+    Ok(answer::of_json(text))
 }
 
 /// The document; `None` if the file does not describe each row.
@@ -78,7 +91,7 @@ fn completed(
     if let PublicUse::Granted(verb) = row.public {
         description += &format!(" The public listener asks for the verb `{}`.", verb.name());
     }
-    if let Some(role) = row.admin {
+    if is_for_operator && let Some(role) = row.admin {
         description += &format!(" The admin listener asks for the role `{}`.", role.name());
     }
     operation.insert("description".to_owned(), description.into());

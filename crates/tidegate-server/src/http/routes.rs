@@ -222,10 +222,7 @@ async fn run_action<'a>(
         Action::StatsEvents => stats::events(app, role, request.uri().query()),
         Action::Decisions => decisions::decisions(app, role, request.uri().query()),
         Action::Recorded => Box::pin(recorded::recorded(app, role)).await,
-        Action::OpenApi => {
-            let client = operator.is_none().then_some(verbs);
-            Box::pin(made_apart(move || openapi::document(client))).await
-        }
+        Action::OpenApi => openapi::document(operator.is_none().then_some(verbs)),
     }
 }
 
