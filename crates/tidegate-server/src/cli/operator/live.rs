@@ -44,6 +44,7 @@ pub(super) async fn show<F: Future<Output = ()>>(
     let mut interrupt = signals(SignalKind::interrupt())?;
     let mut terminate = signals(SignalKind::terminate())?;
     let mut hangup = signals(SignalKind::hangup())?;
+    let mut quit = signals(SignalKind::quit())?;
     let mut resize = signals(SignalKind::window_change())?;
     let (send, mut pages) = mpsc::channel(1);
     // Pinned, because a key must not end a request that is under way.
@@ -69,6 +70,7 @@ pub(super) async fn show<F: Future<Output = ()>>(
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             _ = hangup.recv() => return Ok(()),
+            _ = quit.recv() => return Ok(()),
         }
     }
 }

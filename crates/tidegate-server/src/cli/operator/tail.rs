@@ -143,7 +143,8 @@ async fn feed(listener: &ListenerClient, mut decisions: FollowedEvents<'_>, page
             match decisions.next().await {
                 Ok(event) => recent.borrow_mut().add(&event.json),
                 Err(failure) => {
-                    recent.borrow_mut().failure = Some(failure);
+                    // A stream that could not be opened again has ended; the reason for that stays.
+                    recent.borrow_mut().failure.get_or_insert(failure);
                     sleep(PAUSE).await;
                     let reopened = decisions.reopen().await;
                     recent.borrow_mut().failure = reopened.err();

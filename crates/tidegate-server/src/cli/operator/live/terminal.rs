@@ -33,11 +33,11 @@ impl LiveTerminal {
             give_back();
             before(panic);
         }));
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(unwritten)?;
+        // Made before the terminal changes, so that an error of the write gives it back.
+        let terminal = Self { terminal };
         // Without a terminal to read from there are no keys, and the view is shown all the same.
         let _ = enable_raw_mode();
-        let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(unwritten)?;
-        // Made before the first write, so that an error of the write gives the terminal back.
-        let terminal = Self { terminal };
         execute!(stdout(), EnterAlternateScreen).map_err(unwritten)?;
         Ok(terminal)
     }
