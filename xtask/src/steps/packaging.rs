@@ -33,9 +33,9 @@ const CONFIGURATIONS: [&str; 4] = [
     "packaging/compose/rules.toml",
 ];
 
-/// The program that prints the schema of a configuration, built as the tests build it.
-const BUILD: [&str; 7] =
-    ["build", "--workspace", "--all-features", "--locked", "--bins", "--profile", "test"];
+/// Builds the program that prints the schema of a configuration, just as the step `tests` does: in a whole run nothing is
+/// left to build.
+const BUILD: [&str; 5] = ["test", "--workspace", "--all-features", "--locked", "--no-run"];
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
