@@ -82,15 +82,21 @@ struct Answered {
     units: u64,
     /// Units of reservations that may have come back, because no reply came.
     in_doubt: u64,
+    /// Reservations of each algorithm that were settled.
+    settled: [u64; ALGORITHMS.len()],
 }
 
 impl Answered {
     /// Reserves and settles.
-    async fn reserve(&mut self, gate: &SharedGate, domain: &str, entries: &[(&str, &str)]) {
+    async fn reserve(&mut self, gate: &SharedGate, number: usize, entries: &[(&str, &str)]) {
         let descriptors = [Descriptor::new(entries).cost(RESERVED)];
-        let Ok(charge) = gate.hold(&Request::new(domain, &descriptors)).await else { return };
+        let request = Request::new(ALGORITHMS[number].name(), &descriptors);
+        let Ok(charge) = gate.hold(&request).await else { return };
         match charge.settle(USED).await {
-            Ok(()) => self.units += USED,
+            Ok(()) => {
+                self.units += USED;
+                self.settled[number] += 1;
+            }
             // Nothing was sent, so that all stays taken.
             Err(StoreError::Away | StoreError::Overloaded { .. }) => self.units += RESERVED,
             Err(_) => {
@@ -101,10 +107,10 @@ impl Answered {
     }
 }
 
-/// Asks one limiter until the end, and returns the units that its callers were told of. The units of all tasks add up in `all`.
+/// Asks the limiter of the algorithm with this number until the end, and returns the units that its callers were told of. The units of all tasks add up in `all`.
 async fn ask(
     gate: Arc<SharedGate>,
-    algorithm: &str,
+    number: usize,
     mode: Mode,
     ends: Arc<AtomicBool>,
     all: Arc<AtomicU64>,
@@ -117,9 +123,9 @@ async fn ask(
         }
         let before = reported.units;
         if turn % 3 == 0 {
-            reported.reserve(&gate, algorithm, &entries).await;
+            reported.reserve(&gate, number, &entries).await;
         } else {
-            let answer = gate.check(&Request::new(algorithm, &descriptors)).await;
+            let answer = gate.check(&Request::new(ALGORITHMS[number].name(), &descriptors)).await;
             reported.units += u64::from(answer.is_allowed());
         }
         all.fetch_add(reported.units - before, Relaxed);
@@ -128,22 +134,26 @@ async fn ask(
     reported
 }
 
-/// Returns the units that the store counts for a user, in all limiters. A level drains a small part of a unit during
-/// the call.
-async fn counted(gate: &SharedGate, mode: Mode) -> u64 {
+/// The part of a level that each settlement under a lease or a share leaves there: what drains in the longest life of a
+/// lease, because leases of other nodes may live that long.
+const LEFT_OF_SETTLEMENT: Duration = Duration::from_secs(1);
+
+/// Returns the units that the store counts for a user, in all limiters, after these settlements. A level drains a small
+/// part of a unit during the call.
+async fn counted(gate: &SharedGate, mode: Mode, settled: [u64; ALGORITHMS.len()]) -> u64 {
     let (entries, mut sum) = ([("user", mode.name())], 0);
     let descriptors = [Descriptor::new(&entries).cost(0)];
-    for algorithm in ALGORITHMS {
+    for (algorithm, settled) in ALGORITHMS.into_iter().zip(settled) {
         let answer = gate.check(&Request::new(algorithm.name(), &descriptors)).await;
         assert!(!answer.is_degraded(), "{answer:?}");
         let decision = answer.reported().unwrap().decision();
         let is_level =
             [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket].contains(&algorithm);
         sum += if is_level {
-            // Under a lease each settlement leaves in the level what drains in a second, and a thousand of them most of a
-            // unit. The call itself and the run drain far less than a tenth of a unit.
             let of_one = WINDOW.as_micros() as u64 / LIMIT;
-            (decision.reset_after.as_micros() + of_one / 10) / of_one
+            let settled = if mode == Mode::Exact { 0 } else { settled };
+            let left = settled * LEFT_OF_SETTLEMENT.as_micros() as u64;
+            (decision.reset_after.as_micros().saturating_sub(left) + of_one / 2) / of_one
         } else {
             LIMIT - decision.remaining
         };
@@ -173,7 +183,8 @@ impl Sum {
     }
 
     fn tell(&self, fault: &str) {
-        let Self { mode, counted, answered: Answered { units: answered, in_doubt }, counts } = self;
+        let Self { mode, counted, answered: Answered { units: answered, in_doubt, .. }, counts } =
+            self;
         let StoreCounts { leased, leased_spent, leased_returned, late, undone, .. } = counts;
         let lost: Vec<_> =
             counts.lost().iter().map(|(cause, units)| format!("{units} {cause}")).collect();
@@ -209,9 +220,9 @@ async fn sums(
         settings.timeout = DEADLINE;
         let gate = Arc::new(gate_with(settings, rules(mode)).await.0);
         let mut tasks = JoinSet::new();
-        for algorithm in ALGORITHMS.iter().flat_map(|algorithm| [algorithm; TASKS]) {
+        for number in (0..ALGORITHMS.len()).flat_map(|number| [number; TASKS]) {
             let (gate, ends, answer) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&answer));
-            tasks.spawn(ask(gate, algorithm.name(), mode, ends, answer));
+            tasks.spawn(ask(gate, number, mode, ends, answer));
         }
         all.push(Asked { mode, gate, tasks });
     }
@@ -232,12 +243,13 @@ async fn sums(
         for one in tasks.join_all().await {
             answered.units += one.units;
             answered.in_doubt += one.in_doubt;
+            answered.settled.iter_mut().zip(one.settled).for_each(|(all, one)| *all += one);
         }
         let _ = gate.leave().await;
         // Late replies may still be undone.
         let begun = Instant::now();
         let sum = loop {
-            let counted = counted(&counting, mode).await;
+            let counted = counted(&counting, mode, answered.settled).await;
             let sum = Sum { mode, counted, answered, counts: gate.counts() };
             if holds(&sum) || begun.elapsed() > LONG {
                 break sum;
