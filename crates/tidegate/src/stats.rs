@@ -1,9 +1,9 @@
 //! Statistics of resources: passed, blocked and failed units and response times, in sliding
 //! windows.
 //!
-//! One ring of half seconds serves both windows, one second (2 x 500 ms) and one minute (60 x 1 s).
-//! Counts are running totals that only grow. The ring keeps, for each half second, the totals as
-//! they were when it began, so the counts of a window are a difference:
+//! One history, in half seconds, serves both windows: one second (2 x 500 ms) and one minute (60 x 1 s).
+//! Counts are running totals that only grow. The history keeps the totals as they were when each half second began, if
+//! anything was counted in it, so the counts of a window are a difference:
 //!
 //! ```text
 //!   totals at the beginning     40        55        55        61       total now: 70
@@ -19,12 +19,12 @@ mod borrowed;
 mod entry;
 mod half_seconds;
 mod histogram;
+mod history;
 mod least;
 #[cfg(all(test, loom))]
 mod models;
 mod occupy;
 mod resources;
-mod ring;
 mod snapshot;
 mod statistics;
 mod striped;

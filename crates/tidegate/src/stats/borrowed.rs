@@ -1,4 +1,4 @@
-//! Units borrowed from half seconds that have not begun; the ring locks them, and counts them as passed when they
+//! Units borrowed from half seconds that have not begun; the history locks them, and counts them as passed when they
 //! begin.
 
 /// The number of half seconds ahead for which units can be borrowed: the second after the current half second.

@@ -46,7 +46,7 @@ pub struct Entry<H: Borrow<Statistics<C>>, C: Clock = SystemClock> {
 
 impl<H: Borrow<Statistics<C>>, C: Clock> Entry<H, C> {
     fn new(stats: H, began: Timestamp) -> Self {
-        stats.borrow().ring.totals.enter();
+        stats.borrow().history.totals.enter();
         Self { stats, began, failed: false, clock: PhantomData }
     }
 
@@ -78,7 +78,7 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
             stats.success_at(now.duration_since(self.began), now);
         }
         // Last: a reader that finds no request in flight finds all their results.
-        stats.ring.totals.leave();
+        stats.history.totals.leave();
     }
 }
 

@@ -1,8 +1,7 @@
-//! The ring of half seconds under the model checker: counting, reading and borrowing while the next
+//! The history of half seconds under the model checker: counting, reading and borrowing while the next
 //! half seconds begin, in every interleaving within a bound on preemptions.
 //!
-//! Times are given as numbers of half seconds. The ring is shorter here: four slots, and a minute
-//! of two seconds.
+//! Times are given as numbers of half seconds. The minute has two seconds here.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
@@ -119,7 +118,7 @@ fn a_least_time_goes_where_its_success_went() {
     );
 }
 
-/// Half second 5 takes the slot of half second 1.
+/// Half second 1 is kept no more when half second 5 has begun.
 #[test]
 fn a_late_least_time_does_not_go_to_the_next_half_second() {
     explore(

@@ -15,7 +15,7 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::borrowed::MOST_AHEAD;
 use super::half_seconds::HALF_SECOND_US;
-use super::ring::Still;
+use super::history::Still;
 use super::totals::Count;
 
 impl Still<'_> {
@@ -28,10 +28,10 @@ impl Still<'_> {
         limit: u64,
         most: u64,
     ) -> Option<Micros> {
-        // The lock of the ring is held, so that two requests do not find the same space.
+        // The lock of the history is held, so that two requests do not find the same space.
         let ahead = (0..=MOST_AHEAD).find(|ahead| self.has_space(*ahead, units, limit))?;
         if ahead == 0 {
-            self.ring.totals.add(Count::Pass, units);
+            self.history.totals.add(Count::Pass, units);
             return Some(Micros::ZERO);
         }
         // A half second further ahead would not help: `most` bounds the units borrowed from all of them.
@@ -39,7 +39,7 @@ impl Still<'_> {
             return None;
         }
         self.half_seconds.borrowed.borrow(self.current + ahead, units);
-        self.ring.totals.add(Count::Occupied, units);
+        self.history.totals.add(Count::Occupied, units);
         Some(self.wait_for(ahead, now))
     }
 
@@ -57,7 +57,7 @@ impl Still<'_> {
         match ahead {
             0 => {
                 let began_with = self.began_with(self.current);
-                self.ring.totals.read().since(&began_with).of(Count::Pass)
+                self.history.totals.read().since(&began_with).of(Count::Pass)
             }
             1..=MOST_AHEAD => self.half_seconds.borrowed.from(self.current + ahead),
             _ => 0,

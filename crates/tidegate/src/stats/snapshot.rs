@@ -3,7 +3,7 @@
 use tidegate_core::Timestamp;
 
 use super::half_seconds::{HALF_SECOND_US, SECONDS, number_of};
-use super::ring::{Ring, Still};
+use super::history::{History, Still};
 use super::totals::{Count, Counts};
 
 /// The statistics of a resource in one window: the last second, the last minute, or one second of
@@ -72,34 +72,34 @@ impl Snapshot {
     }
 }
 
-impl Ring {
+impl History {
     /// Reads statistics as of `now`.
-    pub(super) fn read(&self, now: Timestamp) -> RingReading<'_> {
-        let ring = self.hold(number_of(now));
-        RingReading { totals: self.totals.read(), ring }
+    pub(super) fn read(&self, now: Timestamp) -> HistoryReading<'_> {
+        let history = self.hold(number_of(now));
+        HistoryReading { totals: self.totals.read(), history }
     }
 }
 
 /// The totals at one moment, and the totals before.
-pub(super) struct RingReading<'a> {
-    ring: Still<'a>,
+pub(super) struct HistoryReading<'a> {
+    history: Still<'a>,
     totals: Counts,
 }
 
-impl RingReading<'_> {
+impl HistoryReading<'_> {
     /// The last second: the current half second and its predecessor.
     pub(super) fn second(&self) -> Snapshot {
-        self.window(self.ring.current.saturating_sub(1), self.ring.current)
+        self.window(self.history.current.saturating_sub(1), self.history.current)
     }
 
     /// The last minute: the current second of the clock and the 59 before it.
     pub(super) fn minute(&self) -> Snapshot {
-        self.window(2 * self.first_second(), self.ring.current)
+        self.window(2 * self.first_second(), self.history.current)
     }
 
     /// Each second of the last minute, oldest first, with the time at which it began.
     pub(super) fn seconds(&self) -> Vec<(Timestamp, Snapshot)> {
-        (self.first_second()..=self.ring.current / 2)
+        (self.first_second()..=self.history.current / 2)
             .map(|second| {
                 let began = Timestamp::from_micros(2 * second * HALF_SECOND_US);
                 (began, self.window(2 * second, 2 * second + 1))
@@ -109,17 +109,21 @@ impl RingReading<'_> {
 
     /// The oldest second of the last minute; none is before the epoch.
     fn first_second(&self) -> u64 {
-        (self.ring.current / 2).saturating_sub(SECONDS - 1)
+        (self.history.current / 2).saturating_sub(SECONDS - 1)
     }
 
     /// The counts of the half seconds from `first` to `last`; those after the current one are zero.
     fn window(&self, first: u64, last: u64) -> Snapshot {
-        let counts = self.ended_with(last).since(&self.ring.began_with(first));
-        Snapshot::new(&counts, self.ring.least_us(first, last))
+        let counts = self.ended_with(last).since(&self.history.began_with(first));
+        Snapshot::new(&counts, self.history.least_us(first, last))
     }
 
     /// The totals at the end of half second `number`; the totals now, while it has not ended.
     fn ended_with(&self, number: u64) -> Counts {
-        if number < self.ring.current { self.ring.began_with(number + 1) } else { self.totals }
+        if number < self.history.current {
+            self.history.began_with(number + 1)
+        } else {
+            self.totals
+        }
     }
 }

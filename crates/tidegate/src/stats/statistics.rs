@@ -1,6 +1,6 @@
 //! The statistics of one resource, and their clock.
 //!
-//! This is the face of the folder: each verb counts in the ring of half seconds (`ring`), or reads windows from it
+//! This is the face of the folder: each verb counts in the history of half seconds (`history`), or reads windows from it
 //! (`snapshot`). Limiters and the observer of rules count here too.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::{Micros, Timestamp};
 
 use super::half_seconds::number_of;
-use super::ring::Ring;
+use super::history::History;
 use super::snapshot::Snapshot;
 use super::totals::Count;
 use crate::clock::{Clock, SystemClock};
@@ -59,7 +59,7 @@ use crate::clock::{Clock, SystemClock};
 /// ```
 #[derive(Debug)]
 pub struct Statistics<C = SystemClock> {
-    pub(super) ring: Ring,
+    pub(super) history: History,
     pub(super) clock: C,
 }
 
@@ -83,33 +83,33 @@ impl<C> Statistics<C> {
     /// time.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
-        Self { ring: Ring::default(), clock }
+        Self { history: History::default(), clock }
     }
 
     /// Counts `units` that were admitted. Numbers of 2^32 and above are counted as far as the minute's sum stays within
     /// 2^63, as for all counts: so no sum wraps.
     #[inline]
     pub fn pass_at(&self, units: u64, now: Timestamp) {
-        self.ring.add(Count::Pass, units, now);
+        self.history.add(Count::Pass, units, now);
     }
 
     /// Counts `units` that were refused.
     #[inline]
     pub fn block_at(&self, units: u64, now: Timestamp) {
-        self.ring.add(Count::Block, units, now);
+        self.history.add(Count::Block, units, now);
     }
 
     /// Counts `requests` that ended with an error, or a status of 500 and above.
     #[inline]
     pub fn exception_at(&self, requests: u64, now: Timestamp) {
-        self.ring.add(Count::Exception, requests, now);
+        self.history.add(Count::Exception, requests, now);
     }
 
     /// Counts a request that succeeded after `took`. More than 2^48 - 2 microseconds, almost nine
     /// years, count as that.
     #[inline]
     pub fn success_at(&self, took: Duration, now: Timestamp) {
-        self.ring.complete(now, Micros::from(took).as_micros());
+        self.history.complete(now, Micros::from(took).as_micros());
     }
 
     /// Admits a prioritised request of `units`, now or in the next second. Returns how long it must
@@ -141,22 +141,22 @@ impl<C> Statistics<C> {
     pub fn occupy_at(&self, units: u64, limit: u64, most: u64, now: Timestamp) -> Option<Duration> {
         if units == 0 {
             // Nothing is taken, but the time counts as seen.
-            self.ring.reach(now);
+            self.history.reach(now);
             return Some(Duration::ZERO);
         }
-        self.ring.hold(number_of(now)).occupy(now, units, limit, most).map(Duration::from)
+        self.history.hold(number_of(now)).occupy(now, units, limit, most).map(Duration::from)
     }
 
     /// The counts of the last second.
     #[must_use]
     pub fn second_at(&self, now: Timestamp) -> Snapshot {
-        self.ring.read(now).second()
+        self.history.read(now).second()
     }
 
     /// The counts of the last minute.
     #[must_use]
     pub fn minute_at(&self, now: Timestamp) -> Snapshot {
-        self.ring.read(now).minute()
+        self.history.read(now).minute()
     }
 
     /// The counts of each second of the last minute, all as of one moment: sixty seconds, oldest
@@ -164,13 +164,13 @@ impl<C> Statistics<C> {
     /// after the epoch.
     #[must_use]
     pub fn seconds_at(&self, now: Timestamp) -> Vec<(Timestamp, Snapshot)> {
-        self.ring.read(now).seconds()
+        self.history.read(now).seconds()
     }
 
     /// Requests that began ([`Statistics::entry`], [`Statistics::begin`]) and have not ended.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.ring.totals.in_flight()
+        self.history.totals.in_flight()
     }
 }
 

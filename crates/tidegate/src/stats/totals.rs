@@ -1,6 +1,6 @@
 //! The running totals: counts since the beginning, which only grow.
 //!
-//! Every count adds here, and only here; the ring copies the totals when a half second begins.
+//! Every count adds here, and only here; the history copies the totals when a half second begins.
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

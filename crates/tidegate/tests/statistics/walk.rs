@@ -127,7 +127,7 @@ fn random_traffic_is_counted_as_the_model_counts() {
     });
 }
 
-/// Nothing is compared on the way, for reading also moves the ring on.
+/// Nothing is compared on the way, for reading also makes half seconds begin.
 #[test]
 fn what_is_read_once_at_the_end_is_the_same() {
     for_each_seed(|seed| {

@@ -34,7 +34,7 @@ const MOST_OF_LARGE: u64 = 1 << 63;
 
 /// The totals of one resource, and their past.
 #[derive(Default)]
-pub(super) struct Ring {
+pub(super) struct History {
     current: Current,
     pub(super) totals: Totals,
     /// Locked while half seconds begin, to read the past, and to borrow from half seconds that have not begun.
@@ -69,7 +69,7 @@ struct Half {
     least_us: Option<u64>,
 }
 
-impl Ring {
+impl History {
     /// Makes the half second of `now` begin, if it has not. A time before the current one counts as
     /// the current one.
     #[inline]
@@ -152,7 +152,7 @@ impl Ring {
         self.half_seconds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the ring: no half second begins until the guard is dropped, and `number` has begun.
+    /// Locks the history: no half second begins until the guard is dropped, and `number` has begun.
     #[cold]
     pub(super) fn hold(&self, number: u64) -> Still<'_> {
         let mut half_seconds = self.lock();
@@ -161,7 +161,7 @@ impl Ring {
         if current < number {
             self.begin(&mut half_seconds, current, number);
         }
-        Still { ring: self, half_seconds, current: current.max(number) }
+        Still { history: self, half_seconds, current: current.max(number) }
     }
 
     /// Makes the half seconds after `current` begin, up to `number`. Counts made during the call belong
@@ -227,15 +227,15 @@ impl HalfSeconds {
     }
 }
 
-impl fmt::Debug for Ring {
+impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("totals", &self.totals.read()).finish_non_exhaustive()
+        f.debug_struct("History").field("totals", &self.totals.read()).finish_non_exhaustive()
     }
 }
 
-/// The ring while no half second can begin.
+/// The history while no half second can begin.
 pub(super) struct Still<'a> {
-    pub(super) ring: &'a Ring,
+    pub(super) history: &'a History,
     pub(super) half_seconds: MutexGuard<'a, HalfSeconds>,
     /// The number of the current half second.
     pub(super) current: u64,
@@ -251,7 +251,7 @@ impl Still<'_> {
         let begun = &self.half_seconds.begun;
         match begun.get(begun.partition_point(|half| half.number < number)) {
             Some(half) => half.began_with,
-            None => self.ring.totals.read(),
+            None => self.history.totals.read(),
         }
     }
 
@@ -259,16 +259,16 @@ impl Still<'_> {
     pub(super) fn least_us(&self, first: u64, last: u64) -> Option<u64> {
         let is_in = |number: u64| (first..=last).contains(&number);
         let halves = self.half_seconds.begun.iter().filter(|half| is_in(half.number));
-        let of_current = is_in(self.current).then(|| self.ring.current.least.us());
+        let of_current = is_in(self.current).then(|| self.history.current.least.us());
         halves.filter_map(|half| half.least_us).chain(of_current.flatten()).min()
     }
 
     fn add_large(&self, what: Count, amount: u64) {
-        let Self { ring, current, .. } = self;
+        let Self { history, current, .. } = self;
         // No half second begins while the lock is held, so the oldest that counts stays the oldest.
-        let kept = ring.totals.read().since(&self.began_with(oldest_kept(*current)));
+        let kept = history.totals.read().since(&self.began_with(oldest_kept(*current)));
         let space = MOST_OF_LARGE.saturating_sub(kept.of(what));
-        ring.totals.add(what, amount.min(space));
+        history.totals.add(what, amount.min(space));
     }
 }
 
@@ -279,10 +279,10 @@ mod tests {
 
     /// Returns the number of half seconds that are kept after units passed in each of these.
     fn kept_after(numbers: impl Iterator<Item = u64>) -> usize {
-        let ring = Ring::default();
+        let history = History::default();
         let times = numbers.map(|number| Timestamp::from_micros(number * HALF_SECOND_US));
-        times.for_each(|now| ring.add(Count::Pass, 1, now));
-        ring.lock().begun.len()
+        times.for_each(|now| history.add(Count::Pass, 1, now));
+        history.lock().begun.len()
     }
 
     #[test]
@@ -296,12 +296,12 @@ mod tests {
 
     #[test]
     fn half_seconds_that_were_only_read_are_not_kept() {
-        let ring = Ring::default();
+        let history = History::default();
         let half = |number: u64| Timestamp::from_micros(number * HALF_SECOND_US);
-        ring.add(Count::Pass, 1, half(1_000));
+        history.add(Count::Pass, 1, half(1_000));
         for number in 1_001..1_100 {
-            assert_eq!(ring.read(half(number)).minute().pass, 1);
+            assert_eq!(history.read(half(number)).minute().pass, 1);
         }
-        assert_eq!(ring.lock().begun.len(), 2);
+        assert_eq!(history.lock().begun.len(), 2);
     }
 }
