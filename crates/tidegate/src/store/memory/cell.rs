@@ -1,12 +1,14 @@
 //! A limiter without a key.
 //!
-//! Its state is one word that is replaced by compare-and-swap, if it can be packed into one. A state that cannot, such as
-//! a log, a debt or a state with an open reservation, lies next to the word under a lock until it fits. Both run the
+//! Its state is one word or two, which are replaced as a whole, if it can be packed into them. A state that cannot, such as
+//! a log, a debt or a state with an open reservation, lies next to the words under a lock until it fits. Both run the
 //! same verbs.
 //!
 //! A cell is read without a lock, so it cannot be replaced while threads may read it. The first change of the rule *closes*
 //! it for good. From then on the limiter is an entry with a rule of its own, under a lock: it packs no state, because a
 //! packed state could be cut off.
+
+mod words;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -16,12 +18,10 @@ use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, UnlimitedPreview, preview};
 use super::ruled::RuledEntry;
-use super::sync::{
-    AtomicU64, Mutex, MutexGuard,
-    Ordering::{AcqRel, Acquire},
-};
+use super::sync::{Mutex, MutexGuard};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
+use words::{CLOSED, UNPACKED, Words};
 
 /// A limiter without a key. If its rule never changes, only the cell is read.
 #[derive(Debug)]
@@ -161,10 +161,10 @@ impl Visitor for Build {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
         let is_small = size_of::<R::State>() <= MOST_PACKED_BYTES;
-        match self.base.filter(|_| is_small && algorithm.packing() == Packing::One) {
-            // All zeros are an idle state.
-            Some(base) => Box::new(Limited::<R, true>::new(algorithm, base, 0)),
-            None => Box::new(Limited::<R, false>::new(algorithm, Timestamp::EPOCH, UNPACKED)),
+        match (self.base.filter(|_| is_small), algorithm.packing()) {
+            (Some(base), Packing::One) => Box::new(Limited::<R, 1>::new(algorithm, base)),
+            (Some(base), Packing::Two) => Box::new(Limited::<R, 2>::new(algorithm, base)),
+            _ => Box::new(Limited::<R, 0>::new(algorithm, Timestamp::EPOCH)),
         }
     }
 }
@@ -172,83 +172,80 @@ impl Visitor for Build {
 /// The largest state that is packed, in bytes. To pack and unpack a larger one, such as the counters of a sliding window,
 /// takes longer than to lock it.
 const MOST_PACKED_BYTES: usize = 40;
-/// The word of a closed cell: the bit that packed states leave free.
-const CLOSED: u64 = 1 << 63;
-/// The word while the state is not packed.
-const UNPACKED: u64 = CLOSED | 1;
 
-/// The cell of a limited rule: a word, and next to it a state that is not packed. Without `PACKS` no state is ever
-/// packed, and no step tries to.
+/// The cell of a limited rule: words, and next to them a state that is not packed. Without words no state is ever packed,
+/// and no step tries to.
 #[derive(Debug)]
-struct Limited<R: Algorithm, const PACKS: bool> {
+struct Limited<R: Algorithm, const WORDS: usize> {
     algorithm: R,
     /// The base of packed times.
     base: Timestamp,
-    word: AtomicU64,
-    /// The state while the word is [`UNPACKED`]. The lock also covers the change of the word from and to that.
-    unpacked: Mutex<Option<R::State>>,
+    words: Words<WORDS>,
+    /// The lock also covers the change of the head from and to [`UNPACKED`].
+    unpacked: Mutex<Unpacked<R::State>>,
 }
 
-impl<R: Algorithm, const PACKS: bool> Limited<R, PACKS> {
-    fn new(algorithm: &R, base: Timestamp, word: u64) -> Self {
-        let algorithm = algorithm.clone();
-        Self { algorithm, base, word: AtomicU64::new(word), unpacked: Mutex::new(None) }
+/// The state of a cell while the head of its words is [`UNPACKED`].
+#[derive(Debug)]
+struct Unpacked<S> {
+    state: Option<S>,
+    /// The version of the words that it follows.
+    version: u64,
+}
+
+impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
+    fn new(algorithm: &R, base: Timestamp) -> Self {
+        let unpacked = Mutex::new(Unpacked { state: None, version: 0 });
+        Self { algorithm: algorithm.clone(), base, words: Words::new(), unpacked }
     }
 
-    /// Replaces the word that was read; false if another word is there by then.
-    #[inline]
-    fn replace(&self, word: u64, next: u64) -> bool {
-        self.word.compare_exchange_weak(word, next, AcqRel, Acquire).is_ok()
-    }
-
-    fn pack(&self, state: Option<&R::State>) -> u64 {
-        state.map_or(0, |state| {
-            let [word] = self.algorithm.pack(self.base, state);
-            word
-        })
+    fn pack(&self, state: Option<&R::State>) -> [u64; WORDS] {
+        state.map_or([0; WORDS], |state| self.algorithm.pack(self.base, state))
     }
 
     fn fits(&self, state: &R::State, now: Timestamp) -> bool {
-        stays_whole::<_, 1>(&self.algorithm, self.base, state, now)
+        stays_whole::<_, WORDS>(&self.algorithm, self.base, state, now)
     }
 
-    /// Moves a state that does not fit next to the word; false if another word is there by then.
+    fn lock_unpacked(&self) -> MutexGuard<'_, Unpacked<R::State>> {
+        self.unpacked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves a state that does not fit next to the words; false if other words are there by then.
     #[cold]
-    fn spill(&self, word: u64, state: R::State) -> bool {
-        // Locked before the word changes: a thread that reads the mark waits until the state is there.
-        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        let replaced = self.replace(word, UNPACKED);
-        if replaced {
-            *unpacked = Some(state);
+    fn spill(&self, seen: u64, state: R::State) -> bool {
+        // Locked before the head changes: a thread that reads the mark waits until the state is there.
+        let mut unpacked = self.lock_unpacked();
+        let is_marked = self.words.mark(seen, UNPACKED);
+        if is_marked {
+            *unpacked = Unpacked { state: Some(state), version: seen };
         }
-        replaced
+        is_marked
     }
 
-    /// Runs a step on the state next to the word. Returns `None` if the word holds the state by now; the inner option is
-    /// `None` if the cell is closed.
+    /// Runs a step on the state next to the words. Returns `None` if the words hold the state by now; the inner option
+    /// is `None` if the cell is closed.
     fn on_unpacked<O>(
         &self,
         clock: &dyn Clock,
         run: impl FnOnce(&mut Option<R::State>, Timestamp) -> O,
     ) -> Option<Option<O>> {
-        let mut slot = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.word.load(Acquire) {
+        let mut unpacked = self.lock_unpacked();
+        match self.words.head() {
             UNPACKED => {}
             CLOSED => return Some(None),
             _ => return None,
         }
         let now = clock.now();
-        let out = run(&mut slot, now);
-        let is_packed = PACKS && slot.as_ref().is_none_or(|state| self.fits(state, now));
-        // If the cell was closed since, the thread that closed it waits for the state under the lock.
-        // The exchange may fail for no reason: the state then stays here until the next step.
-        if is_packed && self.replace(UNPACKED, self.pack(slot.as_ref())) {
-            *slot = None;
+        let out = run(&mut unpacked.state, now);
+        if WORDS > 0 && unpacked.state.as_ref().is_none_or(|state| self.fits(state, now)) {
+            let state = unpacked.state.take();
+            self.words.put(unpacked.version, self.pack(state.as_ref()));
         }
         Some(Some(out))
     }
 
-    /// [`Cell::admits`] where the word holds no state. It stays out of line: the usual case then needs fewer registers.
+    /// [`Cell::admits`] where the words hold no state. It stays out of line: the usual case then needs fewer registers.
     #[inline(never)]
     fn admits_unpacked(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
         let admitted = self.on_unpacked(clock, |slot, now| {
@@ -259,8 +256,9 @@ impl<R: Algorithm, const PACKS: bool> Limited<R, PACKS> {
     }
 
     /// Runs a step on the state; `None` if the cell is closed. `run` returns its result, and whether it changed the
-    /// state: if not, the word stays as it is. A state next to the word is changed in place, whatever `run` returns. If
-    /// the changed state `may_not_fit` in a word, that is tested. If another step comes between, `run` runs again.
+    /// state: if not, the words stay as they are. A state next to the words is changed in place, whatever `run` returns.
+    /// If the changed state `may_not_fit` into the words, that is tested. If another step comes between, `run` runs
+    /// again.
     fn with<O>(
         &self,
         reading: Reading<'_>,
@@ -268,26 +266,30 @@ impl<R: Algorithm, const PACKS: bool> Limited<R, PACKS> {
         run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
     ) -> Option<O> {
         loop {
-            let word = if PACKS { self.word.load(Acquire) } else { UNPACKED };
-            if word & CLOSED != 0 {
+            let Some(seen) = self.words.read() else {
                 let (_, clock) = reading.apart();
                 match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
                     Some(out) => return out,
-                    // The state was packed in between, so the word has it again.
+                    // The state was packed in between, so the words have it again.
                     None => continue,
                 }
+            };
+            let mut slot = Some(self.algorithm.unpack(self.base, seen.words));
+            let mut now = reading.early();
+            // Two words may have the time of a last unit, which can overtake the reading.
+            if WORDS > 1 {
+                now = self.algorithm.overtaken(slot.as_ref(), now);
             }
-            // One word has no time of a last unit that could overtake the reading.
-            let now = reading.early();
-            let mut slot = Some(self.algorithm.unpack(self.base, [word]));
             let (out, changed) = run(&mut slot, now);
             if !changed {
                 return Some(out);
             }
-            // Only a debt or a reservation can outgrow the word, so other steps need not unpack it again to compare.
+            // Only a debt or a reservation can outgrow the words, so other steps need not unpack them again to compare.
             let is_stored = match slot {
-                Some(state) if may_not_fit && !self.fits(&state, now) => self.spill(word, state),
-                state => self.replace(word, self.pack(state.as_ref())),
+                Some(state) if may_not_fit && !self.fits(&state, now) => {
+                    self.spill(seen.head, state)
+                }
+                state => self.words.replace(seen.head, self.pack(state.as_ref())),
             };
             if is_stored {
                 return Some(out);
@@ -296,22 +298,19 @@ impl<R: Algorithm, const PACKS: bool> Limited<R, PACKS> {
     }
 }
 
-impl<R: Algorithm, const PACKS: bool> Cell for Limited<R, PACKS> {
+impl<R: Algorithm, const WORDS: usize> Cell for Limited<R, WORDS> {
     fn reads_early(&self) -> bool {
-        PACKS
+        WORDS > 0
     }
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
-        let mut word = if PACKS { self.word.load(Acquire) } else { UNPACKED };
-        while word & CLOSED == 0 {
-            let mut next = [word];
+        while let Some(seen) = self.words.read() {
+            let mut next = seen.words;
             if !self.algorithm.ask_packed(self.base, &mut next, early, cost).is_allowed() {
                 return Some(false);
             }
-            let [next] = next;
-            match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
-                Ok(_) => return Some(true),
-                Err(other) => word = other,
+            if self.words.replace(seen.head, next) {
+                return Some(true);
             }
         }
         self.admits_unpacked(cost, early, clock)
@@ -336,14 +335,22 @@ impl<R: Algorithm, const PACKS: bool> Cell for Limited<R, PACKS> {
     }
 
     fn close(&self) -> Option<RuledEntry> {
-        // One exchange for any word, so that each step comes before it, or finds the cell closed.
-        let state = match self.word.swap(CLOSED, AcqRel) {
-            CLOSED => return None,
-            0 => None,
-            // A step that holds the lock now runs before the change: it
-            // sees the mark when it ends, and leaves its state here.
-            UNPACKED => self.unpacked.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            word => Some(self.algorithm.unpack(self.base, [word])),
+        let state = loop {
+            // Each step comes before the mark, or finds the cell closed.
+            if let Some(seen) = self.words.read() {
+                if self.words.mark(seen.head, CLOSED) {
+                    let is_idle = seen.words == [0; WORDS];
+                    break (!is_idle).then(|| self.algorithm.unpack(self.base, seen.words));
+                }
+                continue;
+            }
+            let mut unpacked = self.lock_unpacked();
+            if self.words.mark(UNPACKED, CLOSED) {
+                break unpacked.state.take();
+            }
+            if self.words.head() == CLOSED {
+                return None;
+            }
         };
         let parameters = Arc::new(Parameters::new(self.algorithm.clone()));
         Some(RuledEntry::under_parameters(parameters, Timestamp::EPOCH, state))

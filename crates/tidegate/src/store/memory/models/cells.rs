@@ -1,11 +1,11 @@
-//! One limiter without a key: the word that is replaced, and the state next to it.
+//! One limiter without a key: the word or words that are replaced, and the state next to them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Spec};
+use tidegate_core::{AlgorithmKind, Rule, Spec};
 
-use super::{BASE, MANY, NOW, explore, spec, together, two_words};
+use super::{BASE, MANY, NOW, WINDOW, explore, spec, together, two_words};
 use crate::clock::Reading;
 use crate::step::Step;
 use crate::store::memory::Unkeyed;
@@ -18,7 +18,23 @@ struct Kind {
 }
 
 const ONE_WORD: Kind = Kind { spec, unit: 1 };
-const UNPACKED: Kind = Kind { spec: two_words, unit: MANY };
+const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
+const UNPACKED: Kind = Kind { spec: log, unit: 1 };
+/// Two words, with counts of 32 bits.
+const COUNTER: Kind = Kind { spec: counter, unit: 1 << 20 };
+const KINDS: [Kind; 3] = [ONE_WORD, TWO_WORDS, UNPACKED];
+
+/// A spec whose limit is too large for a single word.
+fn counter(limit: u64) -> Spec {
+    let mut spec = Spec::new(AlgorithmKind::SlidingCounter, limit << 20, WINDOW);
+    spec.max_debt = Some(u64::MAX);
+    spec
+}
+
+/// A spec with a state that is never packed.
+fn log(limit: u64) -> Spec {
+    Spec::new(AlgorithmKind::SlidingLog, limit, WINDOW)
+}
 
 /// A shared limiter with a given number of units.
 #[derive(Clone)]
@@ -116,8 +132,9 @@ fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], values: bool) {
 #[test]
 fn of_a_limit_of_one_two_threads_get_one() {
     for values in [false, true] {
-        is_serial(ONE_WORD, 1, &[1, 1], values);
-        is_serial(UNPACKED, 1, &[1, 1], values);
+        for kind in KINDS {
+            is_serial(kind, 1, &[1, 1], values);
+        }
     }
 }
 
@@ -126,6 +143,7 @@ fn of_a_limit_of_one_two_threads_get_one() {
 #[test]
 fn of_a_limit_of_two_three_threads_get_two() {
     is_serial(ONE_WORD, 2, &[1, 1, 1], false);
+    is_serial(TWO_WORDS, 2, &[1, 1], false);
     is_serial(UNPACKED, 2, &[1, 1], false);
 }
 
@@ -133,6 +151,7 @@ fn of_a_limit_of_two_three_threads_get_two() {
 fn different_costs_end_as_in_some_order() {
     for values in [false, true] {
         is_serial(ONE_WORD, 2, &[1, 2, 1], values);
+        is_serial(TWO_WORDS, 2, &[2, 1], values);
         is_serial(UNPACKED, 2, &[2, 1], values);
     }
 }
@@ -140,7 +159,7 @@ fn different_costs_end_as_in_some_order() {
 /// A refund during a check is seen completely or not at all, and never twice.
 #[test]
 fn a_refund_is_seen_whole_or_not_at_all() {
-    for kind in [ONE_WORD, UNPACKED] {
+    for kind in KINDS {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(2));
@@ -157,7 +176,7 @@ fn a_refund_is_seen_whole_or_not_at_all() {
 /// A reset between two units removes both, or leaves the second.
 #[test]
 fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
-    for kind in [ONE_WORD, UNPACKED] {
+    for kind in KINDS {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(1));
@@ -177,7 +196,9 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
 /// rule, and counted once.
 #[test]
 fn a_unit_taken_while_the_rule_changes_is_counted_once() {
-    for (kind, limit) in [(ONE_WORD, 2), (ONE_WORD, 3), (UNPACKED, 2)] {
+    for (kind, limit) in
+        [(ONE_WORD, 2), (ONE_WORD, 3), (TWO_WORDS, 2), (TWO_WORDS, 3), (UNPACKED, 2)]
+    {
         explore(3, move || {
             let limiter = Limiter::new(kind, 1);
             let (first, second) = (limiter.clone(), limiter.clone());
@@ -195,7 +216,7 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
 /// A limit goes up and down again in one thread: the change leaves no credit.
 #[test]
 fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
-    for kind in [ONE_WORD, UNPACKED] {
+    for kind in KINDS {
         explore(2, move || {
             let limiter = Limiter::new(kind, 1);
             assert!(limiter.admits(1));
@@ -214,7 +235,7 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
 /// A refund or reset during a change is not lost in the closed cell.
 #[test]
 fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
-    for kind in [ONE_WORD, UNPACKED] {
+    for kind in KINDS {
         for refunds in [true, false] {
             explore(3, move || {
                 let limiter = Limiter::new(kind, 2);
@@ -235,6 +256,27 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                 assert_eq!((results, limiter.left()), (vec![true, true], 3));
             });
         }
+    }
+}
+
+/// A debt that does not fit into the words is owed and paid back, so that the state leaves the words and comes back,
+/// while units are asked for.
+#[test]
+fn a_state_that_leaves_the_words_and_comes_back_loses_no_unit() {
+    for (kind, debt) in [(ONE_WORD, LARGE), (COUNTER, 1 << 13)] {
+        explore(3, move || {
+            let limiter = Limiter::new(kind, 3);
+            let (first, second) = (limiter.clone(), limiter.clone());
+            // Other words come back than those that left.
+            let owe = move || {
+                [first.admits(1) && first.owe(debt * kind.unit) && first.refund(debt + 1), true]
+            };
+            let ask = move || [second.admits(1), second.check(1)];
+            let results =
+                together(vec![Box::new(owe) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(ask)]);
+            let admitted = results[1].iter().filter(|yes| **yes).count() as u64;
+            assert_eq!(limiter.left(), 3 - admitted);
+        });
     }
 }
 

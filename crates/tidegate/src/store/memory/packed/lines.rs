@@ -5,21 +5,14 @@
 
 use std::array::from_fn;
 use std::sync::OnceLock;
-#[cfg(not(loom))]
-use std::{hint, thread};
-
-#[cfg(loom)]
-use loom::{hint, thread};
 
 use crate::key::Fingerprint;
 use crate::store::memory::locked_words::{LOCKED, Lock};
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed},
+    spin_until,
 };
-
-/// Rounds of spinning before the thread yields the processor.
-const ROUNDS: u32 = 64;
 
 /// Packed states of so many words with their fingerprints, in so many places, and a header: a lock bit, and the number
 /// of the next line of the chain (0 for none).
@@ -55,17 +48,7 @@ impl<const PLACES: usize, const WORDS: usize> Line<PLACES, WORDS> {
 
     #[cold]
     fn lock_after_others(&self) {
-        // A chain is locked for less than a microsecond, unless its thread is not running: then that needs the processor.
-        let mut rounds = 0;
-        while !self.try_lock() {
-            // Under the model checker always, because no other thread runs while this thread spins.
-            if rounds == ROUNDS || cfg!(loom) {
-                thread::yield_now();
-            } else {
-                rounds += 1;
-                hint::spin_loop();
-            }
-        }
+        spin_until(|| self.try_lock());
     }
 
     /// Locks the chain if it is unlocked.
