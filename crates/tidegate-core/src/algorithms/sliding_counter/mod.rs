@@ -21,7 +21,8 @@ pub struct SlidingCounter {
     limit: u64,
     max_debt: Option<u64>,
     window: Micros,
-    /// Bits left for either count in a word that holds the number of the window as well.
+    packing: Packing,
+    /// Bits of either count as it is packed.
     count_bits: u32,
 }
 
@@ -44,13 +45,8 @@ struct View {
 }
 
 impl SlidingCounter {
-    /// Bits of either count as it is packed.
-    fn packed_bits(&self) -> u32 {
-        if self.packing() == Packing::One { self.count_bits } else { u32::BITS }
-    }
-
-    fn largest_count(&self) -> u64 {
-        (1 << self.packed_bits()) - 1
+    const fn largest_count(&self) -> u64 {
+        (1 << self.count_bits) - 1
     }
 
     /// `at`, or the start of the state's window where that is later: a packed state does not keep
@@ -128,7 +124,14 @@ impl Decide for SlidingCounter {
         let last = Timestamp::MAX.as_micros() / window.as_micros();
         // Both counts share the bits that the number of the last window leaves.
         let count_bits = WORD_BITS.saturating_sub(u64::BITS - last.leading_zeros()) / 2;
-        Ok(Self { limit, max_debt: spec.max_debt, window, count_bits })
+        // At least one bit more than the limit has, for a debt. At a limit of 0 the used units were taken under another
+        // limit, so their number has no bound.
+        let (packing, count_bits) = if limit > 0 && u64::BITS - limit.leading_zeros() < count_bits {
+            (Packing::One, count_bits)
+        } else {
+            (Packing::Two, u32::BITS)
+        };
+        Ok(Self { limit, max_debt: spec.max_debt, window, packing, count_bits })
     }
 
     fn fresh(&self, _now: Timestamp) -> State {
@@ -286,23 +289,17 @@ impl Lease for SlidingCounter {
 }
 
 impl Pack for SlidingCounter {
-    /// At a limit of 0 the used units were taken under another limit, so their number has no bound.
     fn packing(&self) -> Packing {
-        // At least one bit more than the limit has, for a debt.
-        if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
-            Packing::One
-        } else {
-            Packing::Two
-        }
+        self.packing
     }
 
     /// The number of the window, then its count, then the count of the previous window.
     #[inline]
     fn pack<const WORDS: usize>(&self, _base: Timestamp, state: &State) -> [u64; WORDS] {
-        let bits = self.packed_bits();
+        let bits = self.count_bits;
         let most = self.largest_count();
         let counts = state.current.min(most) << bits | state.previous.min(most);
-        resized(match (counts, self.packing()) {
+        resized(match (counts, self.packing) {
             // Without units the window does not matter, and all zeros are an idle state.
             (0, _) => [0; 2],
             (_, Packing::One) => [state.index << (2 * bits) | counts, 0],
@@ -313,9 +310,9 @@ impl Pack for SlidingCounter {
     #[inline]
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> State {
         let words: [u64; 2] = resized(words);
-        let bits = self.packed_bits();
+        let bits = self.count_bits;
         let most = self.largest_count();
-        let (index, counts) = match self.packing() {
+        let (index, counts) = match self.packing {
             Packing::One => (words[0] >> (2 * bits), words[0]),
             _ => (words[0], words[1]),
         };
