@@ -191,7 +191,7 @@ impl<'a> Matched<'a> {
     /// so the protected resource can refuse an older token.
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
-        self.reply.decided.token
+        self.reply.decided.taken.token
     }
 
     /// The result of a settlement: units that came back too late, or were cut off because they would pass `max_debt`.

@@ -48,8 +48,9 @@ pub(crate) fn answer<'g, K, D: MayDecide>(
         Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None };
     // Decisions are read where they are, and replies are put where they stay: a list of this size is moved by a call, which
     // waits for the bytes that were just written.
+    let is_report = asks.iter().any(Ask::is_report);
     for (ask, decided) in asks.iter().zip(&mut done.decisions) {
-        if let Some(reply) = decided.decided().and_then(|decided| reply(ask, decided)) {
+        if let Some(reply) = decided.decided().and_then(|decided| reply(ask, is_report, decided)) {
             answer.replies.push(reply);
         }
     }
@@ -76,7 +77,7 @@ impl MayDecide for Option<Decided> {
 }
 
 #[inline]
-fn reply<K>(ask: &Ask<K>, decided: &mut Decided) -> Option<Reply> {
+fn reply<K>(ask: &Ask<K>, is_report: bool, decided: &mut Decided) -> Option<Reply> {
     // A rule without a limit takes no part in an answer.
     if decided.decision.is_unlimited() {
         return None;
@@ -86,8 +87,8 @@ fn reply<K>(ask: &Ask<K>, decided: &mut Decided) -> Option<Reply> {
         number: u32::try_from(ask.rule).ok()?,
         variant: u32::try_from(ask.values.variant).ok()?,
         cost: ask.cost,
-        is_look: ask.asks > ask.cost,
-        report: ask.report,
+        is_look: ask.asks() > ask.cost,
+        report: is_report,
         enforced: ask.enforced,
         by: ask.by,
         reserves: ask.reserves,

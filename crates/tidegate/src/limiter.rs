@@ -122,7 +122,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check(&self, cost: u64) -> Decision {
-        self.step(cost, Step::Ask).decision
+        self.step(cost, Step::Ask).decided.decision
     }
 
     /// Returns the decision that [`Limiter::check`] would return, and takes nothing. Its `remaining` is the number of
@@ -136,7 +136,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[must_use]
     pub fn peek(&self, cost: u64) -> Decision {
-        self.step(cost, Step::Peek).decision
+        self.step(cost, Step::Peek).decided.decision
     }
 
     /// Gives `units` back, at most as many as are used; returns the state of the limiter afterwards
@@ -149,7 +149,7 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn refund(&self, units: u64) -> Decision {
-        self.call(units).step(Step::Refund).decision
+        self.call(units).step(Step::Refund).decided.decision
     }
 
     /// Resets the limiter: nothing counts as used. A bucket that begins with fewer tokens

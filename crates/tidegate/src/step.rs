@@ -6,11 +6,11 @@ mod reply;
 #[cfg(feature = "redis")]
 mod values;
 
-pub use ask::Ask;
+pub use ask::{Ask, AskKind};
 pub(crate) use ask::{AskValues, DescriptorSet, Lineage, ValuesSource};
-pub(crate) use op::{One, Step, without_values};
-pub use reply::FirstReservation;
-pub(crate) use reply::{Decided, Done, Lack, Standing};
+pub(crate) use op::Step;
+pub(crate) use reply::{Decided, Done, Lack, One, Standing, without_values};
+pub use reply::{FirstReservation, TakenUnits};
 #[cfg(feature = "redis")]
 pub(crate) use values::BUCKET;
 #[cfg(feature = "redis")]

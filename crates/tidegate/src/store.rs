@@ -26,7 +26,7 @@ pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
 pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 #[cfg(feature = "redis")]
-pub use crate::step::Ask;
+pub use crate::step::{Ask, AskKind, TakenUnits};
 #[cfg(feature = "redis")]
 pub use contract::{
     GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,

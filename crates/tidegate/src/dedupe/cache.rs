@@ -91,7 +91,7 @@ impl DedupeCache {
         }
         // Under the lock of the shard: a second request with this id waits for the answer of the first.
         let done = run()?;
-        let takes = done.allowed || asks.iter().any(|ask| ask.report);
+        let takes = done.allowed || asks.iter().any(Ask::is_report);
         if takes && step == Step::Ask {
             self.keep(&mut shard, once, asks, &done);
             // No thread locks two shards at a time, so that no two wait for each other.

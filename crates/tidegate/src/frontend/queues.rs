@@ -49,7 +49,7 @@ pub(crate) fn stops_of<K>(
     can_refuse
         .map(|(index, ask)| QueuedLimiter {
             queue: queue_of(ask),
-            cost: ask.asks,
+            cost: ask.asks(),
             patience: patience(policy, ask.rule, max_wait),
             index,
         })

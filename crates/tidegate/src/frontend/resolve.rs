@@ -7,7 +7,7 @@ use crate::key::{Fingerprint, Seed};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
 use crate::short_text::same;
-use crate::step::{Ask, AskValues, DescriptorSet, Lineage, ValuesSource};
+use crate::step::{Ask, AskKind, AskValues, DescriptorSet, Lineage, TakenUnits, ValuesSource};
 use crate::store::memory::Generation;
 
 impl<C> Frontend<C> {
@@ -77,14 +77,12 @@ impl<C> Frontend<C> {
                             rule: number,
                             fingerprint,
                             cost: descriptor.units(),
-                            asks: 0,
-                            report: false,
+                            kind: AskKind::Question,
                             enforced: rule.mode() == Mode::Enforce,
                             values,
                             by: DescriptorSet::one(place),
                             reserves: request.reserves() && descriptor.units() > 0,
-                            token: None,
-                            since: None,
+                            taken: TakenUnits::default(),
                         });
                     }
                 }
@@ -93,8 +91,7 @@ impl<C> Frontend<C> {
         // Only after all rules is it known whether the request is a report.
         for ask in all.iter_mut() {
             let is_reported = usage.any && policy.rules().get(ask.rule).is_some_and(is_reported);
-            ask.report = usage.is_report();
-            ask.asks = usage.asks(ask.cost, is_reported);
+            ask.kind = usage.kind(ask.cost, is_reported);
         }
         // They were found by descriptor.
         all.sort_by_key(|ask| ask.rule);
@@ -153,12 +150,13 @@ impl Reported {
         self.enforced || self.shadow && !self.refusable
     }
 
-    /// Returns the units that a limiter decides about when it takes `cost`.
-    const fn asks(self, cost: u64, reported: bool) -> u64 {
+    /// Returns the use of a limiter that takes `cost`. A report of 0 units to a rule that counts requests asks nothing.
+    const fn kind(self, cost: u64, reported: bool) -> AskKind {
         match (self.is_report(), cost) {
-            (true, 1..) => 1,
-            (_, 0) if reported => 1,
-            _ => cost,
+            (true, 1..) => AskKind::Report,
+            (true, 0) if reported => AskKind::Report,
+            (false, 0) if reported => AskKind::Look,
+            _ => AskKind::Question,
         }
     }
 }

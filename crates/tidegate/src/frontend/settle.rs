@@ -5,13 +5,13 @@ mod record;
 
 #[cfg(feature = "tower")]
 use tidegate_core::Since;
-use tidegate_core::{Settled, Timestamp, Token};
+use tidegate_core::{Settled, Token};
 
 use crate::answer::{Answer, Unreached};
 use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::rules::Policy;
-use crate::step::{Ask, DescriptorSet, Lineage, ValuesSource};
+use crate::step::{Ask, DescriptorSet, Lineage, TakenUnits, ValuesSource};
 #[cfg(feature = "redis")]
 use crate::step::{Lack, Values};
 #[cfg(feature = "redis")]
@@ -51,9 +51,7 @@ struct FromLimiter {
     /// True if another limiter than the key's own gave it.
     is_elsewhere: bool,
     is_enforced: bool,
-    token: Option<Token>,
-    /// When the units were taken, if that is known.
-    since: Option<Timestamp>,
+    taken: TakenUnits,
     /// True if the step opened a reservation, which a settlement closes.
     reserves: bool,
     /// The values under which they were taken.
@@ -87,8 +85,7 @@ impl Taken {
             known_by: answer.known_by(&one),
             is_elsewhere: one.is_elsewhere(),
             is_enforced: one.is_enforced(),
-            token: one.token(),
-            since: one.reply.decided.since,
+            taken: one.reply.decided.taken,
             reserves: one.reply.reserves,
             #[cfg(feature = "redis")]
             under: Values::of(one.values()),
@@ -115,7 +112,7 @@ impl Taken {
             .into_iter()
             .filter(|((ask, actual), one)| !one.is_elsewhere || *actual > ask.cost)
             .map(|((ask, actual), one)| {
-                (Ask { token: one.token, since: one.since, reserves: one.reserves, ..ask }, actual)
+                (Ask { taken: one.taken, reserves: one.reserves, ..ask }, actual)
             })
             .collect()
     }
@@ -129,7 +126,7 @@ impl Taken {
     ) -> Option<Box<[Unreached]>> {
         let gone = self.limiters.iter().filter(|one| {
             let is_found = all.iter().any(|(ask, _)| (ask.lineage, ask.by) == one.known_by);
-            !is_found && !one.is_elsewhere && one.is_enforced && one.token.is_none()
+            !is_found && !one.is_elsewhere && one.is_enforced && one.taken.token.is_none()
         });
         let unreached = gone.map(|one| {
             let by = one.known_by.1;
@@ -162,7 +159,7 @@ impl Taken {
         &self,
         all: impl IntoIterator<Item = Ask<K>>,
     ) -> Option<Vec<Ask<K>>> {
-        let held = self.limiters.iter().filter(|one| one.token.is_some());
+        let held = self.limiters.iter().filter(|one| one.taken.token.is_some());
         let own = held.clone().filter(|one| !one.is_elsewhere);
         let both = again(all, |ask| ask, own, |one| one.known_by);
         // A permit that keys without space share cannot be renewed, so it counts as one that is lost.
@@ -170,20 +167,24 @@ impl Taken {
         if self.has_permits_of_first || found != held.filter(|one| one.is_enforced).count() {
             return None;
         }
-        Some(both.into_iter().map(|(ask, one)| Ask { token: one.token, ..ask }).collect())
+        Some(
+            both.into_iter()
+                .map(|(ask, one)| Ask { taken: TakenUnits { since: None, ..one.taken }, ..ask })
+                .collect(),
+        )
     }
 
     /// Keeps only the permits.
     #[cfg(feature = "tower")]
     pub(crate) fn only_permits(mut self) -> Self {
-        self.limiters.retain(|one| one.token.is_some());
+        self.limiters.retain(|one| one.taken.token.is_some());
         self
     }
 
     /// Leaves the permits out.
     #[cfg(feature = "tower")]
     pub(crate) fn without_permits(mut self) -> Self {
-        self.limiters.retain(|one| one.token.is_none());
+        self.limiters.retain(|one| one.taken.token.is_none());
         self
     }
 
@@ -213,13 +214,12 @@ impl Taken {
     #[cfg(feature = "tower")]
     pub(crate) fn of_one(&self) -> Option<Since> {
         let one = self.limiters.first()?;
-        let since = Since::at(one.since?);
-        Some(if one.reserves { since.of_reservation() } else { since })
+        one.taken.as_known(one.reserves)
     }
 
     /// The tokens of its permits, in the order of the rules.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
-        self.limiters.iter().filter_map(|one| one.token)
+        self.limiters.iter().filter_map(|one| one.taken.token)
     }
 }
 

@@ -100,7 +100,7 @@ impl<C: Clock> Gate<C> {
     ) -> Option<IdempotencyKey> {
         let identity = request.identity()?;
         // A peek reports the limiter as it is now, also after reported usage.
-        if step == Step::Peek && asks.iter().any(|ask| ask.report) {
+        if step == Step::Peek && asks.iter().any(Ask::is_report) {
             return None;
         }
         dedupe::of(&generation.policy, &self.seed, identity, asks)

@@ -110,7 +110,7 @@ impl<C: Clock> Gate<C> {
             let once = self.once(generation, request, &asks, Step::Ask);
             let mut early = self.without_asking(generation, &asks, once, &self.clock)?;
             // Reported usage never waits, and is taken before anything is looked up.
-            if early.is_none() && asks.iter().any(|ask| ask.report) {
+            if early.is_none() && asks.iter().any(Ask::is_report) {
                 early = Some(self.step_at(generation, &asks, once, &self.clock, Step::Ask)?);
             }
             Ok((asks, once, early))

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Anchor, Decision, Layout, Settled, Spec, Timestamp, Token};
+use tidegate_core::{AlgorithmKind, Anchor, Decision, Layout, Settled, Spec, Timestamp};
 
 use super::{SECOND, costing, keyed, of_ada, policy, space, step};
 use crate::request::Origin;
 use crate::rules::{Mode, Policy, PolicyRule, RuleSpec, Usage};
 use crate::shared::SharedGate;
-use crate::step::Values;
+use crate::step::{TakenUnits, Values};
 use crate::store::Verb::{Ask, Peek, Renew, Reset, Settle};
 use crate::store::{
     KeyAsk, LimiterReply, LimiterState, LimiterStep, StepArgs, StepReply, Store, Verb, is_report,
@@ -94,7 +94,7 @@ async fn walk<S: Store>(gate: &impl Fn(Policy, u64) -> SharedGate<S>, rules: Vec
             Settle | Renew if taken.is_empty() => continue,
             Settle => asks = taken.swap_remove(place),
             Renew => {
-                let permits = taken[place].iter().filter(|ask| ask.token.is_some());
+                let permits = taken[place].iter().filter(|ask| ask.taken.token.is_some());
                 asks = permits.cloned().collect();
             }
             Ask | Peek | Reset => {}
@@ -154,24 +154,20 @@ fn compare(
     let both = reply.replies().flatten().zip(expected).filter(|_| verb != Renew);
     for (ask, (found, expected)) in asks.iter().zip(both) {
         let is_allowed = reply.is_allowed() && expected.decision().is_allowed();
-        let has_taken = verb == Ask && ask.cost > 0 && (ask.report || is_allowed);
+        let has_taken = verb == Ask && ask.cost > 0 && (ask.is_report() || is_allowed);
         let rule = ask.policy_rule(policy).map(PolicyRule::name);
         let found = values(found, has_taken);
         assert_eq!(found, values(expected, has_taken), "limiter of {rule:?}: {name}");
-        if has_taken {
-            back.push(KeyAsk { since: found.2, token: found.3, ..ask.clone() });
+        if let Some(taken) = found.2 {
+            back.push(KeyAsk { taken, ..ask.clone() });
         }
     }
     back
 }
 
 /// The values of a reply that the model knows too; of units that were taken also when, and the token of a permit.
-fn values(
-    reply: &LimiterReply,
-    has_taken: bool,
-) -> (Decision, Settled, Option<Timestamp>, Option<Token>) {
-    let since = reply.since().filter(|_| has_taken);
-    (*reply.decision(), reply.settled(), since, reply.token().filter(|_| has_taken))
+fn values(reply: &LimiterReply, has_taken: bool) -> (Decision, Settled, Option<TakenUnits>) {
+    (*reply.decision(), reply.settled(), has_taken.then_some(reply.decided.taken))
 }
 
 /// The limiters of a walk in this process.

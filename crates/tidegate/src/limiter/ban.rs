@@ -132,7 +132,10 @@ impl<C: Clock> Ban<C> {
     /// [`Ban::is_banned`] at `now`.
     pub(crate) fn left(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
         // A ban has the only unit of its limiter, so the wait for that unit is the rest of the ban.
-        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision.retry_after_micros()?;
+        let left = step(&self.bans, fingerprint, Step::Peek, now)?
+            .decided
+            .decision
+            .retry_after_micros()?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -141,7 +144,7 @@ impl<C: Clock> Ban<C> {
         if let Some(left) = self.left(fingerprint, now) {
             return Some(left);
         }
-        let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decision;
+        let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decided.decision;
         if counted.remaining == 0 {
             // Of several threads that reach this point together, all but the first find the key
             // banned.
@@ -172,7 +175,7 @@ fn step<C>(
 ) -> Option<One> {
     let part = Part::alone(fingerprint, 1, step);
     let one = all.limiters.one(&part, Reading::of(&now));
-    (!one.elsewhere).then_some(one)
+    (!one.decided.elsewhere).then_some(one)
 }
 
 fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {

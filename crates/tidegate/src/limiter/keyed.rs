@@ -202,7 +202,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn check<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
-        self.one(&key, cost, Step::Ask).decision
+        self.one(&key, cost, Step::Ask).decided.decision
     }
 
     /// Returns the decision that [`KeyedLimiter::check`] would return, and takes nothing: see
@@ -216,7 +216,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     #[must_use]
     pub fn peek<'r>(&self, key: impl ByKey<'r>, cost: u64) -> Decision {
-        self.one(&key, cost, Step::Peek).decision
+        self.one(&key, cost, Step::Peek).decided.decision
     }
 
     /// Gives `units` back to the key's limiter, at most as many as are used.
@@ -228,7 +228,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn refund<'r>(&self, key: impl ByKey<'r>, units: u64) -> Decision {
-        self.one(&key, units, Step::Refund).decision
+        self.one(&key, units, Step::Refund).decided.decision
     }
 
     /// Resets the key's limiter, and wakes its waiters.

@@ -257,7 +257,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// The rule under which a call of [`KeyedLimiter::call_of`] was decided, if it is not [`KeyedLimiter::usual_rule`].
     #[cfg(feature = "tower")]
     pub(crate) fn other_rule_of(&self, one: &One) -> Plan {
-        one.values.clone().or_else(|| self.usual.plan())
+        one.decided.values.clone().or_else(|| self.usual.plan())
     }
 }
 
@@ -304,7 +304,7 @@ impl<C: Clock> LimiterSource for OfKey<'_, C> {
         let mut one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
         if let CallRule::LookedUp(looked_up) = &self.terms {
             // The caller learns which rule decided, because it may have changed during the wait.
-            one.values = looked_up.plan(self.all);
+            one.decided.values = looked_up.plan(self.all);
         }
         one
     }

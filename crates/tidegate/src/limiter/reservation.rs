@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Since, Token};
 use super::key::ByKey;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::Clock;
-use crate::step::{One, Step};
+use crate::step::{Decided, One, Step};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///
@@ -38,12 +38,12 @@ pub struct Reservation {
 impl Reservation {
     /// The reservation that a step made, or its refusal.
     fn of(units: u64, one: &One) -> Result<Self, Decision> {
-        let decision = one.decision;
+        let Decided { decision, elsewhere, taken, .. } = one.decided;
         if !decision.is_allowed() {
             return Err(decision);
         }
-        let since = one.since.map(|since| Since::at(since).of_reservation());
-        Ok(Self { units, decision, is_elsewhere: one.elsewhere, token: one.token, since })
+        let since = taken.as_known(true);
+        Ok(Self { units, decision, is_elsewhere: elsewhere, token: taken.token, since })
     }
 
     /// The step that ends the reservation. From an unlimited key nothing was taken.
@@ -108,7 +108,7 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
-        self.call(reservation.units).step(reservation.end(actual)).decision
+        self.call(reservation.units).step(reservation.end(actual)).decided.decision
     }
 
     /// Makes the permit of a reservation last W from now, if the algorithm is `concurrency`. Returns whether it was
@@ -177,7 +177,7 @@ impl<C: Clock> KeyedLimiter<C> {
         actual: u64,
     ) -> Decision {
         let step = reservation.end(actual);
-        self.step_of(&key, reservation.is_elsewhere, reservation.units, step).decision
+        self.step_of(&key, reservation.is_elsewhere, reservation.units, step).decided.decision
     }
 
     /// Makes the permit of a reservation of the same key last W from now: see [`Limiter::renew`].

@@ -94,7 +94,7 @@ impl<C: Timer> Limiter<C> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub async fn acquire(&self, cost: u64, wait: impl Into<OnExcess>) -> Decision {
-        self.call(cost).wait(wait.into().into(), &self.clock).await.decision
+        self.call(cost).wait(wait.into().into(), &self.clock).await.decided.decision
     }
 }
 
@@ -112,7 +112,7 @@ impl<C: Park> Limiter<C> {
     /// ```
     #[must_use = "a request goes on even if it was refused, unless the answer is looked at"]
     pub fn acquire_blocking(&self, cost: u64, wait: impl Into<OnExcess>) -> Decision {
-        self.call(cost).wait_blocking(wait.into().into(), &self.clock).decision
+        self.call(cost).wait_blocking(wait.into().into(), &self.clock).decided.decision
     }
 }
 
@@ -148,7 +148,7 @@ impl<C: Timer> KeyedLimiter<C> {
         let call = self.call_of(&key, cost);
         // The key is not kept while the call waits: the future is `Send` whatever the key is.
         drop(key);
-        call.wait(wait.into().into(), &self.clock).await.decision
+        call.wait(wait.into().into(), &self.clock).await.decided.decision
     }
 }
 
@@ -171,6 +171,6 @@ impl<C: Park> KeyedLimiter<C> {
         cost: u64,
         wait: impl Into<OnExcess>,
     ) -> Decision {
-        self.call_of(&key, cost).wait_blocking(wait.into().into(), &self.clock).decision
+        self.call_of(&key, cost).wait_blocking(wait.into().into(), &self.clock).decided.decision
     }
 }

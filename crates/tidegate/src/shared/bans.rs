@@ -60,7 +60,7 @@ fn denied<S>(
     let known = local.denied(&in_force.generation, ask, now).map(|known| known.wait);
     let retry_after = known.map_or(left, |known| known.max(left));
     // A cost that can never fit keeps its own verdict.
-    let fits = ask.asks <= limit;
+    let fits = ask.asks() <= limit;
     let outcome = if fits { Outcome::Deny { retry_after } } else { Outcome::Never };
     let decision = Decision { outcome, limit, remaining: 0, reset_after: retry_after };
     Some(Decided::of(decision, false, false))

@@ -4,9 +4,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Since, Timestamp, Token};
+use tidegate_core::{Rule, Since};
 
-use super::Step;
+use super::{Step, TakenUnits};
 use crate::key::Fingerprint;
 #[cfg(feature = "redis")]
 use crate::rules::OnStoreError;
@@ -54,6 +54,17 @@ impl Lineage {
     }
 }
 
+/// The use that a request makes of a limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskKind {
+    /// Asks for its cost.
+    Question,
+    /// Asks for one unit that it does not take: usage is reported later.
+    Look,
+    /// Reports usage: its cost is taken whatever the limiter holds, which then decides about one unit.
+    Report,
+}
+
 /// A limiter that a request uses.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -65,20 +76,16 @@ pub struct Ask<K = Fingerprint> {
     pub(crate) fingerprint: K,
     /// Units to take, or that were taken.
     pub cost: u64,
-    /// Units to decide about: the cost, or one unit if usage is reported.
-    pub asks: u64,
-    /// True if the request reports usage: its costs are taken whatever the limiters hold.
-    pub report: bool,
+    /// The way in which the units are charged.
+    pub kind: AskKind,
     pub(crate) enforced: bool,
     pub(crate) values: AskValues,
     /// The descriptors of the request that match this limiter.
     pub(crate) by: DescriptorSet,
     /// True if the cost is reserved, to be settled later, or comes back of a reservation.
     pub reserves: bool,
-    /// The token of the permit to return or to renew.
-    pub token: Option<Token>,
-    /// When the units were taken that come back.
-    pub since: Option<Timestamp>,
+    /// The units that come back, or the permit to renew.
+    pub taken: TakenUnits,
 }
 
 /// The values that hold for a key.
@@ -148,6 +155,23 @@ impl<K: Hash> Hash for Ask<K> {
 }
 
 impl<K> Ask<K> {
+    /// Units to decide about: the cost, or one unit if usage is reported.
+    #[must_use]
+    #[inline]
+    pub const fn asks(&self) -> u64 {
+        match self.kind {
+            AskKind::Question => self.cost,
+            AskKind::Look | AskKind::Report => 1,
+        }
+    }
+
+    /// Returns whether usage is reported.
+    #[must_use]
+    #[inline]
+    pub const fn is_report(&self) -> bool {
+        matches!(self.kind, AskKind::Report)
+    }
+
     /// Returns whether both are the same limiter, also in different generations.
     pub(crate) fn is_of(&self, other: &Self) -> bool
     where
@@ -158,12 +182,12 @@ impl<K> Ask<K> {
 
     /// Returns whether it can refuse the request, and so make it wait.
     pub(crate) fn can_refuse(&self) -> bool {
-        self.can_deny() && !self.report
+        self.can_deny() && !self.is_report()
     }
 
     /// Returns whether it can deny the request. (A report is never refused, but it can be denied.)
     pub(crate) fn can_deny(&self) -> bool {
-        self.enforced && self.asks > 0
+        self.enforced && self.asks() > 0
     }
 
     /// Returns whether the request takes units from it and the rule is enforced.
@@ -177,11 +201,13 @@ impl<K> Ask<K> {
     pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
         match step {
             // Reported usage is taken, and then one unit more is decided about.
-            Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
+            Step::Decide | Step::Ask if self.is_report() && self.cost > 0 => {
+                (self.cost, Step::Report)
+            }
             // Asked for a unit that it does not take: its usage is reported later.
-            Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::AskReported),
+            Step::Decide | Step::Ask if self.asks() > self.cost => (1, Step::AskReported),
             Step::Ask if self.reserves => (self.cost, Step::Reserve),
-            Step::Peek => (self.asks, Step::Peek),
+            Step::Peek => (self.asks(), Step::Peek),
             _ => (self.cost, step),
         }
     }
@@ -191,13 +217,12 @@ impl<K> Ask<K> {
     where
         K: Clone,
     {
-        Self { cost, asks: cost, report: false, ..self.clone() }
+        Self { cost, kind: AskKind::Question, ..self.clone() }
     }
 
     /// The units that come back, as the limiter knows them; `None` if it is not known when they were taken.
-    pub(crate) fn taken(&self) -> Option<Since> {
-        let since = Since::at(self.since?);
-        Some(if self.reserves { since.of_reservation() } else { since })
+    pub(crate) fn since(&self) -> Option<Since> {
+        self.taken.as_known(self.reserves)
     }
 
     /// Returns whether the limiter would begin with units in use.

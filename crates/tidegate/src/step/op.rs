@@ -1,11 +1,10 @@
 //! The operations of a step, and how each runs on one limiter, over the verbs of the core.
 
-use std::sync::Arc;
-
 use tidegate_core::{
-    Algorithm, Decision, Held, Micros, Outcome, Rates, Rule, Settled, Settlement, Since, Timestamp,
-    Token, Verbs as _, Verdict,
+    Algorithm, Held, Rates, Settled, Settlement, Since, Timestamp, Token, Verbs as _, Verdict,
 };
+
+use super::reply::{Decided, One, TakenUnits, without_values};
 
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
@@ -203,7 +202,7 @@ impl Step {
         now: Timestamp,
     ) -> One {
         let one = self.run_held(Held::new(algorithm, slot, cost).in_place(), cost, now);
-        One { overflow: true, ..one }
+        one.by_overflow(false)
     }
 
     #[inline]
@@ -249,70 +248,8 @@ impl Step {
             }
         };
         let decision = if self.wants_values() { held.report() } else { without_values(verdict) };
-        let token = held.token();
-        let since = Some(held.at());
-        One { token, since, settled, ..One::of(verdict, decision, now) }
+        let taken = TakenUnits { token: held.token(), since: Some(held.at()) };
+        let decided = Decided { taken, settled, ..Decided::of(decision, false, false) };
+        One { verdict, at: now, decided }
     }
-}
-
-/// The reply of one limiter by itself.
-#[derive(Clone, Debug)]
-pub(crate) struct One {
-    pub(crate) verdict: Verdict,
-    pub(crate) at: Timestamp,
-    /// For [`Step::Decide`] only the verdict, without values.
-    pub(crate) decision: Decision,
-    /// There was no room: the key shares a limiter with others, or was refused, or its limiter
-    /// keeps coarser times.
-    pub(crate) overflow: bool,
-    /// Another limiter than the key's own replied.
-    pub(crate) elsewhere: bool,
-    /// The rule that decided, if the rule of a gate was changed.
-    pub(crate) values: Option<Arc<Rule>>,
-    /// The token of the permit that was taken.
-    pub(crate) token: Option<Token>,
-    /// The instant that counted when units were taken, if it is known.
-    pub(crate) since: Option<Timestamp>,
-    /// The result of a settlement.
-    pub(crate) settled: Settled,
-}
-
-impl One {
-    /// The reply of the limiter itself.
-    #[inline]
-    pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
-        Self {
-            verdict,
-            at,
-            decision,
-            overflow: false,
-            elsewhere: false,
-            values: None,
-            token: None,
-            since: Some(at),
-            settled: Settled::Whole,
-        }
-    }
-
-    /// The reply under a rule that admits everything.
-    pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        Self::of(Verdict::Allow, Decision::UNLIMITED, at)
-    }
-
-    /// The reply to a key without room, whose own limiter does not decide.
-    pub(crate) fn instead(decision: Decision, at: Timestamp) -> Self {
-        let one = Self::of(decision.verdict(), decision, at);
-        Self { overflow: true, elsewhere: true, ..one }
-    }
-}
-
-/// A verdict as a decision.
-#[inline]
-pub(crate) const fn without_values(verdict: Verdict) -> Decision {
-    let outcome = match verdict {
-        Verdict::Allow => Outcome::Allow { delay: Micros::ZERO },
-        Verdict::Deny => Outcome::Deny { retry_after: Micros::ZERO },
-        Verdict::Never => Outcome::Never,
-    };
-    Decision { outcome, limit: 0, remaining: 0, reset_after: Micros::ZERO }
 }

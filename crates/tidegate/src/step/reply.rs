@@ -2,25 +2,40 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Rule, Settled, Timestamp, Token, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Rule, Settled, Since, Timestamp, Token, Verdict};
 
 use super::ask::Ask;
-use super::op::{One, Step, without_values};
 use crate::inline_list::InlineList;
+
+/// Units that a limiter took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TakenUnits {
+    /// The token of the permit that was taken.
+    pub token: Option<Token>,
+    /// The instant that counted when they were taken, if it is known.
+    pub since: Option<Timestamp>,
+}
+
+impl TakenUnits {
+    /// The units as the limiter knows them; `None` if it is not known when they were taken.
+    pub(crate) fn as_known(self, is_reserved: bool) -> Option<Since> {
+        let since = Since::at(self.since?);
+        Some(if is_reserved { since.of_reservation() } else { since })
+    }
+}
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
+    /// There was no room: the key shares a limiter with others, or was refused, or its limiter keeps coarser times.
     pub(crate) overflow: bool,
     /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
     pub(crate) values: Option<Arc<Rule>>,
-    /// The token of the permit that was taken.
-    pub(crate) token: Option<Token>,
-    /// The instant that counted when units were taken, if it is known.
-    pub(crate) since: Option<Timestamp>,
+    pub(crate) taken: TakenUnits,
     /// The result of a settlement.
     pub(crate) settled: Settled,
 }
@@ -33,25 +48,58 @@ impl Decided {
             overflow,
             elsewhere,
             values: None,
-            token: None,
-            since: None,
+            taken: TakenUnits { token: None, since: None },
             settled: Settled::Whole,
         }
     }
+}
 
-    /// The reply of one limiter by itself; `None` for [`Step::Decide`].
-    pub(crate) fn by(one: One, step: Step) -> Option<Self> {
-        step.wants_values().then(|| Self::from(one))
+/// The reply of one limiter by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct One {
+    pub(crate) verdict: Verdict,
+    pub(crate) at: Timestamp,
+    /// For [`Step::Decide`](super::Step::Decide) only the verdict, without values.
+    pub(crate) decided: Decided,
+}
+
+impl One {
+    /// The reply of the limiter itself.
+    #[inline]
+    pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
+        let mut decided = Decided::of(decision, false, false);
+        decided.taken.since = Some(at);
+        Self { verdict, at, decided }
+    }
+
+    /// The reply under a rule that admits everything.
+    pub(crate) const fn unlimited(at: Timestamp) -> Self {
+        Self::of(Verdict::Allow, Decision::UNLIMITED, at)
+    }
+
+    /// The reply to a key without room, whose own limiter does not decide.
+    pub(crate) fn instead(decision: Decision, at: Timestamp) -> Self {
+        Self::of(decision.verdict(), decision, at).by_overflow(true)
+    }
+
+    /// The same reply where there was no room: of another limiter than the key's own, or of one that keeps coarser
+    /// times.
+    pub(crate) fn by_overflow(mut self, elsewhere: bool) -> Self {
+        self.decided.overflow = true;
+        self.decided.elsewhere |= elsewhere;
+        self
     }
 }
 
-/// The reply of one limiter by itself, as part of a step over several.
-impl From<One> for Decided {
-    #[inline]
-    fn from(one: One) -> Self {
-        let One { decision, overflow, elsewhere, values, token, since, settled, .. } = one;
-        Self { decision, overflow, elsewhere, values, token, since, settled }
-    }
+/// A verdict as a decision.
+#[inline]
+pub(crate) const fn without_values(verdict: Verdict) -> Decision {
+    let outcome = match verdict {
+        Verdict::Allow => Outcome::Allow { delay: Micros::ZERO },
+        Verdict::Deny => Outcome::Deny { retry_after: Micros::ZERO },
+        Verdict::Never => Outcome::Never,
+    };
+    Decision { outcome, limit: 0, remaining: 0, reset_after: Micros::ZERO }
 }
 
 /// The reservation of the first of the requests that have one remembered answer.
@@ -64,7 +112,7 @@ pub struct FirstReservation {
 }
 
 /// The result of a step: one decision for each limiter, in the order of the request (none for
-/// [`Step::Decide`]).
+/// [`Step::Decide`](super::Step::Decide)).
 #[derive(Debug)]
 pub(crate) struct Done<D = Decided> {
     pub(crate) allowed: bool,
@@ -106,12 +154,9 @@ impl From<Done> for One {
         match done.decisions.into_iter().next() {
             None => Self::of(verdict, without_values(verdict), done.at),
             Some(decided) => {
-                let Decided { decision, overflow, elsewhere, values, token, since, settled } =
-                    decided;
                 // Only the decision says if the cost can never fit.
-                let verdict = if done.allowed { verdict } else { decision.verdict() };
-                let at = done.at;
-                Self { verdict, at, decision, overflow, elsewhere, values, token, since, settled }
+                let verdict = if done.allowed { verdict } else { decided.decision.verdict() };
+                Self { verdict, at: done.at, decided }
             }
         }
     }

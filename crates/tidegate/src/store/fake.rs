@@ -24,7 +24,7 @@ use super::{
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{AskValues, DescriptorSet, Lineage};
+use crate::step::{AskKind, AskValues, DescriptorSet, Lineage, TakenUnits};
 use crate::store::StoreError;
 pub(crate) use limiters::{FakeLimiters, limiter};
 use records::FakeRecords;
@@ -134,14 +134,12 @@ pub(crate) fn ask(rule: usize, key: &str, cost: u64) -> KeyAsk {
         rule,
         fingerprint: key.as_bytes().to_vec(),
         cost,
-        asks: cost,
-        report: false,
+        kind: AskKind::Question,
         enforced: true,
         values: AskValues::of_variant(0),
         by: DescriptorSet::one(rule),
         reserves: false,
-        token: None,
-        since: None,
+        taken: TakenUnits::default(),
     }
 }
 

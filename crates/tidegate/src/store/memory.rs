@@ -61,7 +61,7 @@ use tidegate_core::Timestamp;
 use crate::clock::{Clock, Reading};
 use crate::inline_list::InlineList;
 use crate::rules::{Policy, PolicyErrors};
-use crate::step::{Ask, Decided, Done, One, Step};
+use crate::step::{Ask, Done, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::Unkeyed;
@@ -167,8 +167,8 @@ impl MemoryStore {
     ) -> Result<Done, Moved> {
         self.run(generation, asks, clock, |place| {
             let (actual, one) = (actual.get(place).copied().unwrap_or(0), asks.get(place));
-            let since = one.and_then(Ask::taken);
-            let step = Step::Settle { actual, token: one.and_then(|one| one.token), since };
+            let since = one.and_then(Ask::since);
+            let step = Step::Settle { actual, token: one.and_then(|one| one.taken.token), since };
             let table = one.and_then(|one| generation.table(one));
             // A table knows since when its rule has its meaning, and which limits it had.
             table.map_or(step, |table| table.succession().dated(step))
@@ -183,7 +183,7 @@ impl MemoryStore {
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
         self.run(generation, asks, clock, |place| Step::Renew {
-            token: asks.get(place).and_then(|one| one.token),
+            token: asks.get(place).and_then(|one| one.taken.token),
         })
     }
 
@@ -203,7 +203,7 @@ impl MemoryStore {
                 Some(table) => table.one(&generation.part(ask, step), Reading::of(clock))?,
                 None => One::unlimited(clock.now()),
             };
-            self.tidy_if(generation, one.overflow, one.at);
+            self.tidy_if(generation, one.decided.overflow, one.at);
             return Ok(done_by(ask, one, step));
         }
         // In the usual case all limiters are packed, and in their tables.
@@ -268,7 +268,7 @@ fn done_by(ask: &Ask, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !ask.enforced, one.at);
     let mut decisions = InlineList::new();
     if step.wants_values() {
-        decisions.push(Decided::from(one));
+        decisions.push(one.decided);
     }
     Done { allowed, at, repeated: false, decisions }
 }

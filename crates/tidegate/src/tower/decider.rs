@@ -250,7 +250,7 @@ fn held_permits(
     question: &LayerQuestion<'_>,
     decider: &impl Decider,
 ) -> Option<HeldPermits> {
-    if answer.replies.iter().all(|one| one.decided.token.is_none()) {
+    if answer.replies.iter().all(|one| one.decided.taken.token.is_none()) {
         return None;
     }
     let permits = Taken::from(answer).only_permits();

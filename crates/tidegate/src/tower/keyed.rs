@@ -60,7 +60,7 @@ impl<C: Clock> Keyed<C> {
             replies: Default::default(),
             unreached: None,
         };
-        if !one.decision.is_unlimited() {
+        if !one.decided.decision.is_unlimited() {
             answer.replies.push(Reply {
                 number: 0,
                 variant: 0,
@@ -70,7 +70,7 @@ impl<C: Clock> Keyed<C> {
                 enforced: true,
                 by: DescriptorSet::one(0),
                 reserves,
-                decided: Decided::from(one),
+                decided: one.decided,
             });
         }
         // Under a plan the values differ, so they are constant only under the usual rule.
@@ -80,12 +80,12 @@ impl<C: Clock> Keyed<C> {
     /// The ruling where no answer is needed, as mostly: the request is admitted under the usual rule, its fields are
     /// numbers, and nothing is waited for or given back.
     fn plain(&self, one: &One, question: &LayerQuestion<'_>) -> Option<Ruling> {
-        let One { verdict, decision, token, .. } = one;
-        let is_plain = verdict.is_allowed()
+        let Decided { decision, taken, .. } = &one.decided;
+        let is_plain = one.verdict.is_allowed()
             && !decision.is_unlimited()
             && decision.limit > 0
             && decision.delay_micros().is_zero()
-            && token.is_none()
+            && taken.token.is_none()
             && !question.may_settle
             && self.limiter.other_rule_of(one).is_none();
         if !is_plain {

@@ -9,7 +9,7 @@ use super::queues::{QueueKey, Queues};
 use super::waitable::{InProcess, Patience, QueuedLimiter, Waitable, step_behind};
 use super::waiter::Waiter;
 use crate::clock::{Park, Timer};
-use crate::step::{Decided, Done, One, Step};
+use crate::step::{Done, One, Step};
 use crate::store::memory::Preview;
 
 /// A limiter, however its state is kept.
@@ -125,7 +125,7 @@ impl<K: QueueKey, S: LimiterSource> InProcess for LimiterCall<'_, K, S> {
         let one = self.source.one(self.cost, step);
         let allowed = one.verdict.is_allowed();
         let at = one.at;
-        let decisions = Decided::by(one, step).into_iter().collect();
+        let decisions = step.wants_values().then_some(one.decided).into_iter().collect();
         Done { allowed, at, repeated: false, decisions }
     }
 }

@@ -107,6 +107,6 @@ pub(super) const PERMITS: &[Mutant] = &[
     Mutant {
         name: "a resource looks at no token",
         file: WORLD,
-        replacements: &[("is_taken = permit.token >= *largest;", "is_taken = true;")],
+        replacements: &[("is_taken = permit.taken.token >= *largest;", "is_taken = true;")],
     },
 ];

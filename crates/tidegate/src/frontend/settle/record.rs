@@ -7,7 +7,7 @@ use tidegate_core::{Micros, Timestamp, Token};
 use super::{FromLimiter, Taken};
 use crate::request::{Descriptor, Request};
 use crate::snapshot::{Cursor, put_list, put_number, put_option, put_text};
-use crate::step::{DescriptorSet, Lineage, Values};
+use crate::step::{DescriptorSet, Lineage, TakenUnits, Values};
 
 /// The first byte of every record.
 const VERSION: u8 = 1;
@@ -98,8 +98,8 @@ impl FromLimiter {
     fn put(&self, to: &mut Vec<u8>) {
         put_number(to, self.known_by.1.bits());
         to.extend([self.is_elsewhere, self.is_enforced, self.reserves].map(u8::from));
-        put_option(to, self.token, |to, token| put_number(to, token.as_micros()));
-        put_option(to, self.since, |to, since| put_number(to, since.as_micros()));
+        put_option(to, self.taken.token, |to, token| put_number(to, token.as_micros()));
+        put_option(to, self.taken.since, |to, since| put_number(to, since.as_micros()));
         put_option(to, self.under, |to, under| {
             under.to_numbers().into_iter().for_each(|number| put_number(to, number));
         });
@@ -111,8 +111,10 @@ impl FromLimiter {
             is_elsewhere: from.flag()?,
             is_enforced: from.flag()?,
             reserves: from.flag()?,
-            token: from.option(|from| Token::from_micros(from.number()?))?,
-            since: from.option(|from| Some(Timestamp::from_micros(from.number()?)))?,
+            taken: TakenUnits {
+                token: from.option(|from| Token::from_micros(from.number()?))?,
+                since: from.option(|from| Some(Timestamp::from_micros(from.number()?)))?,
+            },
             under: from.option(|from| {
                 let mut numbers = [0; 5];
                 for number in &mut numbers {

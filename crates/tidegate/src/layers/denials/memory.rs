@@ -116,7 +116,7 @@ impl DenialMemory {
             let until = sent.plus(holds.min(MOST));
             let report = DenialReport {
                 values: self.values(generation, ask),
-                asks: ask.asks,
+                asks: ask.asks(),
                 decision,
                 heard: now,
                 at,
@@ -160,18 +160,18 @@ impl DenialMemory {
         asks: &[impl Borrow<KeyAsk>],
         now: Timestamp,
     ) -> Option<Done<Option<Decided>>> {
-        if !self.has_any(now) || asks.iter().any(|ask| ask.borrow().report) {
+        if !self.has_any(now) || asks.iter().any(|ask| ask.borrow().is_report()) {
             return None;
         }
         let asks: InlineList<&KeyAsk> = asks.iter().map(Borrow::borrow).collect();
         let reports: InlineList<Option<DenialReport>> =
             asks.iter().map(|ask| self.report(generation, ask, now)).collect();
         let first = asks.iter().zip(&reports).find_map(|(ask, report)| {
-            report.filter(|report| ask.can_refuse() && report.denies(ask.asks))
+            report.filter(|report| ask.can_refuse() && report.denies(ask.asks()))
         })?;
         // A request that is refused has the other limiters' decisions too, as far as they are known.
         let decisions = asks.iter().zip(&reports).map(|(ask, report)| {
-            let decision = report.as_ref()?.decision(ask.asks, now)?;
+            let decision = report.as_ref()?.decision(ask.asks(), now)?;
             Some(Decided::of(decision, false, false))
         });
         Some(Done {

@@ -121,13 +121,8 @@ impl Local {
                 let bar = bar.filter(|_| !done.repeated);
                 let decision = self.local_decision(policy, ask, decided.decision, bar, lack);
                 let values = self.parts.of(policy, ask);
-                let Decided { token, since, elsewhere, .. } = decided;
-                *slot = Some(Decided {
-                    values,
-                    token,
-                    since,
-                    ..Decided::of(decision, false, elsewhere)
-                });
+                let Decided { taken, elsewhere, .. } = decided;
+                *slot = Some(Decided { values, taken, ..Decided::of(decision, false, elsewhere) });
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
@@ -174,12 +169,12 @@ impl Local {
     ) -> Option<Barred> {
         let whole = ask.rule_in(&generation.policy)?;
         // No units are always admitted, and a cost above the whole limit must stay *never*: a bar would deny it for now.
-        if ask.asks == 0 || !holds(whole, ask.asks) {
+        if ask.asks() == 0 || !holds(whole, ask.asks()) {
             return None;
         }
         let known_by = self.under_values(generation, ask);
         let now = self.clock.now();
-        if let Some(KnownDenial { cost, wait }) = self.denials.of(known_by, ask.asks, now) {
+        if let Some(KnownDenial { cost, wait }) = self.denials.of(known_by, ask.asks(), now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
         if let Some(wait) = lasts(ask) {
@@ -208,7 +203,7 @@ impl Local {
             };
         }
         if decided.outcome == Outcome::Never
-            && ask.rule_in(policy).is_some_and(|whole| holds(whole, ask.asks))
+            && ask.rule_in(policy).is_some_and(|whole| holds(whole, ask.asks()))
         {
             let retry_after = self.come_back(lack);
             return Decision { outcome: Outcome::Deny { retry_after }, ..decided };
@@ -220,7 +215,7 @@ impl Local {
     /// and without the units left, which are not known.
     fn closed(&self, policy: &Policy, ask: &KeyAsk, lack: Lack) -> Option<Decision> {
         let limit = limit_of(ask.rule_in(policy)?)?;
-        let (outcome, reset_after) = match ask.asks {
+        let (outcome, reset_after) = match ask.asks() {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
             _ => {
                 let retry_after = self.come_back(lack);

@@ -111,7 +111,7 @@ impl Local {
         for (place, ask) in warm(policy, asks) {
             // The store has decided, and keeps the reservation if it is one. Enforced, so that the step says if it took.
             let local = Ask { enforced: true, reserves: false, ..self.part(policy, ask) };
-            if local.report || admits(place) && !self.takes(&local) {
+            if local.is_report() || admits(place) && !self.takes(&local) {
                 self.take_what_fits(local);
             }
         }
@@ -123,12 +123,10 @@ impl Local {
     }
 
     /// Takes the cost of a limiter, at most the units left.
-    fn take_what_fits(&self, mut local: Ask) {
+    fn take_what_fits(&self, local: Ask) {
         let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
-        (local.report, local.cost) = (false, local.cost.min(left));
-        local.asks = local.cost;
-        self.step_with(&[local], step::Step::Decide);
+        self.step_with(&[local.costing(local.cost.min(left))], step::Step::Decide);
     }
 
     /// Runs one step over limiters in this process. Limiters of rules that are no longer in force admit
@@ -162,7 +160,7 @@ impl Local {
             {
                 let known_by = self.under_values(generation, ask);
                 let now = self.clock.now();
-                self.denials.note(known_by, ask.asks, now, now.plus(retry_after));
+                self.denials.note(known_by, ask.asks(), now, now.plus(retry_after));
             }
         }
     }
@@ -190,7 +188,7 @@ impl Local {
         ask: &KeyAsk,
         now: Timestamp,
     ) -> Option<KnownDenial> {
-        self.denials.of(self.under_values(generation, ask), ask.asks, now)
+        self.denials.of(self.under_values(generation, ask), ask.asks(), now)
     }
 
     /// Returns the fingerprint of a limiter in this process.
@@ -209,7 +207,7 @@ impl Local {
 
     /// Returns the latest report of the store about a limiter: plenty is left for such a cost, or little.
     pub(super) fn news(&self, generation: &Generation, ask: &KeyAsk) -> Option<News> {
-        self.left.news(self.under_values(generation, ask), ask.asks, self.clock.now())
+        self.left.news(self.under_values(generation, ask), ask.asks(), self.clock.now())
     }
 
     /// Forgets the denials of the store, because units were given back.
@@ -260,21 +258,18 @@ impl Local {
 
     /// Returns a limiter as this process knows it, without values.
     pub(super) fn local_ask(&self, ask: &KeyAsk) -> Ask {
-        let KeyAsk { lineage, rule, cost, asks, report, .. } = *ask;
-        let KeyAsk { enforced, by, reserves, token, since, .. } = *ask;
+        let KeyAsk { lineage, rule, cost, kind, enforced, by, reserves, taken, .. } = *ask;
         Ask {
             lineage,
             rule,
             fingerprint: self.fingerprint(ask),
             cost,
-            asks,
-            report,
+            kind,
             enforced,
             values: AskValues { own: None, ..ask.values },
             by,
             reserves,
-            token,
-            since,
+            taken,
         }
     }
 

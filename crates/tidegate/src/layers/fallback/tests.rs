@@ -89,10 +89,10 @@ async fn what_was_admitted_without_the_store_is_settled_in_this_process() {
     layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);
     let admitted = check(&layer, 5).await;
     layer.inner.steps();
-    let since = admitted.replies[0].as_ref().unwrap().decided.since;
+    let taken = admitted.replies[0].as_ref().unwrap().decided.taken;
     let settle = StepArgs::settle(&[1], &[], layer.host().deadline());
     let settle = StepArgs { lack: admitted.standing.lack(), ..settle };
-    let taken = [KeyAsk { since, ..ask(0, "ada", 5) }];
+    let taken = [KeyAsk { taken, ..ask(0, "ada", 5) }];
     let settled = layer.step(&taken, settle).await.unwrap();
     assert_eq!((layer.inner.steps().len(), settled.standing.lack()), (0, admitted.standing.lack()));
     layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);

@@ -6,7 +6,7 @@ use super::Leases;
 use crate::inline_list::InlineList;
 use crate::lease::{BookAsk, Choice, Leased, LimiterReport, Wanted};
 use crate::rules::limit_of;
-use crate::step::Decided;
+use crate::step::{Decided, TakenUnits};
 use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
 
 /// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, it
@@ -261,7 +261,8 @@ fn decided(rule: &Rule, report: LimiterReport, since: Option<Timestamp>) -> Opti
     // The leased units were added to an earlier report of the store, and the sum may pass the limit.
     let remaining = report.remaining.min(limit);
     let decision = Decision { outcome, limit, remaining, reset_after };
-    Some(Decided { since, ..Decided::of(decision, false, false) })
+    let taken = TakenUnits { token: None, since };
+    Some(Decided { taken, ..Decided::of(decision, false, false) })
 }
 
 impl<S: Store> Drop for Spending<'_, S> {

@@ -53,7 +53,7 @@ impl SentStep {
                 }
                 _ => {}
             }
-            if let Some(step) = self.on_permits(ask, reply.allowed, one.decided.token)
+            if let Some(step) = self.on_permits(ask, reply.allowed, one.decided.taken.token)
                 && link.world().has_permits(ask)
             {
                 link.world().note_permit(ask, step, limiters, now);
@@ -70,8 +70,8 @@ impl SentStep {
         let units = ask.cost;
         match self.verb {
             Verb::Ask => Some(PermitStep::Asked { units, token: taken.filter(|_| allowed) }),
-            Verb::Renew => Some(PermitStep::Renewed { token: ask.token?, is_out: allowed }),
-            Verb::Settle => Some(PermitStep::Returned { units, token: ask.token? }),
+            Verb::Renew => Some(PermitStep::Renewed { token: ask.taken.token?, is_out: allowed }),
+            Verb::Settle => Some(PermitStep::Returned { units, token: ask.taken.token? }),
             Verb::Peek | Verb::Reset => None,
         }
     }
@@ -83,7 +83,7 @@ impl SentStep {
         let back = ask.cost.saturating_sub(actual) - late;
         let more = actual.saturating_sub(ask.cost) - cut;
         let earlier = self.leased.get(place).copied().flatten().unwrap_or_default();
-        let since = ask.since.map(|since| since.minus(earlier));
+        let since = ask.taken.since.map(|since| since.minus(earlier));
         let drained = link.world().drained(ask, back, since);
         let request = self.request;
         link.world()
@@ -116,12 +116,13 @@ impl SentStep {
             let (ask, request) = (&self.asks[place], self.request);
             let earlier = self.leased.get(place).copied().flatten().unwrap_or_default();
             let taken = reply.replies.get(place).and_then(Option::as_ref);
-            let since = taken.and_then(|one| one.decided.since).map(|since| since.minus(earlier));
+            let since =
+                taken.and_then(|one| one.decided.taken.since).map(|since| since.minus(earlier));
             let late = one.decided.settled.late_units();
             let drained = link.world().drained(ask, ask.cost - late, since);
             let units = ask.cost - late;
             link.world().note(ask, LayersEventKind::Undone { request, units, drained });
-            if let Some(token) = taken.and_then(|one| one.decided.token) {
+            if let Some(token) = taken.and_then(|one| one.decided.taken.token) {
                 let returned = PermitStep::Returned { units: ask.cost, token };
                 link.world().note_permit(ask, returned, limiters, now);
             }

@@ -212,11 +212,11 @@ impl LayersWorld {
     /// Lets a write of a job come to the resource, which takes it unless it has seen a larger token.
     pub(super) fn write(&self, permit: &KeyAsk) {
         let mut largest = locked(&self.largest);
-        let is_taken = permit.token >= *largest;
+        let is_taken = permit.taken.token >= *largest;
         if is_taken {
-            *largest = permit.token;
+            *largest = permit.taken.token;
         }
-        self.note(permit, LayersEventKind::Written { token: permit.token, is_taken });
+        self.note(permit, LayersEventKind::Written { token: permit.taken.token, is_taken });
     }
 
     /// Returns a trouble of this kind that is on now, for messages of a node about a slot.

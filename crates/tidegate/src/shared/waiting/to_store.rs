@@ -74,7 +74,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     /// cost. A limiter whose reply does not have its whole state is looked at for the cost that [`laps_behind`]
     /// returns.
     pub(super) fn look(&mut self, before: impl Fn(&QueuedLimiter<GateQueue>) -> Sums) -> Vec<u64> {
-        let mut costs: Vec<_> = self.asks.iter().map(|ask| ask.asks).collect();
+        let mut costs: Vec<_> = self.asks.iter().map(KeyAsk::asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
             let Some(place) = self.place(stop) else { continue };

@@ -3,10 +3,10 @@
 //! Such a store keeps a [`LimiterState`] for each key, turns each ask into a [`LimiterStep`], and runs it where the
 //! state lives. The code is the code of the gate in memory, so that both decide alike.
 
-use tidegate_core::{Decision, Rule, Since, Timestamp, Token};
+use tidegate_core::{Rule, Timestamp, Token};
 
 use super::{KeyAsk, LimiterReply, StepArgs, Verb};
-use crate::step::{Decided, One, Step, without_values};
+use crate::step::{Step, TakenUnits, without_values};
 use crate::store::memory::Single;
 
 /// The state of one limiter of any algorithm. A store of your own may keep one for each key.
@@ -77,12 +77,12 @@ impl LimiterStep {
         Self {
             verb: args.verb,
             cost: ask.cost,
-            asks: args.costs.get(place).copied().unwrap_or(ask.asks),
+            asks: args.costs.get(place).copied().unwrap_or(ask.asks()),
             actual: args.actual.get(place).copied().unwrap_or_default(),
-            is_report: ask.report,
+            is_report: ask.is_report(),
             reserves: ask.reserves,
-            token: ask.token,
-            since: ask.since,
+            token: ask.taken.token,
+            since: ask.taken.since,
             looks: false,
         }
     }
@@ -90,8 +90,8 @@ impl LimiterStep {
     /// The step that gives back the units of this limiter in [`StepReply::to_undo`](super::StepReply::to_undo).
     #[must_use]
     pub fn undoing(ask: &KeyAsk) -> Self {
-        let &KeyAsk { cost, reserves, token, since, .. } = ask;
-        Self { reserves, token, since, ..Self::new(Verb::Settle, cost) }
+        let TakenUnits { token, since } = ask.taken;
+        Self { reserves: ask.reserves, token, since, ..Self::new(Verb::Settle, ask.cost) }
     }
 
     /// The same step, which decides and takes nothing. Unlike [`Verb::Peek`] it begins a limiter that is new, as a
@@ -103,7 +103,7 @@ impl LimiterStep {
 
     /// The step on a limiter, and its units.
     fn parts(self) -> (Step, u64) {
-        let Self { cost, asks, actual, token, .. } = self;
+        let Self { cost, asks, actual, token, since, .. } = self;
         match self.verb {
             _ if self.looks => (Step::Peek, asks),
             // In this order, because a report of 0 units, which asks about one unit, must only look.
@@ -114,10 +114,7 @@ impl LimiterStep {
             Verb::Peek => (Step::Peek, asks),
             Verb::Settle => {
                 // A reservation is closed by its settlement.
-                let since = self
-                    .since
-                    .map(Since::at)
-                    .map(|since| if self.reserves { since.of_reservation() } else { since });
+                let since = TakenUnits { token, since }.as_known(self.reserves);
                 (Step::Settle { actual, token, since }, cost)
             }
             Verb::Renew => (Step::Renew { token }, cost),
@@ -164,17 +161,11 @@ impl LimiterState {
         } else {
             self.0.run(rule, step, cost, now)
         };
-        let one = one.map(|one| match step {
+        let Some(mut one) = one else { return LimiterReply::unlimited() };
+        if matches!(step, Step::Renew { .. }) {
             // The values are of no request, so the verdict alone says if the permit is still out.
-            Step::Renew { .. } => {
-                let outcome = without_values(one.verdict).outcome;
-                One { decision: Decision { outcome, ..one.decision }, ..one }
-            }
-            _ => one,
-        });
-        LimiterReply::of_store(match one {
-            Some(one) => Decided::from(one),
-            None => Decided::of(Decision::UNLIMITED, false, false),
-        })
+            one.decided.decision.outcome = without_values(one.verdict).outcome;
+        }
+        LimiterReply::of_store(one.decided)
     }
 }

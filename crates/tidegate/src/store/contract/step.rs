@@ -172,7 +172,7 @@ impl LimiterReply {
     #[must_use]
     pub const fn new(decision: Decision, since: Timestamp) -> Self {
         let mut decided = Decided::of(decision, false, false);
-        decided.since = Some(since);
+        decided.taken.since = Some(since);
         Self::of_store(decided)
     }
 
@@ -185,7 +185,7 @@ impl LimiterReply {
     /// Adds the token of the permit that was taken.
     #[must_use]
     pub fn with_token(mut self, token: Token) -> Self {
-        self.decided.token = Some(token);
+        self.decided.taken.token = Some(token);
         self
     }
 
@@ -205,13 +205,13 @@ impl LimiterReply {
     /// The instant that counted when units were taken; `None` under an unlimited rule.
     #[must_use]
     pub const fn since(&self) -> Option<Timestamp> {
-        self.decided.since
+        self.decided.taken.since
     }
 
     /// The token of the permit that was taken.
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
-        self.decided.token
+        self.decided.taken.token
     }
 
     /// The result of a settlement.
@@ -281,7 +281,7 @@ impl StepReply {
                 Some(LimiterReply { decided, .. })
                     if has_taken && decided.decision.is_allowed() =>
                 {
-                    KeyAsk { since: decided.since, token: decided.token, ..ask.clone() }
+                    KeyAsk { taken: decided.taken, ..ask.clone() }
                 }
                 _ => ask.costing(0),
             })
@@ -379,5 +379,5 @@ pub(crate) fn at_places<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 
 /// Returns whether a request with these limiters reports usage.
 pub(crate) fn is_report(asks: &[KeyAsk]) -> bool {
-    asks.iter().any(|ask| ask.report)
+    asks.iter().any(KeyAsk::is_report)
 }

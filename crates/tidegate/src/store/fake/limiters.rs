@@ -191,14 +191,14 @@ impl FakeLimiters {
             ones.push(match args.verb {
                 // A step that takes looks first as well: see below.
                 Verb::Ask | Verb::Peek => {
-                    self.of(policy, ask, now).run(Step::Peek, costs.unwrap_or(ask.asks), now)
+                    self.of(policy, ask, now).run(Step::Peek, costs.unwrap_or(ask.asks()), now)
                 }
                 Verb::Settle => {
                     let earlier = args.leased.get(place).copied().flatten();
                     self.settle(policy, ask, args.actual[place], earlier, now)
                 }
                 Verb::Renew => {
-                    self.of(policy, ask, now).run(Step::Renew { token: ask.token }, 0, now)
+                    self.of(policy, ask, now).run(Step::Renew { token: ask.taken.token }, 0, now)
                 }
                 Verb::Reset => continue,
             });
@@ -207,7 +207,7 @@ impl FakeLimiters {
         let is_report = is_report(asks);
         for (place, (ask, one)) in asks.iter().zip(&mut ones).enumerate() {
             let takes =
-                is_report && ask.report && ask.cost > 0 || allowed && one.verdict.is_allowed();
+                is_report && ask.is_report() && ask.cost > 0 || allowed && one.verdict.is_allowed();
             if args.verb == Verb::Ask && takes {
                 // Units under leases come back without a reservation.
                 let (cost, step) = match ask.part(Step::Ask) {
@@ -224,10 +224,11 @@ impl FakeLimiters {
         if is_report {
             allowed = admits(asks, &ones);
         }
-        let both = asks.iter().zip(ones);
-        let reply =
-            |(ask, one)| Some(reply_of(One { values: self.other_values(policy, ask), ..one }));
-        let replies = both.map(reply).collect();
+        let replies = asks.iter().zip(ones).map(|(ask, one)| {
+            let decided = Decided { values: self.other_values(policy, ask), ..one.decided };
+            Some(LimiterReply::of_store(decided))
+        });
+        let replies = replies.collect();
         StepReply { allowed, replies, ..StepReply::nothing(asks.len(), now) }
     }
 
@@ -244,7 +245,10 @@ impl FakeLimiters {
         for (place, taken) in reply.to_undo(asks).iter().enumerate() {
             if taken.cost > 0 {
                 let earlier = leased.get(place).copied().flatten();
-                undone.put(place, reply_of(self.settle(policy, taken, 0, earlier, now)));
+                undone.put(
+                    place,
+                    LimiterReply::of_store(self.settle(policy, taken, 0, earlier, now).decided),
+                );
             }
         }
         undone
@@ -263,14 +267,16 @@ impl FakeLimiters {
         // Only giving back is special: other nodes may rely on leased units. A shortfall is taken as without
         // leases.
         let Some(earlier) = earlier.filter(|_| actual < ask.cost) else {
-            let settle = Step::Settle { actual, token: ask.token, since: ask.taken() };
+            let settle = Step::Settle { actual, token: ask.taken.token, since: ask.since() };
             return limiter.run(settle, ask.cost, now);
         };
         let surplus = ask.cost - actual;
-        let since = ask.since.map(|since| since.minus(earlier));
+        let since = ask.taken.since.map(|since| since.minus(earlier));
         let is_back = since.is_some_and(|since| limiter.give_back_lease(surplus, now, since));
         let settled = if is_back { Settled::Whole } else { Settled::Late(surplus) };
-        One { settled, ..limiter.run(Step::Peek, 0, now) }
+        let mut one = limiter.run(Step::Peek, 0, now);
+        one.decided.settled = settled;
+        one
     }
 
     fn reset(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) {
@@ -372,10 +378,6 @@ fn key_of(ask: &KeyAsk) -> LimiterKey {
 }
 
 fn report_of(one: &One) -> LimiterReport {
-    let Decision { remaining, reset_after, .. } = one.decision;
+    let Decision { remaining, reset_after, .. } = one.decided.decision;
     LimiterReport { remaining, at: one.at, idle_at: one.at.plus(reset_after) }
-}
-
-fn reply_of(one: One) -> LimiterReply {
-    LimiterReply::of_store(Decided::from(one))
 }

@@ -163,7 +163,7 @@ impl<E: Entry> Overflow for Common<E> {
             slot.entry.as_mut().filter(|entry| claimed.is_some() || !entry.is_idle(rules, now));
         let one = entry.map(|entry| entry.run(rules, step, cost, now, claimed.is_none()));
         self.weigh_overflow(&mut slot, claimed.unwrap_or(0));
-        Ok(One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) })
+        Ok(one.unwrap_or_else(refusal).by_overflow(true))
     }
 
     fn adopt(&self) {

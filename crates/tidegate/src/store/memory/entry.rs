@@ -127,14 +127,15 @@ pub(super) struct Change<E> {
 impl<E> Change<E> {
     /// Returns the reply to a step on the limiter as changed. The change takes effect if the step takes; if it does
     /// not, a denial under the rule that the request supplied says when the cost fits.
-    pub(super) fn reply(&mut self, one: One, step: Step, cost: u64) -> One {
+    pub(super) fn reply(&mut self, mut one: One, step: Step, cost: u64) -> One {
         self.in_force |= self.commits && one.verdict.is_allowed() && step.takes(cost);
-        match &self.seen {
-            Some(seen) if !self.in_force && seen.verdict == Verdict::Deny => {
-                One { decision: seen.decision, ..one }
-            }
-            _ => one,
+        if let Some(seen) = &self.seen
+            && !self.in_force
+            && seen.verdict == Verdict::Deny
+        {
+            one.decided.decision = seen.decided.decision;
         }
+        one
     }
 }
 
@@ -218,7 +219,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
             (_, None) => shared.map(|entry| {
                 let (step, cost) = step.beyond(cost);
                 let one = entry.run(rules, step, cost, at, false);
-                One { overflow: true, elsewhere: true, ..one }
+                one.by_overflow(true)
             }),
         };
         if is_unlimited {

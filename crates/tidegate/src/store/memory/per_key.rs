@@ -72,6 +72,6 @@ impl Visitor for UntilIdle {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Micros {
         // With all units taken at once, which are in use for the longest time.
         let all = Step::Ask.run(algorithm, &mut None, algorithm.limit(), Timestamp::EPOCH);
-        all.decision.reset_after.max(algorithm.window())
+        all.decided.decision.reset_after.max(algorithm.window())
     }
 }

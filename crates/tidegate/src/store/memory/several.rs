@@ -12,7 +12,7 @@ use super::succession::Moved;
 use super::table::LockedLimiters;
 use crate::clock::Clock;
 use crate::inline_list::{StepList, with_space_for};
-use crate::step::{Ask, Decided, Done, Step};
+use crate::step::{Ask, Done, Step};
 
 /// The limiters of a step, locked.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl Generation {
             let one = words.run(cost, step, at);
             allowed &= one.verdict.is_allowed() | !ask.enforced;
             if wants_values {
-                decisions.push(Decided::from(one));
+                decisions.push(one.decided);
             }
         }
         if !allowed {
@@ -104,7 +104,7 @@ impl Generation {
                 // The limiter admits the request but another limiter refuses it, so nothing is taken.
                 let one = words.run(cost, Step::Peek, at);
                 if let Some(decided) = decisions.get_mut(place) {
-                    *decided = one.into();
+                    *decided = one.decided;
                 }
             }
         }
@@ -182,9 +182,9 @@ impl<'a> Locked<'a> {
             let one = table.run(limiter.number, first, at);
             limiter.admits = one.verdict.is_allowed();
             allowed &= limiter.admits | !ask.enforced;
-            short |= one.overflow;
+            short |= one.decided.overflow;
             if wants_values {
-                decisions.push(Decided::from(one));
+                decisions.push(one.decided);
             }
         }
         let admitting = self.limiters.iter().enumerate().filter(|(_, one)| allowed && one.admits);
@@ -193,7 +193,7 @@ impl<'a> Locked<'a> {
             if step.takes_if_all_admit() {
                 let one = self.tables[limiter.table].run(limiter.number, step, at);
                 if let Some(decided) = decisions.get_mut(number) {
-                    *decided = one.into();
+                    *decided = one.decided;
                 }
             }
         }

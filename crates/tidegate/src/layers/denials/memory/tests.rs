@@ -11,6 +11,7 @@ use crate::clock::ManualClock;
 use crate::layers::{Local, Share};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
+use crate::step::AskKind;
 use crate::store::fake::{self, host};
 use testkit::traffic::Rng;
 
@@ -272,7 +273,7 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
         memory.refuse(&generation, &asks, at(3_000)).is_some()
     };
     assert!(is_refused(|_| {}));
-    assert!(!is_refused(|ask| ask.report = true));
+    assert!(!is_refused(|ask| ask.kind = AskKind::Report));
     assert!(!is_refused(|ask| ask.enforced = false));
     assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));

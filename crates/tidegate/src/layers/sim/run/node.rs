@@ -263,7 +263,7 @@ impl LayersNode {
             let Some(decided) = one.as_ref().map(|one| &one.decided) else { continue };
             if decided.decision.is_allowed() {
                 let reserves = !tower.has_leases(ask);
-                taken.push(KeyAsk { since: decided.since, reserves, ..ask.clone() });
+                taken.push(KeyAsk { taken: decided.taken, reserves, ..ask.clone() });
             }
         }
         let actual: Vec<_> = taken.iter().map(|ask| ask.cost * percent / 100).collect();

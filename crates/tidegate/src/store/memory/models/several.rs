@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Ask, AskValues, DescriptorSet, Done, Lineage, Step};
+use crate::step::{Ask, AskKind, AskValues, DescriptorSet, Done, Lineage, Step, TakenUnits};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -48,13 +48,11 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Ask> {
         values: AskValues::of_variant(0),
         fingerprint: fingerprint(*key),
         cost: 1,
-        asks: 1,
-        report: false,
+        kind: AskKind::Question,
         enforced: true,
         by: DescriptorSet::one(0),
         reserves: false,
-        token: None,
-        since: None,
+        taken: TakenUnits::default(),
     };
     limiters.iter().map(asks).collect()
 }

@@ -60,6 +60,7 @@ fn run<R: Algorithm, const PLACES: usize, const WORDS: usize>(
     table
         .one(&Part::alone(fingerprint(key), cost, step), Reading::of(&at))
         .unwrap()
+        .decided
         .decision
         .remaining
 }

@@ -39,7 +39,7 @@ impl Supplied<'_> {
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_values() {
             match self.least_wait(part.cost) {
-                Some(wait) => one.decision = self.denied(one.decision, wait),
+                Some(wait) => one.decided.decision = self.denied(one.decided.decision, wait),
                 None => has_to_begin = true,
             }
         // Without values the only question is if any wait suffices.

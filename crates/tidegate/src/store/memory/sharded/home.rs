@@ -37,7 +37,7 @@ impl<E: Entry> Sharded<E> {
             // A cost that the key's own rule never admits is not admitted by the overflow limiter either.
             let one = entry.run(&self.common.rules, Step::Peek, part.cost, now, false);
             if one.verdict == Verdict::Never {
-                return LockedEntry::without(part, Standing::Refused(one.decision));
+                return LockedEntry::without(part, Standing::Refused(one.decided.decision));
             }
         }
         LockedEntry::without(part, Standing::NoSpace)

@@ -9,7 +9,7 @@ use super::limiter::ScriptLimiter;
 use super::revision::Written;
 use super::settled::SettledUnits;
 use crate::lease::GivenBack;
-use crate::step::{Decided, FirstReservation, Values};
+use crate::step::{FirstReservation, One, Values};
 use crate::store::{LimiterReply, at_places};
 
 /// The result of a call.
@@ -194,7 +194,7 @@ impl DecidedStep {
         let Self { now, at, .. } = *self;
         let verdict = decision.verdict();
         let state = ScriptReply { now, at, verdict, taken: false, state: Vec::new() };
-        let decided = Decided { since: Some(at), ..Decided::of(decision, true, true) };
+        let decided = One::instead(decision, at).decided;
         let reply = LimiterReply { state: Some(state), ..LimiterReply::of_store(decided) };
         let place = place.min(self.replies.len());
         self.decisions.insert(place, decision);

@@ -10,7 +10,7 @@ use super::call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 use super::limiter::ScriptLimiter;
 use super::settled::SettledUnits;
 use super::step::ScriptStep;
-use crate::step::{Decided, FirstReservation};
+use crate::step::{Decided, FirstReservation, TakenUnits};
 use crate::store::LimiterReply;
 
 /// A server's reply.
@@ -234,9 +234,8 @@ impl Call {
             }
             _ => decision,
         };
-        let token = one.rule.token(&reply);
-        let since = Some(reply.at);
-        let decided = Decided { token, since, ..Decided::of(decision, false, false) };
+        let taken = TakenUnits { token: one.rule.token(&reply), since: Some(reply.at) };
+        let decided = Decided { taken, ..Decided::of(decision, false, false) };
         // The store does not report the values in force until the request is admitted.
         let state = Some(reply).filter(|_| waits.is_none());
         Some(LimiterReply { state, ..LimiterReply::of_store(decided) })

@@ -211,9 +211,11 @@ pub(super) fn took(
             continue;
         }
         // A limiter counts them at its own time, which is later than the clock's where that has stepped back.
-        let Some(since) = decided.since else { continue };
+        if decided.taken.since.is_none() {
+            continue;
+        }
         took.places.push(place);
-        took.asks.push(KeyAsk { token: decided.token, since: Some(since), ..ask.clone() });
+        took.asks.push(KeyAsk { taken: decided.taken, ..ask.clone() });
         took.leased.push(leased.get(place).copied().flatten());
     }
     took.newer = took.newer.at(&took.places);

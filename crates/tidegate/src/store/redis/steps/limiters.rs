@@ -33,7 +33,7 @@ pub(super) fn script_limiters<'m>(
         let actual = actual.get(place).copied().unwrap_or_default();
         // Leases rely on the level: nothing comes back that might have drained by the time they end.
         let earlier = leased.get(place).copied().flatten();
-        let since = ask.since.map(|since| since.minus(earlier.unwrap_or_default()));
+        let since = ask.taken.since.map(|since| since.minus(earlier.unwrap_or_default()));
         // Nor if it is not known when they were taken.
         let is_kept = earlier.is_some() && since.is_none();
         let actual = if is_kept { actual.max(cost) } else { actual };
@@ -42,7 +42,7 @@ pub(super) fn script_limiters<'m>(
         let counted = store.counted.get(ask.rule).and_then(Option::as_ref);
         let limiter = ScriptLimiter {
             actual,
-            token: ask.token,
+            token: ask.taken.token,
             since,
             // Under leases units count alike for all, so such a limiter keeps no mark of a reservation.
             purpose: match earlier {
@@ -58,7 +58,7 @@ pub(super) fn script_limiters<'m>(
             ..limiter
         };
         // Asked for a unit that it does not take: its usage is reported later.
-        let looks = costs.is_empty() && ask.asks > ask.cost;
+        let looks = costs.is_empty() && ask.asks() > ask.cost;
         Some(if looks { limiter.looking() } else { limiter })
     });
     limiters.collect()
@@ -72,13 +72,14 @@ pub(super) fn part<'a>(
 ) -> (ScriptStep, Cow<'a, [u64]>) {
     match args.verb {
         Verb::Ask if is_report(asks) => {
-            let is_bounded = asks.iter().any(|ask| ask.report && bounds_debt(ask.rule_in(policy)));
+            let is_bounded =
+                asks.iter().any(|ask| ask.is_report() && bounds_debt(ask.rule_in(policy)));
             let step = if is_bounded { ScriptStep::ReportWithin } else { ScriptStep::Report };
             (step, Cow::Borrowed(args.costs))
         }
         Verb::Ask => (ScriptStep::Ask, Cow::Borrowed(args.costs)),
         Verb::Peek if args.costs.is_empty() => {
-            (ScriptStep::Peek, asks.iter().map(|ask| ask.asks).collect())
+            (ScriptStep::Peek, asks.iter().map(KeyAsk::asks).collect())
         }
         Verb::Peek => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
         Verb::Settle => (ScriptStep::Settle, Cow::Borrowed(args.costs)),

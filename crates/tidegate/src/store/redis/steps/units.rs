@@ -8,6 +8,7 @@ use tidegate_core::Settled;
 use super::RedisStore;
 use crate::clock::Clock;
 use crate::request::Origin;
+use crate::step::TakenUnits;
 use crate::store::redis::lease_key;
 use crate::store::redis::script::{Call, Surplus};
 use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places};
@@ -59,13 +60,13 @@ impl RedisStore {
     ) -> Result<(), StoreError> {
         let surplus = asks.iter().zip(args.actual).filter_map(|(ask, actual)| {
             // A permit comes back as a whole.
-            let kept = if ask.token.is_some() { 0 } else { *actual };
+            let kept = if ask.taken.token.is_some() { 0 } else { *actual };
             let units = ask
                 .cost
                 .checked_sub(kept)
                 .filter(|units| ask.is_unlimited(self.policy()) && *units > 0)?;
-            let KeyAsk { ref fingerprint, since, reserves: reserved, token, .. } = *ask;
-            Some(Surplus { key: fingerprint, units, since, reserved, token })
+            let TakenUnits { token, since } = ask.taken;
+            Some(Surplus { key: &ask.fingerprint, units, since, reserved: ask.reserves, token })
         });
         let surplus: Vec<_> = surplus.collect();
         if surplus.is_empty() {
@@ -110,7 +111,7 @@ pub(super) fn note_kept(asks: &[KeyAsk], args: StepArgs<'_>, reply: &mut StepRep
     let leased = args.leased.iter().zip(asks).zip(args.actual).enumerate();
     for (place, ((earlier, ask), actual)) in leased {
         let surplus = ask.cost.saturating_sub(*actual);
-        let is_kept = earlier.is_some() && ask.since.is_none() && surplus > 0;
+        let is_kept = earlier.is_some() && ask.taken.since.is_none() && surplus > 0;
         if let Some(Some(one)) = reply.replies.get_mut(place).filter(|_| is_kept) {
             one.decided.settled = Settled::Late(surplus);
         }

@@ -12,6 +12,7 @@ use crate::layers::sim::plan::Job;
 use crate::layers::sim::world::locked;
 use crate::lease::terms::shortened;
 use crate::request::Origin;
+use crate::step::TakenUnits;
 use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, Verb};
 
 impl LayersNode {
@@ -27,7 +28,8 @@ impl LayersNode {
             // A busy machine hears the reply later than it came.
             sleep(Duration::from_millis(rng.below(life.as_micros() / 2_000))).await;
         }
-        let permit = KeyAsk { token: Some(token), ..ask.clone() };
+        let taken = TakenUnits { token: Some(token), since: None };
+        let permit = KeyAsk { taken, ..ask.clone() };
         let done = self.uptime().plus(Micros::from_millis(job.works));
         let mut until = begun.plus(shortened(life));
         let mut asked = begun;
@@ -74,7 +76,7 @@ impl LayersNode {
         if !reply.allowed || self.link.is_cut() {
             return None;
         }
-        reply.replies.first()?.as_ref()?.decided.token
+        reply.replies.first()?.as_ref()?.decided.taken.token
     }
 
     async fn step(&self, verb: Verb, request: u64, ask: &KeyAsk) -> Result<StepReply, GaveUp> {
