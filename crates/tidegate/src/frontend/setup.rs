@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::Frontend;
-use super::of_rules::{Bans, Lookup, Plans};
+use super::{Bans, Frontend, Lookup, Plans};
 use crate::clock::SystemClock;
 use crate::limiter::Ban;
 use crate::observe::{Observer, Observers};
