@@ -11,7 +11,6 @@ mod link;
 mod nodes;
 mod route;
 pub mod script;
-mod state;
 mod steps;
 
 pub use audit::Finding;

@@ -13,10 +13,9 @@ use tokio::time::Instant;
 use super::counts::RequestCounts;
 use super::dispatch::run;
 use super::error::Symptom;
-use super::inbox::{NoReply, Question, Replied};
+use super::inbox::{CheckResult, Inbox, NoReply, Replied, StoreState};
 use super::link::Credentials;
 use super::script::{Call, RedisReply};
-use super::state::{CheckResult, StoreState};
 use crate::settings::StoreSettings;
 use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
 
@@ -134,18 +133,9 @@ impl Client {
         Instant::now() + self.0.shared.deadline
     }
 
-    /// Sends a step over limiters, perhaps merged with others. Returns the reply, or the reason for none, by
-    /// the deadline. If requests of several sources wait, none gets more than its part; source 0 stands for no
-    /// source.
-    pub(crate) fn ask(
-        &self,
-        call: &Arc<Call>,
-        source: u64,
-        deadline: Instant,
-    ) -> oneshot::Receiver<Replied> {
-        let (answer, replied) = oneshot::channel();
-        self.0.shared.inbox.push(Question { asked: Arc::clone(call), source, deadline, answer });
-        replied
+    /// The way to the store's thread.
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.0.shared.inbox
     }
 
     /// Runs a call that is no step of a request.
@@ -157,7 +147,7 @@ impl Client {
         call: &Arc<Call>,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let replied = self.ask(call, 0, deadline).await;
+        let replied = self.inbox().ask(call, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 
@@ -171,7 +161,7 @@ impl Client {
         call: &Arc<Call>,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let replied = heard(self.ask(call, 0, deadline).await);
+        let replied = heard(self.inbox().ask(call, 0, deadline).await);
         replied.map(|answer| answer.reply).map_err(|no_reply| match no_reply {
             NoReply { error: StoreError::Away | StoreError::Overloaded { .. }, late: Some(_) } => {
                 StoreError::Timeout

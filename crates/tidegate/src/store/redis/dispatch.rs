@@ -29,9 +29,9 @@ use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::inbox::Question;
+use super::inbox::StoreState;
 use super::keys::slot_of;
 use super::link::NodeAddress;
-use super::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
 use clock::ThreadClock;
 use cluster::Cluster;

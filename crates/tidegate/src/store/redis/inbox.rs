@@ -1,14 +1,25 @@
-//! The inbox of the store's thread, where other threads put questions, and the replies to them.
+//! The data that callers and the store's thread share: its inbox, where other threads put questions, and the replies
+//! to them.
 
-use std::mem;
+use std::mem::{self, Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
+use super::audit::ReportedFindings;
+use super::counts::RequestCounts;
 use super::route::Delivered;
 use super::script::Call;
-use crate::store::StoreError;
+use crate::settings::StoreSettings;
+use crate::store::{StoreError, StoreEvent, StoreObserver};
+
+/// Decisions that were not taken are reported this far apart, for each kind of reason.
+const REPORTED_AGAIN_US: u64 = 60_000_000;
+
+/// The result of the last check of the store: none yet, fit, or why it is not.
+pub(super) type CheckResult = Option<Result<(), StoreError>>;
 
 /// The reason why there is no reply in time, and a channel for one that comes late.
 #[derive(Debug)]
@@ -35,60 +46,62 @@ pub(super) struct Question {
 
 /// A list that many threads add to and the store's thread takes as a whole: however many questions
 /// arrive while that thread is busy, it wakes once.
-#[derive(Debug)]
-pub(super) struct Inbox<T> {
-    state: Mutex<InboxState<T>>,
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    state: Mutex<InboxState>,
     filled: Notify,
 }
 
-#[derive(Debug)]
-struct InboxState<T> {
-    items: Vec<T>,
+#[derive(Debug, Default)]
+struct InboxState {
+    items: Vec<Question>,
     closed: bool,
 }
 
-impl<T> Default for Inbox<T> {
-    fn default() -> Self {
-        let state = Mutex::new(InboxState { items: Vec::new(), closed: false });
-        Self { state, filled: Notify::new() }
-    }
-}
-
-impl<T> Inbox<T> {
-    /// Adds an item; drops it if items are no longer taken.
-    pub(super) fn push(&self, item: T) {
+impl Inbox {
+    /// Sends a call, perhaps merged with others. The result is the reply, or the reason for none, by the deadline; it is
+    /// dropped if questions are no longer taken. If requests of several sources wait, none gets more than its part;
+    /// source 0 stands for no source.
+    pub(crate) fn ask(
+        &self,
+        call: &Arc<Call>,
+        source: u64,
+        deadline: Instant,
+    ) -> oneshot::Receiver<Replied> {
+        let (answer, replied) = oneshot::channel();
         let mut state = self.lock();
         if state.closed {
-            return;
+            return replied;
         }
-        state.items.push(item);
-        // The thread takes all items at once, so only the first item has to wake it.
+        state.items.push(Question { asked: Arc::clone(call), source, deadline, answer });
+        // The thread takes all questions at once, so only the first has to wake it.
         let is_first = state.items.len() == 1;
         drop(state);
         if is_first {
             self.filled.notify_one();
         }
+        replied
     }
 
-    /// Refuses further items.
+    /// Refuses further questions.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Ends taking: drops the items that are there, and any that are added.
+    /// Ends taking: drops the questions that are there, and any that are added.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
         let dropped = mem::take(&mut state.items);
-        // Dropping items wakes their callers, who must not wait for the lock.
+        // Dropping questions wakes their callers, who must not wait for the lock.
         drop(state);
         drop(dropped);
     }
 
-    /// Waits for items and moves all of them to `taken`; returns false once the inbox is closed and
+    /// Waits for questions and moves all of them to `taken`; returns false once the inbox is closed and
     /// empty.
-    pub(super) async fn take(&self, taken: &mut Vec<T>) -> bool {
+    pub(super) async fn take(&self, taken: &mut Vec<Question>) -> bool {
         loop {
             {
                 let mut state = self.lock();
@@ -105,24 +118,87 @@ impl<T> Inbox<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, InboxState<T>> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Data that callers and the store's thread share.
+pub(super) struct StoreState {
+    pub(super) settings: StoreSettings,
+    pub(super) inbox: Inbox,
+    pub(super) counts: RequestCounts,
+    pub(super) observer: StoreObserver,
+    pub(super) found: watch::Sender<CheckResult>,
+    pub(super) findings: Mutex<ReportedFindings>,
+    /// When a decision that was not taken was last reported, for each kind of reason.
+    undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
+    pub(super) deadline: Duration,
+    began: Instant,
+}
+
+impl StoreState {
+    pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
+        Self {
+            inbox: Inbox::default(),
+            counts: RequestCounts::default(),
+            observer,
+            found: watch::Sender::new(None),
+            findings: Mutex::default(),
+            undecided: Mutex::default(),
+            deadline: settings.timeout,
+            began: Instant::now(),
+            settings,
+        }
+    }
+
+    /// Counts a request that was not decided because of overload, and reports the beginning of an
+    /// overload.
+    pub(super) fn note_overloaded(&self) {
+        if self.counts.overloaded(Instant::now()) {
+            (self.observer)(StoreEvent::Overloaded);
+        }
+    }
+
+    /// Notes a decision that was not taken; returns whether to report it: not if one of this kind
+    /// was reported within the last minute.
+    pub(super) fn undecided(&self, error: &StoreError) -> bool {
+        let kind = discriminant(error);
+        let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut reported = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
+        match reported.iter_mut().find(|(reported, _)| *reported == kind) {
+            Some((_, at_us)) if now_us.saturating_sub(*at_us) < REPORTED_AGAIN_US => return false,
+            Some((_, at_us)) => *at_us = now_us,
+            None => reported.push((kind, now_us)),
+        }
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::script::JoinedScript;
+
+    /// Asks from this source.
+    fn ask(inbox: &Inbox, source: u64) {
+        let call = Call::of_script(&Arc::new(JoinedScript::new(String::new())), vec![], vec![]);
+        drop(inbox.ask(&call, source, Instant::now()));
+    }
+
+    fn sources(taken: &[Question]) -> Vec<u64> {
+        taken.iter().map(|question| question.source).collect()
+    }
 
     #[tokio::test]
     async fn all_that_was_pushed_is_taken_in_order_also_after_it_was_closed() {
         let inbox = Inbox::default();
-        (0..3).for_each(|item| inbox.push(item));
+        (0..3).for_each(|source| ask(&inbox, source));
         inbox.close();
-        inbox.push(3);
+        ask(&inbox, 3);
         let mut taken = Vec::new();
         assert!(inbox.take(&mut taken).await);
-        assert_eq!(taken, [0, 1, 2]);
+        assert_eq!(sources(&taken), [0, 1, 2]);
         taken.clear();
         assert!(
             !inbox.take(&mut taken).await,
@@ -134,8 +210,8 @@ mod tests {
     async fn who_waits_is_woken_by_the_first_item() {
         let inbox = Inbox::default();
         let mut taken = Vec::new();
-        let (open, ()) = tokio::join!(biased; inbox.take(&mut taken), async { inbox.push('a') });
+        let (open, ()) = tokio::join!(biased; inbox.take(&mut taken), async { ask(&inbox, 7) });
         assert!(open);
-        assert_eq!(taken, ['a']);
+        assert_eq!(sources(&taken), [7]);
     }
 }

@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
     use crate::settings::StoreSettings;
-    use crate::store::redis::state::StoreState;
+    use crate::store::redis::inbox::StoreState;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {

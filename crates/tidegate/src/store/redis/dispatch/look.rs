@@ -17,10 +17,10 @@ use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
 use crate::settings::StoreForm;
 use crate::store::redis::audit;
+use crate::store::redis::inbox::StoreState;
 use crate::store::redis::link::{NodeAddress, connect, connect_to, send};
 use crate::store::redis::route::command;
 use crate::store::redis::script::JoinedScript;
-use crate::store::redis::state::StoreState;
 use crate::store::{StoreError, StoreEvent};
 
 /// The first pause, and the longest.

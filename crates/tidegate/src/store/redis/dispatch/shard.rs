@@ -32,9 +32,9 @@ use super::window::Window;
 use crate::store::StoreError;
 use crate::store::redis::counts::RequestCounts;
 use crate::store::redis::error::Symptom;
+use crate::store::redis::inbox::StoreState;
 use crate::store::redis::link::NodeAddress;
 use crate::store::redis::route::Route;
-use crate::store::redis::state::StoreState;
 pub(super) use closed::{Answered, NoReplies};
 
 /// Most calls sent as one write.

@@ -4,25 +4,121 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tidegate_core::Micros;
+use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, timeout_at};
 
-use super::late::SentCall;
+use super::late::conclude;
 use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::dedupe;
 use crate::request::RequestIdentity;
 use crate::store::redis::script::{Call, CallResult, NewerValues, RedisReply, ScriptLimiter};
-use crate::store::redis::{Delivered, answer_key};
-use crate::store::{GaveUp, KeyAsk, StoreError, Verb};
+use crate::store::redis::{Delivered, LateReply, NoReply, Replied, answer_key, heard};
+use crate::store::{GaveUp, KeyAsk, Late, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remembered<'a> {
     id: RequestIdentity<'a>,
     time: Micros,
+}
+
+/// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
+/// possible.
+pub(super) struct SentCall<'a> {
+    store: &'a RedisStore,
+    call: &'a Arc<Call>,
+    pending: PendingStep<'a>,
+    /// The values that decide in place of the node's own.
+    newer: &'a NewerValues,
+    /// `None` after the reply.
+    replied: Option<Receiver<Replied>>,
+}
+
+impl<'a> SentCall<'a> {
+    const fn new(
+        store: &'a RedisStore,
+        call: &'a Arc<Call>,
+        pending: PendingStep<'a>,
+        newer: &'a NewerValues,
+        replied: Receiver<Replied>,
+    ) -> Self {
+        Self { store, call, pending, newer, replied: Some(replied) }
+    }
+
+    /// Returns whether units of an undelivered reply can be given back. Units of a report cannot, because they were
+    /// used, nor units under a remembered id, because asking again returns the first reply.
+    fn can_be_undone(&self) -> bool {
+        let PendingStep { asks, args, remembered, undoes, .. } = self.pending;
+        undoes
+            && args.verb == Verb::Ask
+            && !is_report(asks)
+            && remembered.is_none()
+            && asks.iter().any(|ask| ask.cost > 0)
+    }
+
+    /// The error of a call that was sent. A call that gives units back is not undone when its reply comes late, so an
+    /// error that says that nothing was done would be wrong: units would come back twice if the caller tried again.
+    fn sent(&self, error: StoreError) -> StoreError {
+        match (self.pending.args.verb, error) {
+            (Verb::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
+            (_, error) => error,
+        }
+    }
+
+    /// Starts to wait for a late reply, to give back its units unless its request was admitted by then.
+    fn undo_late(&self, late: LateReply) -> Late {
+        if !self.can_be_undone() {
+            return Late::default();
+        }
+        let (keep, kept) = oneshot::channel();
+        let replied = Err(NoReply { error: StoreError::Away, late: Some(late) });
+        let Self { store, call, pending, newer, .. } = *self;
+        conclude(store.clone(), call, pending, newer, async { replied }, kept);
+        Late::unless_sent(keep)
+    }
+
+    /// Takes a reply in time, or the reason for none.
+    fn take(&self, replied: Replied) -> Result<Delivered, GaveUp> {
+        let NoReply { error, late } = match replied {
+            Ok(delivered) => return Ok(delivered),
+            Err(no_reply) => no_reply,
+        };
+        if let Some(late) = late {
+            let late = self.undo_late(late);
+            return Err(GaveUp { late, ..GaveUp::from(self.sent(error)) });
+        }
+        if self.can_be_undone() {
+            self.store.count_unanswered(self.pending.asks, &error);
+        }
+        Err(error.into())
+    }
+}
+
+impl Future for SentCall<'_> {
+    type Output = Result<Delivered, GaveUp>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(replied) = &mut self.replied else {
+            return Poll::Ready(Err(StoreError::Away.into()));
+        };
+        let Poll::Ready(replied) = Pin::new(replied).poll(context) else { return Poll::Pending };
+        self.replied = None;
+        Poll::Ready(self.take(heard(replied)))
+    }
+}
+
+impl Drop for SentCall<'_> {
+    fn drop(&mut self) {
+        let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
+        // No caller decides any more that the units are kept.
+        let (_, kept) = oneshot::channel();
+        let Self { store, call, pending, newer, .. } = *self;
+        conclude(store.clone(), call, pending, newer, async { heard(replied.await) }, kept);
+    }
 }
 
 impl RedisStore {
@@ -57,7 +153,7 @@ impl RedisStore {
                 call = call.without_memory();
             }
             let call = Arc::new(call);
-            let replied = self.client.ask(&call, source, deadline);
+            let replied = self.client.inbox().ask(&call, source, deadline);
             let sent = SentCall::new(self, &call, pending, &newer, replied);
             let replied = if is_safe_twice {
                 Box::pin(self.reply_or_again(sent, &call, pending, &newer)).await
@@ -118,7 +214,7 @@ impl RedisStore {
         let reply = timeout_at(deadline - half, first.as_mut()).await;
         let again = async {
             timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
-            let replied = self.client.ask(call, pending.args.origin.source, deadline);
+            let replied = self.client.inbox().ask(call, pending.args.origin.source, deadline);
             SentCall::new(self, call, pending, newer, replied).await
         };
         match reply {

@@ -2,14 +2,12 @@
 //! reply, over the connection that it came over, or not at all.
 
 use std::iter;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp};
-use tokio::sync::oneshot::{self, Receiver};
+use tokio::sync::oneshot::Receiver;
 use tokio::time::{Instant, sleep};
 
 use super::limiters::script_limiters;
@@ -17,12 +15,8 @@ use super::{MOST_CHANGES, OfStep, PendingStep, RedisStore, step_reply};
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep, Values,
 };
-use crate::store::redis::{
-    Client, Delivered, LateReply, NoReply, Replied, RequestCounts, Route, heard,
-};
-use crate::store::{
-    GaveUp, KeyAsk, Late, LimiterReply, Receipt, StepReply, StoreError, Verb, is_report,
-};
+use crate::store::redis::{Client, Delivered, NoReply, Replied, RequestCounts, Route, heard};
+use crate::store::{KeyAsk, LimiterReply, Receipt, StepReply, StoreError};
 
 /// The longest time that giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -46,132 +40,41 @@ pub(super) struct Took {
     route: Option<Route>,
 }
 
-/// A call that was handed to the store. If it is dropped before the reply, the units it took are given back if
-/// possible.
-pub(super) struct SentCall<'a> {
-    store: &'a RedisStore,
-    call: &'a Arc<Call>,
-    pending: PendingStep<'a>,
-    /// The values that decide in place of the node's own.
-    newer: &'a NewerValues,
-    /// `None` after the reply.
-    replied: Option<Receiver<Replied>>,
-}
-
-impl<'a> SentCall<'a> {
-    pub(super) const fn new(
-        store: &'a RedisStore,
-        call: &'a Arc<Call>,
-        pending: PendingStep<'a>,
-        newer: &'a NewerValues,
-        replied: Receiver<Replied>,
-    ) -> Self {
-        Self { store, call, pending, newer, replied: Some(replied) }
-    }
-
-    /// Returns whether units of an undelivered reply can be given back. Units of a report cannot, because they were
-    /// used, nor units under a remembered id, because asking again returns the first reply.
-    fn can_be_undone(&self) -> bool {
-        let PendingStep { asks, args, remembered, undoes, .. } = self.pending;
-        undoes
-            && args.verb == Verb::Ask
-            && !is_report(asks)
-            && remembered.is_none()
-            && asks.iter().any(|ask| ask.cost > 0)
-    }
-
-    /// The error of a call that was sent. A call that gives units back is not undone when its reply comes late, so an
-    /// error that says that nothing was done would be wrong: units would come back twice if the caller tried again.
-    fn sent(&self, error: StoreError) -> StoreError {
-        match (self.pending.args.verb, error) {
-            (Verb::Settle, StoreError::Away | StoreError::Overloaded { .. }) => StoreError::Timeout,
-            (_, error) => error,
-        }
-    }
-
-    /// Starts to wait for a late reply, to give back its units unless its request was admitted by then.
-    fn undo_late(&self, late: LateReply) -> Late {
-        if !self.can_be_undone() {
-            return Late::default();
-        }
-        let (keep, kept) = oneshot::channel();
-        let replied = Err(NoReply { error: StoreError::Away, late: Some(late) });
-        self.conclude(async { replied }, kept);
-        Late::unless_sent(keep)
-    }
-
-    /// Starts to wait for the reply, however late, and for the request to be decided: its units are then given back
-    /// unless `kept` is sent anything.
-    fn conclude(
-        &self,
-        replied: impl Future<Output = Replied> + Send + 'static,
-        kept: Receiver<()>,
-    ) {
-        let store = self.store.clone();
-        let call = Arc::clone(self.call);
-        let asks = self.pending.asks.to_vec();
-        let newer = self.newer.clone();
-        let leased = self.pending.args.leased.to_vec();
-        self.store.client.runtime().spawn(async move {
-            let replied = at_last(replied.await).await;
-            // The reply may come before the request is decided without the store. Its units come back only when that
-            // is known. A sender that is dropped without a word means that the units come back.
-            let is_kept = kept.await.is_ok();
-            let Delivered { reply, route } = match replied {
-                Ok(delivered) => delivered,
-                Err(error) => return store.count_unanswered(&asks, &error),
-            };
-            let limiters =
-                newer.limiters(&script_limiters(&store, &asks, &[], &leased, (&[], &[])));
-            let Ok(CallResult::Decided(done)) = call.answer(&limiters, &reply) else { return };
-            let reply = step_reply((done.decided_by(newer.clone()), Some(route)));
-            let Some(took) = took(&asks, &reply, &leased, None) else { return };
-            let counts = store.client.counts();
-            if is_kept {
-                counts.late_units_admitted.fetch_add(units(&took.asks), Relaxed);
-            } else if store.give_back(asks.len(), &took).await.replies.iter().any(Option::is_some) {
-                RequestCounts::add(&counts.undone, 1);
-            }
-        });
-    }
-
-    /// Takes a reply in time, or the reason for none.
-    fn take(&self, replied: Replied) -> Result<Delivered, GaveUp> {
-        let NoReply { error, late } = match replied {
-            Ok(delivered) => return Ok(delivered),
-            Err(no_reply) => no_reply,
+/// Starts to wait for the reply, however late, and for the request to be decided: its units are then given back unless
+/// `kept` is sent anything.
+pub(super) fn conclude(
+    store: RedisStore,
+    call: &Arc<Call>,
+    pending: PendingStep<'_>,
+    newer: &NewerValues,
+    replied: impl Future<Output = Replied> + Send + 'static,
+    kept: Receiver<()>,
+) {
+    let runtime = store.client.runtime().clone();
+    let call = Arc::clone(call);
+    let asks = pending.asks.to_vec();
+    let newer = newer.clone();
+    let leased = pending.args.leased.to_vec();
+    runtime.spawn(async move {
+        let replied = at_last(replied.await).await;
+        // The reply may come before the request is decided without the store. Its units come back only when that
+        // is known. A sender that is dropped without a word means that the units come back.
+        let is_kept = kept.await.is_ok();
+        let Delivered { reply, route } = match replied {
+            Ok(delivered) => delivered,
+            Err(error) => return store.count_unanswered(&asks, &error),
         };
-        if let Some(late) = late {
-            let late = self.undo_late(late);
-            return Err(GaveUp { late, ..GaveUp::from(self.sent(error)) });
+        let limiters = newer.limiters(&script_limiters(&store, &asks, &[], &leased, (&[], &[])));
+        let Ok(CallResult::Decided(done)) = call.answer(&limiters, &reply) else { return };
+        let reply = step_reply((done.decided_by(newer.clone()), Some(route)));
+        let Some(took) = took(&asks, &reply, &leased, None) else { return };
+        let counts = store.client.counts();
+        if is_kept {
+            counts.late_units_admitted.fetch_add(units(&took.asks), Relaxed);
+        } else if store.give_back(asks.len(), &took).await.replies.iter().any(Option::is_some) {
+            RequestCounts::add(&counts.undone, 1);
         }
-        if self.can_be_undone() {
-            self.store.count_unanswered(self.pending.asks, &error);
-        }
-        Err(error.into())
-    }
-}
-
-impl Future for SentCall<'_> {
-    type Output = Result<Delivered, GaveUp>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(replied) = &mut self.replied else {
-            return Poll::Ready(Err(StoreError::Away.into()));
-        };
-        let Poll::Ready(replied) = Pin::new(replied).poll(context) else { return Poll::Pending };
-        self.replied = None;
-        Poll::Ready(self.take(heard(replied)))
-    }
-}
-
-impl Drop for SentCall<'_> {
-    fn drop(&mut self) {
-        let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
-        // No caller decides any more that the units are kept.
-        let (_, kept) = oneshot::channel();
-        self.conclude(async { heard(replied.await) }, kept);
-    }
+    });
 }
 
 /// Returns the reply, however late it comes.
@@ -224,7 +127,7 @@ pub(super) fn took(
 
 impl RedisStore {
     /// Counts the units of a request that was sent and got no reply: the store may have taken them.
-    fn count_unanswered(&self, asks: &[KeyAsk], error: &StoreError) {
+    pub(super) fn count_unanswered(&self, asks: &[KeyAsk], error: &StoreError) {
         if matches!(error, StoreError::Timeout | StoreError::Unreachable(_)) {
             self.client.counts().unanswered_units.fetch_add(units(asks), Relaxed);
         }
@@ -316,7 +219,7 @@ impl RedisStore {
 async fn send_undo(client: &Client, undo: &Arc<Call>) -> Result<RedisReply, StoreError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match heard(client.ask(undo, 0, deadline).await) {
+        match heard(client.inbox().ask(undo, 0, deadline).await) {
             // It was not sent.
             Err(NoReply {
                 error: StoreError::Away | StoreError::Overloaded { .. },

@@ -31,7 +31,7 @@ pub(super) async fn take_lease(
     };
     let record = lease_record(store, ask, node, wanted.ticket);
     let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
-    let replied = heard(store.client.ask(&call, 0, store.client.deadline()).await);
+    let replied = heard(store.client.inbox().ask(&call, 0, store.client.deadline()).await);
     let is_in_time = replied.is_ok();
     let reply = match replied {
         Ok(reply) => Ok(reply),
@@ -76,7 +76,7 @@ pub(super) async fn return_lease(
         let Some(limiter) = limiters.first() else { return Ok(None) };
         let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
         let call = Arc::new(call);
-        let reply = match heard(store.client.ask(&call, 0, deadline).await) {
+        let reply = match heard(store.client.inbox().ask(&call, 0, deadline).await) {
             Ok(delivered) => delivered.reply,
             // Read below as a limiter that counts in another way, which takes nothing back.
             Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
