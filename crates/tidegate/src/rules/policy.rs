@@ -67,6 +67,8 @@ pub struct Policy {
 struct Domain {
     /// Their numbers, in the order they were written.
     rules: Vec<usize>,
+    /// The same numbers, in the order of the rules' names.
+    by_name: Vec<usize>,
     index: Index,
 }
 
@@ -83,10 +85,12 @@ impl Policy {
         }
         let by_domain = by_domain
             .into_iter()
-            .map(|(name, rules)| {
-                let index = Index::new(&rules);
-                let rules = rules.into_iter().map(|(number, _)| number).collect();
-                (name.to_owned(), Domain { rules, index })
+            .map(|(name, all)| {
+                let index = Index::new(&all);
+                let numbers: Vec<_> = all.into_iter().map(|(number, _)| number).collect();
+                let mut by_name = numbers.clone();
+                by_name.sort_by_key(|number| rules.get(*number).map(PolicyRule::name));
+                (name.to_owned(), Domain { rules: numbers, by_name, index })
             })
             .collect();
         Ok(Self { rules, by_domain, ..Self::default() })
@@ -241,9 +245,13 @@ impl Policy {
         domain: &str,
         name: &str,
     ) -> Result<(usize, &PolicyRule), NoSuchRule> {
-        self.in_domain(domain)
-            .find(|(_, rule)| rule.name() == name)
-            .ok_or_else(|| NoSuchRule::new(domain, name, &self.rules))
+        let found = self.by_domain.get(domain).and_then(|domain| {
+            let named = |number: &usize| self.rules.get(*number).map(PolicyRule::name);
+            let at = domain.by_name.binary_search_by_key(&Some(name), named).ok()?;
+            let number = *domain.by_name.get(at)?;
+            Some((number, self.rules.get(number)?))
+        });
+        found.ok_or_else(|| NoSuchRule::new(domain, name, &self.rules))
     }
 
     /// Returns the data that `owner` keeps for the rules of this policy, which is made the first time; `None` if it is
