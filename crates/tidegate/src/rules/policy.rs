@@ -245,12 +245,14 @@ impl Policy {
         domain: &str,
         name: &str,
     ) -> Result<(usize, &PolicyRule), NoSuchRule> {
-        let found = self.by_domain.get(domain).and_then(|domain| {
-            let named = |number: &usize| self.rules.get(*number).map(PolicyRule::name);
-            let at = domain.by_name.binary_search_by_key(&Some(name), named).ok()?;
-            let number = *domain.by_name.get(at)?;
-            Some((number, self.rules.get(number)?))
-        });
+        let by_name = self.by_domain.get(domain).map_or(&[][..], |domain| &domain.by_name);
+        let found = by_name
+            .binary_search_by_key(&Some(name), |number| {
+                self.rules.get(*number).map(PolicyRule::name)
+            })
+            .ok()
+            .and_then(|place| by_name.get(place))
+            .and_then(|number| Some((*number, self.rules.get(*number)?)));
         found.ok_or_else(|| NoSuchRule::new(domain, name, &self.rules))
     }
 
