@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::ScriptStep;
 use super::call::{Call, CallForm, decimal};
 use super::joined::{JoinedScript, Runner, ScriptId, script};
 use super::limiter::CountedKey;
 use super::reply::{NotAnAnswer, RedisReply};
-use super::step::ScriptStep;
 
 /// Several calls in one, decided in their order at one instant: replies and stored states are the same as for calls
 /// sent one after another. A call that fails leaves the others as they are. It costs the server less than the single

@@ -5,11 +5,10 @@ use std::sync::{Arc, LazyLock};
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
+use super::ScriptStep;
 use super::joined::{JoinedScript, REMOVE, Runner, ScriptId, script};
 use super::limiter::{CountedKey, LOOKS, ScriptLimiter};
-use super::record::LeaseRecord;
-use super::settled::Surplus;
-use super::step::ScriptStep;
+use super::units::{LeaseRecord, Surplus};
 
 pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
@@ -108,7 +107,7 @@ impl Call {
         let call = Self::made(std::slice::from_ref(limiter), ScriptStep::Lease, at);
         call.changed(|call| {
             call.life = Some(life);
-            call.note(record, record.to_take(oldest));
+            call.note(record, record.argument([oldest, 0]));
         })
     }
 
@@ -124,7 +123,7 @@ impl Call {
         let call = Self::made(std::slice::from_ref(limiter), ScriptStep::Undo, at);
         call.changed(|call| {
             call.form = CallForm::One;
-            call.note(record, record.to_give_back(kept, earlier));
+            call.note(record, record.argument([kept, earlier.as_micros()]));
         })
     }
 

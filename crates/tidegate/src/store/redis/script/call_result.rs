@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, ScriptReply, Timestamp, Verdict};
 
+use super::Written;
 use super::limiter::ScriptLimiter;
-use super::revision::Written;
-use super::settled::SettledUnits;
+use super::units::SettledUnits;
 use crate::lease::GivenBack;
 use crate::step::{FirstReservation, One, Values};
 use crate::store::{LimiterReply, at_places};

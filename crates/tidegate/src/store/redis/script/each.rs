@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::ScriptStep;
 use super::batch::without_error;
 use super::call::{Call, CallForm, decimal};
 use super::joined::{JoinedScript, Runner, ScriptId, script};
 use super::reply::{NotAnAnswer, RedisReply};
-use super::step::ScriptStep;
 
 /// Calls of one limiter each in one call. It costs the server less than the single calls if they are a few or
 /// more; for calls that have a key in common a [`CallBatch`](super::CallBatch) costs less.

@@ -2,9 +2,7 @@
 
 use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
 
-use super::revision::{Revision, Written};
-use super::step::ScriptStep;
-use super::{HEAD, VERSION};
+use super::{HEAD, Revision, ScriptStep, VERSION, Written};
 use crate::step::{BUCKET, Values, ValuesSource};
 
 /// The set of keys that a limiter belongs to, with a bound on their number.

@@ -4,12 +4,12 @@ use std::fmt;
 
 use tidegate_core::{Decision, Micros, Outcome, Script, ScriptReply, Timestamp, Verdict};
 
+use super::ScriptStep;
 use super::VERSION;
 use super::call::{Call, CallForm};
 use super::call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 use super::limiter::ScriptLimiter;
-use super::settled::SettledUnits;
-use super::step::ScriptStep;
+use super::units::SettledUnits;
 use crate::step::{Decided, FirstReservation, TakenUnits};
 use crate::store::LimiterReply;
 
