@@ -4,7 +4,6 @@ use super::{GIVE_BACK, Mutant, SPEND, STORE};
 
 const ACROSS_SLOTS: &str = "crates/tidegate/src/layers/across_slots.rs";
 const DENIALS: &str = "crates/tidegate/src/layers/denials.rs";
-const MEMORY: &str = "crates/tidegate/src/layers/denials/memory.rs";
 const TAKE: &str = "crates/tidegate/src/layers/leases/take.rs";
 const DECIDE: &str = "crates/tidegate/src/layers/fallback/decide.rs";
 const PARTS: &str = "crates/tidegate/src/layers/fallback/parts.rs";
@@ -111,7 +110,7 @@ pub(super) const TOWER: &[Mutant] = &[
     },
     Mutant {
         name: "denials are repeated for longer than they hold",
-        file: MEMORY,
+        file: DENIALS,
         replacements: &[(
             "let until = sent.plus(holds.min(MOST));",
             "let until = sent.plus(holds.plus(MOST).plus(MOST));",

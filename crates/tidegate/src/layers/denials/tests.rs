@@ -1,5 +1,7 @@
 //! A denial of the store is repeated until units come back.
 
+mod memory;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 

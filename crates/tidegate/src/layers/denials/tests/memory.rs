@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Spec};
 
-use super::*;
+use super::super::*;
 use crate::Gate;
 use crate::answer::Answer;
 use crate::clock::ManualClock;
