@@ -139,7 +139,6 @@ mod settings;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
-mod short_text;
 mod snapshot;
 mod stats;
 #[cfg_attr(not(feature = "redis"), allow(unreachable_pub, reason = "only a store shows it"))]

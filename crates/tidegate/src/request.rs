@@ -4,19 +4,18 @@
 
 mod id;
 mod limit;
+#[cfg(feature = "serde")]
+mod ordered;
 
 use std::slice;
 use std::time::Duration;
 
 use tidegate_core::Micros;
 
-use crate::short_text::same;
-
-#[cfg(feature = "redis")]
-pub(crate) use id::Origin;
-pub(crate) use id::RequestIdentity;
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::RequestLimit;
+#[cfg(feature = "serde")]
+pub use ordered::OrderedEntries;
 
 /// The subject of a request: entries such as `("channel", "alipay")`, in order, and a cost.
 ///
@@ -236,6 +235,40 @@ impl<'a> Request<'a> {
     pub const fn descriptors(&self) -> &[Descriptor<'a>] {
         self.descriptors.as_slice()
     }
+
+    /// Its id and its verb, if it has an id.
+    pub(crate) const fn identity(&self) -> Option<RequestIdentity<'a>> {
+        match self.id {
+            Some(id) => {
+                Some(RequestIdentity { id, reserves: self.reserves, reservation: self.reservation })
+            }
+            None => None,
+        }
+    }
+
+    /// The identity and the source.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn origin(&self) -> Origin<'a> {
+        Origin { id: self.identity(), source: self.source }
+    }
+}
+
+/// The identity of a request that is repeated, in addition to its limiters, costs and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestIdentity<'a> {
+    pub(crate) id: &'a str,
+    /// True if its cost is settled later.
+    pub(crate) reserves: bool,
+    /// The name and the life of its reservation, which do not make it another request.
+    pub(crate) reservation: Option<(&'a [u8; 16], Micros)>,
+}
+
+/// The identity of a request with an id, and its source.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin<'a> {
+    pub(crate) id: Option<RequestIdentity<'a>>,
+    pub(crate) source: u64,
 }
 
 impl<'a> Descriptors<'a> {
@@ -297,63 +330,43 @@ impl<'a> From<&Request<'a>> for Request<'a> {
     }
 }
 
-/// The entries of a descriptor, read from an object such as `{"channel": "alipay"}` in its own order.
-///
-/// A repeated name is a further entry. A value that is not text is an error. Texts stand for bytes, as
-/// [`key_text`](crate::key_text) writes them.
-///
-/// ```
-/// let read: Result<tidegate::OrderedEntries, _> = serde_json::from_str(r#"{"b": "1", "a": "2", "b": "3"}"#);
-/// assert_eq!(read.unwrap().as_pairs(), [("b", "1"), ("a", "2"), ("b", "3")]);
-/// ```
-#[cfg(feature = "serde")]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OrderedEntries(Vec<(String, String)>);
-
-#[cfg(feature = "serde")]
-mod ordered {
-    use super::OrderedEntries;
-    use core::fmt;
-    use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-
-    use crate::key::canonical_text;
-
-    impl OrderedEntries {
-        /// The entries in the form of a [`Descriptor`](super::Descriptor).
-        #[must_use]
-        pub fn as_pairs(&self) -> Vec<(&str, &str)> {
-            self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-        }
-
-        /// The owned entries.
-        #[must_use]
-        pub fn into_inner(self) -> Vec<(String, String)> {
-            self.0
-        }
+/// Returns whether two texts are equal. Up to 16 bytes are compared as two words that may overlap.
+#[inline]
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    let one = one.as_bytes();
+    let other = other.as_bytes();
+    if one.len() != other.len() {
+        return false;
     }
+    match one.len() {
+        4..=8 => ends::<4>(one) == ends::<4>(other),
+        9..=16 => ends::<8>(one) == ends::<8>(other),
+        0..=3 => one.iter().eq(other),
+        _ => one == other,
+    }
+}
 
-    struct Entries;
+/// The first and the last `LEN` bytes.
+#[inline]
+fn ends<const LEN: usize>(text: &[u8]) -> Option<(&[u8; LEN], &[u8; LEN])> {
+    text.first_chunk().zip(text.last_chunk())
+}
 
-    impl<'de> Visitor<'de> for Entries {
-        type Value = OrderedEntries;
+#[cfg(test)]
+mod tests {
+    use super::same;
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of text values, such as {\"channel\": \"alipay\"}")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedEntries, A::Error> {
-            let mut entries: Vec<(String, String)> = Vec::new();
-            while let Some((name, value)) = map.next_entry::<String, String>()? {
-                let [name, value] = [name, value].map(|text| canonical_text(&text).into_owned());
-                entries.push((name, value));
+    #[test]
+    fn texts_of_every_length_are_equal_only_if_each_byte_is() {
+        for length in 0..40 {
+            let text = "abcdefghij".repeat(4)[..length].to_owned();
+            assert!(same(&text, &text.clone()), "{text}");
+            assert!(!same(&text, &format!("{text}x")) && !same(&format!("{text}x"), &text));
+            for place in 0..length {
+                let mut other = text.clone();
+                other.replace_range(place..=place, "-");
+                assert!(!same(&text, &other), "{text} and {other}");
             }
-            Ok(OrderedEntries(entries))
-        }
-    }
-
-    impl<'de> Deserialize<'de> for OrderedEntries {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            from.deserialize_map(Entries)
         }
     }
 }

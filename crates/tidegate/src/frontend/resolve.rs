@@ -4,9 +4,8 @@ use smallvec::{Array, SmallVec};
 
 use super::Frontend;
 use crate::key::{Fingerprint, Seed};
-use crate::request::{Descriptor, Request};
+use crate::request::{Descriptor, Request, same};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::short_text::same;
 use crate::step::{Ask, AskKind, AskValues, DescriptorSet, Lineage, TakenUnits, ValuesSource};
 use crate::store::memory::Generation;
 

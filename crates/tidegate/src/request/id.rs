@@ -6,6 +6,7 @@ use std::fmt;
 #[cfg(feature = "redis")]
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
 use tidegate_core::Micros;
 
 use super::Request;
@@ -108,31 +109,11 @@ impl<'a> Request<'a> {
         Self { reservation: Some((name, life)), ..self.reserving() }
     }
 
-    /// Its id and its verb, if it has an id.
-    pub(crate) const fn identity(&self) -> Option<RequestIdentity<'a>> {
-        match self.id {
-            Some(id) => {
-                Some(RequestIdentity { id, reserves: self.reserves, reservation: self.reservation })
-            }
-            None => None,
-        }
-    }
-
     /// The id, if the request has one.
     #[must_use]
     pub const fn id(&self) -> Option<&'a str> {
         self.id
     }
-}
-
-/// The identity of a request that is repeated, in addition to its limiters, costs and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestIdentity<'a> {
-    pub(crate) id: &'a str,
-    /// True if its cost is settled later.
-    pub(crate) reserves: bool,
-    /// The name and the life of its reservation, which do not make it another request.
-    pub(crate) reservation: Option<(&'a [u8; 16], Micros)>,
 }
 
 /// Why a text cannot be the id of a request.
@@ -189,20 +170,6 @@ impl<'a> Request<'a> {
         self.source = source;
         self
     }
-
-    /// The identity and the source.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn origin(&self) -> Origin<'a> {
-        Origin { id: self.identity(), source: self.source }
-    }
-}
-
-/// The identity of a request with an id, and its source.
-#[cfg(feature = "redis")]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Origin<'a> {
-    pub(crate) id: Option<RequestIdentity<'a>>,
-    pub(crate) source: u64,
 }
 
 #[cfg(test)]

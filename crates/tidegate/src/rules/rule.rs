@@ -10,8 +10,7 @@ use tidegate_core::Rule;
 use super::index::{Index, Required};
 use super::spec::{Mode, RuleSpec};
 use crate::key::key_bytes;
-use crate::request::{Descriptor, place_of};
-use crate::short_text::same;
+use crate::request::{Descriptor, place_of, same};
 
 /// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
