@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::*;
 use proptest::prelude::*;
+use siphasher::sip::SipHasher13;
 
 /// Checks that keys are equal if and only if their values are, by their encodings and by their fingerprints.
 fn same(a: &impl Key, b: &impl Key, expected: bool) -> Result<(), TestCaseError> {
@@ -172,5 +173,71 @@ proptest! {
     fn stored_words_give_the_fingerprint_back(key: Vec<u8>) {
         let fingerprint = Seed::random().of(&key);
         prop_assert_eq!(Fingerprint::from_words(fingerprint.words()), Some(fingerprint));
+    }
+}
+
+#[test]
+fn every_length_is_hashed_as_by_the_reference() {
+    let bytes: Vec<u8> = (1..=255).chain(0..=255).collect();
+    let (ours, theirs) = (Sip::with_keys(3, 5), SipHasher13::new_with_keys(3, 5));
+    for length in 0..bytes.len() {
+        let bytes = &bytes[..length];
+        assert_eq!(ours.hash(bytes) as u64, theirs.hash(bytes), "{length}");
+    }
+}
+
+/// The largest distance of a count of heads from half of so many throws, with odds of 10^-9 against more.
+fn most_off(throws: u64) -> f64 {
+    3.1 * (throws as f64).sqrt()
+}
+
+#[test]
+fn every_bit_of_a_number_turns_each_bit_of_the_hash_half_of_the_time() {
+    const NUMBERS: u64 = 4_000;
+    let sip = Sip::with_keys(7, 11);
+    let hash = |number: u64| sip.hash(&number.to_le_bytes());
+    for turned in 0..64 {
+        let mut changes = [0_u64; 128];
+        for number in 0..NUMBERS {
+            let difference = hash(number) ^ hash(number ^ 1 << turned);
+            changes
+                .iter_mut()
+                .zip(0..)
+                .for_each(|(count, bit)| *count += (difference >> bit) as u64 & 1);
+        }
+        for (bit, count) in changes.into_iter().enumerate() {
+            let off = (count as f64 - NUMBERS as f64 / 2.0).abs();
+            assert!(
+                off <= most_off(NUMBERS),
+                "bit {turned} turns bit {bit} {count} times of {NUMBERS}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_upper_bits_say_nothing_of_the_lower_ones() {
+    const NUMBERS: u64 = 20_000;
+    let sip = Sip::with_keys(13, 17);
+    let mut equal = vec![[0_u64; 64]; 64];
+    for number in 0..NUMBERS {
+        let hash = sip.hash(&number.to_le_bytes());
+        let (low, high) = (hash as u64, (hash >> 64) as u64);
+        for (turn, counts) in equal.iter_mut().enumerate() {
+            let same = !(low.rotate_left(turn as u32) ^ high);
+            counts.iter_mut().zip(0..).for_each(|(count, bit)| *count += same >> bit & 1);
+        }
+    }
+    for count in equal.into_iter().flatten() {
+        let off = (count as f64 - NUMBERS as f64 / 2.0).abs();
+        assert!(off <= most_off(NUMBERS), "two bits are equal {count} times of {NUMBERS}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn bytes_are_hashed_as_by_the_reference(a: u64, b: u64, bytes: Vec<u8>) {
+        let theirs = SipHasher13::new_with_keys(a, b).hash(&bytes);
+        prop_assert_eq!(Sip::with_keys(a, b).hash(&bytes) as u64, theirs);
     }
 }
