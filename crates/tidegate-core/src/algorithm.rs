@@ -78,15 +78,15 @@ pub trait Lease: Decide {
     /// Changes the state so that units taken next count as though they were taken at `end`.
     fn prepare(&self, _state: &mut Self::State, _end: Timestamp) {}
 
-    /// Gives back unspent units of a lease that was taken at `since`, if they still count. Returns true if they did.
+    /// Gives back unspent units of a lease that was taken at `since`, as far as they still count. Returns how many did.
     fn give_back_lease(
         &self,
         state: &mut Self::State,
         at: Timestamp,
         units: u64,
         since: Timestamp,
-    ) -> bool {
-        self.give_back_since(state, at, units, Since::at(since)) > 0
+    ) -> u64 {
+        self.give_back_since(state, at, units, Since::at(since))
     }
 
     /// Returns the largest number of units that a lease with this life can have, when nothing else is in use.

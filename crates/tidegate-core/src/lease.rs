@@ -123,16 +123,16 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     /// Gives back the cost as units of a lease that was taken at `since`, and that are not spent any more. Returns
-    /// false if there is nothing left to give back.
-    pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> bool {
-        let Some(mut state) = self.state().cloned() else { return false };
+    /// how many of them still counted.
+    pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> u64 {
+        let Some(mut state) = self.state().cloned() else { return 0 };
         let at = self.algorithm().advance(&mut state, now);
         // The clock stepped back by more than W, and the state that knew the units was lost.
         if since.since(at) > self.algorithm().window() {
-            return false;
+            return 0;
         }
         let returned = self.algorithm().give_back_lease(&mut state, at, self.cost(), since);
-        if returned {
+        if returned > 0 {
             self.replace(state);
         }
         returned

@@ -241,10 +241,9 @@ impl Lease for TokenBucket {
         at: Timestamp,
         units: u64,
         since: Timestamp,
-    ) -> bool {
+    ) -> u64 {
         let owed = self.undrained(state, at, units, Since::at(since));
-        state.lower(self.rate, at, since, owed, owed);
-        owed > 0
+        state.lower(self.rate, at, since, owed, owed)
     }
 }
 

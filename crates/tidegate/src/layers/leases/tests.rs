@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate_core::{AlgorithmKind, Spec};
+use tidegate_core::{AlgorithmKind, Settled, Spec};
 
 use super::*;
 use crate::rules::{LeaseSpec, RuleSpec};
@@ -140,4 +140,23 @@ async fn the_end_gives_back_all_leases_and_takes_no_more() {
         (layer.inner.steps().len(), layer.counts().taken),
         (1, layer.counts().spent + layer.counts().unspent)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_under_a_lease_that_come_back_in_part_are_told_by_their_number() {
+    for (passed_ms, late) in [(0, None), (500, Some(5)), (2_000, Some(8))] {
+        let store = FakeStore::new(vec![RuleSpec::new("user", "10/s").key(["user"])]);
+        let leased = [Some(Micros::ZERO)];
+        let asked = StepArgs { leased: &leased, ..asking(&store) };
+        let reply = store.step(&[ask(0, "ada", 8)], asked).await.unwrap();
+        let taken = reply.replies[0].as_ref().unwrap().decided.taken;
+        tokio::time::advance(Duration::from_millis(passed_ms)).await;
+
+        let settle = StepArgs::settle(&[0], &[], store.host().deadline());
+        let settle = StepArgs { leased: &leased, ..settle };
+        let taken = [KeyAsk { taken, ..ask(0, "ada", 8) }];
+        let settled = store.step(&taken, settle).await.unwrap();
+        let settled = settled.replies[0].as_ref().unwrap().decided.settled;
+        assert_eq!(settled, late.map_or(Settled::Whole, Settled::Late), "after {passed_ms} ms");
+    }
 }

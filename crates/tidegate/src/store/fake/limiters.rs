@@ -26,8 +26,8 @@ pub(crate) trait FakeLimiter: fmt::Debug + Send {
     /// Takes a lease, and returns its end.
     fn lease(&mut self, units: u64, now: Timestamp, life: Micros) -> Option<Timestamp>;
 
-    /// Gives units back that others under leases may rely on. Returns false if they count no more.
-    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> bool;
+    /// Gives units back that others under leases may rely on. Returns how many of them still counted.
+    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> u64;
 
     /// Returns the units in use, rounded up.
     fn used(&self, now: Timestamp) -> u64;
@@ -81,7 +81,7 @@ impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
         Held::new(&self.algorithm, &mut self.slot, units).lease(now, life)
     }
 
-    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> bool {
+    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> u64 {
         Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(now, since)
     }
 
@@ -272,10 +272,11 @@ impl FakeLimiters {
         };
         let surplus = ask.cost - actual;
         let since = ask.taken.since.map(|since| since.minus(earlier));
-        let is_back = since.is_some_and(|since| limiter.give_back_lease(surplus, now, since));
-        let settled = if is_back { Settled::Whole } else { Settled::Late(surplus) };
+        let back = since.map_or(0, |since| limiter.give_back_lease(surplus, now, since));
         let mut one = limiter.run(Step::Peek, 0, now);
-        one.decided.settled = settled;
+        if back < surplus {
+            one.decided.settled = Settled::Late(surplus - back);
+        }
         one
     }
 
@@ -334,8 +335,8 @@ impl FakeLimiters {
         }
         let limiter = self.of(policy, &rest.key, now);
         if let Some(at) = taken_at {
-            let is_back = limiter.give_back_lease(rest.units, now, at.minus(rest.earlier));
-            given_back = if is_back { GivenBack::Back } else { GivenBack::TooLate };
+            let back = limiter.give_back_lease(rest.units, now, at.minus(rest.earlier));
+            given_back = if back > 0 { GivenBack::Back } else { GivenBack::TooLate };
         }
         (given_back, report_of(&limiter.run(Step::Peek, 0, now)))
     }

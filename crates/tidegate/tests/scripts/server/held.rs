@@ -221,8 +221,8 @@ impl<R: Algorithm> Limiter for Of<R> {
     fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) -> bool {
         let moves = self.moves(at);
         let returned = Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(at, since);
-        self.written(at, moves || returned);
-        returned
+        self.written(at, moves || returned > 0);
+        returned > 0
     }
 
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {
