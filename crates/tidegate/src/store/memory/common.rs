@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
-use super::entry::Entry;
+use super::entry::{Entry, TableRules as _};
 use super::leaving::Left;
 use super::succession::{Moved, Succession};
 use super::sync::{Mutex, MutexGuard};
@@ -48,11 +48,6 @@ impl<E: Entry> Common<E> {
         Self { rules, budget, succession, overflow }
     }
 
-    /// Returns a limiter that left another table as one of this table from `at` on; `None` if it is idle by then.
-    pub(super) fn adopted(&self, left: Left, at: Timestamp) -> Option<E> {
-        E::adopt(left, &self.rules, at)
-    }
-
     /// Turns a limiter into one that leaves this table.
     pub(super) fn leaving(&self, entry: E) -> Option<Left> {
         Some(Left { rule: self.succession.rule.clone(), state: entry.into_state()? })
@@ -72,7 +67,7 @@ impl<E: Entry> Common<E> {
             return Ok(None);
         }
         let mut slot = self.lock_overflow(part)?;
-        if !E::share(&self.rules, &mut slot.entry, now) {
+        if !self.rules.share(&mut slot.entry, now) {
             return Ok(None);
         }
         let claimed = self.claim_overflow(&mut slot, part);
@@ -82,7 +77,7 @@ impl<E: Entry> Common<E> {
     /// Takes over the overflow limiter of a snapshot.
     pub(super) fn restore_overflow(&self, left: Left, at: Timestamp) -> Restored {
         let mut slot = self.lock_overflow_as_it_is();
-        slot.entry = self.adopted(left, at);
+        slot.entry = self.rules.adopt(left, at);
         self.weigh_overflow(&mut slot, 0);
         if slot.entry.is_some() { Restored::Kept } else { Restored::Idle }
     }
@@ -138,7 +133,7 @@ impl<E: Entry> Common<E> {
         if slot.entry.is_none()
             && let Some(left) = self.succession.take_from_first(|old| old.overflow().take_out())
         {
-            slot.entry = self.adopted(left, self.succession.at);
+            slot.entry = self.rules.adopt(left, self.succession.at);
             self.weigh_overflow(slot, 0);
         }
     }
@@ -148,13 +143,13 @@ impl<E: Entry> Overflow for Common<E> {
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         let Part { cost, step, .. } = *part;
         let rules = &self.rules;
-        let refusal = || One::instead(E::refusal(rules, part, true), reading.early());
+        let refusal = || One::instead(rules.refusal(part, true), reading.early());
         if self.budget.on_full() == OnFull::Refuse {
             return self.succession.check(part.generation).map(|_| refusal());
         }
         let mut slot = self.lock_overflow(part)?;
         let now = reading.anew();
-        if !E::share(rules, &mut slot.entry, now) {
+        if !rules.share(&mut slot.entry, now) {
             return Ok(refusal());
         }
         // Without memory, a limiter in use still decides, and keeps new units more coarsely.

@@ -18,10 +18,26 @@ use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step};
 
+/// The rules of a table: what they say of limiters that the table does not have.
+pub(super) trait TableRules<E>: fmt::Debug + Send + Sync {
+    /// Puts the overflow limiter under its rule; returns whether there is such a limiter.
+    fn share(&self, entry: &mut Option<E>, now: Timestamp) -> bool;
+
+    /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
+    fn refusal(&self, part: &Part<'_>, alone: bool) -> Decision;
+
+    /// Takes over a limiter that left another table. The rules of this table are in force from `at` on. Returns `None`
+    /// if the limiter is idle by then.
+    fn adopt(&self, left: Left, at: Timestamp) -> Option<E>;
+
+    /// Puts another rule in force for the overflow limiter.
+    fn amend(&self, _rule: &Rule) {}
+}
+
 /// A limiter as a table keeps it.
 pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// The rules that a table keeps for all its entries.
-    type Rules: fmt::Debug + Send + Sync;
+    type Rules: TableRules<Self>;
 
     /// The values that the entries of a shard share.
     type Recent: Default + fmt::Debug + Send;
@@ -63,12 +79,6 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         now: Timestamp,
     ) -> Box<dyn Preview>;
 
-    /// Puts the overflow limiter under its rule; returns whether there is such a limiter.
-    fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;
-
-    /// Returns the refusal of a key without room, in a step over it `alone` or over several limiters.
-    fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Decision;
-
     /// Returns the state of a limiter that leaves for another table; `None` if it has none.
     fn into_state(self) -> Option<Box<dyn Any>> {
         // No table succeeds one whose limiters have rules of their own.
@@ -80,10 +90,6 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         0
     }
 
-    /// Takes over a limiter that left another table. The rules of this table are in force from `at` on. Returns `None`
-    /// if the limiter is idle by then.
-    fn adopt(left: Left, rules: &Self::Rules, at: Timestamp) -> Option<Self>;
-
     /// Adds the limiter to a snapshot, if it has a state.
     fn save(
         &self,
@@ -92,9 +98,6 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         now: Timestamp,
         records: &mut Records<'_, '_>,
     );
-
-    /// Puts another rule in force for the overflow limiter.
-    fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
     /// Returns whether the limiter is under the rule of `part`, if `part` has one.
     #[inline]
@@ -225,6 +228,6 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         if is_unlimited {
             return One::unlimited(at);
         }
-        one.unwrap_or_else(|| One::instead(E::refusal(rules, &self.part, false), at))
+        one.unwrap_or_else(|| One::instead(rules.refusal(&self.part, false), at))
     }
 }

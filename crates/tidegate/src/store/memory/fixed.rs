@@ -6,7 +6,7 @@ use std::any::Any;
 use tidegate_core::{Algorithm, Decision, Rule, Timestamp};
 
 use super::budget::Need;
-use super::entry::Entry;
+use super::entry::{Entry, TableRules};
 use super::leaving::{Left, bytes_under};
 use super::parameters::{Parameters, heap_bytes};
 use super::preview::{Preview, preview};
@@ -76,25 +76,12 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         preview(&rules.algorithm, entry.and_then(|entry| entry.0), now)
     }
 
-    fn share(_rules: &Parameters<R>, entry: &mut Option<Self>, _now: Timestamp) -> bool {
-        entry.get_or_insert(Self(None));
-        true
-    }
-
-    fn refusal(rules: &Parameters<R>, part: &Part<'_>, _alone: bool) -> Decision {
-        refusal(&rules.algorithm, part)
-    }
-
     fn into_state(self) -> Option<Box<dyn Any>> {
         Some(Box::new(self.0?))
     }
 
     fn bytes_under(&self, rules: &Parameters<R>, rule: &Rule, at: Timestamp) -> usize {
         self.0.as_ref().map_or(0, |state| bytes_under(&rules.algorithm, state, rule, at))
-    }
-
-    fn adopt(left: Left, rules: &Parameters<R>, at: Timestamp) -> Option<Self> {
-        left.under(&rules.algorithm, at).map(|state| Self(Some(state)))
     }
 
     fn save(
@@ -109,5 +96,20 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
             let last = if rules.are_packed { now } else { rules.algorithm.last(state) };
             records.add(fingerprint, &rules.algorithm, state, last);
         }
+    }
+}
+
+impl<R: Algorithm> TableRules<FixedEntry<R>> for Parameters<R> {
+    fn share(&self, entry: &mut Option<FixedEntry<R>>, _now: Timestamp) -> bool {
+        entry.get_or_insert(FixedEntry(None));
+        true
+    }
+
+    fn refusal(&self, part: &Part<'_>, _alone: bool) -> Decision {
+        refusal(&self.algorithm, part)
+    }
+
+    fn adopt(&self, left: Left, at: Timestamp) -> Option<FixedEntry<R>> {
+        left.under(&self.algorithm, at).map(|state| FixedEntry(Some(state)))
     }
 }

@@ -9,7 +9,7 @@ use tidegate_core::{Rule, Timestamp};
 
 use super::budget::Budget;
 use super::common::{Common, LockedOverflow};
-use super::entry::{Entry, LockedEntry, Standing};
+use super::entry::{Entry, LockedEntry, Standing, TableRules as _};
 use super::leaving::Left;
 use super::preview::Preview;
 use super::succession::{Moved, Succession};
@@ -110,7 +110,7 @@ pub(super) trait Home: Sized + 'static {
         let common = self.common();
         // With the part of the new table locked: always the new table before the old table.
         let Some(left) = common.succession.take(|old| old.take_out(fingerprint)) else { return };
-        match common.adopted(left, common.succession.at) {
+        match common.rules.adopt(left, common.succession.at) {
             // It is idle. Its place has stayed claimed since it left the old table.
             None => common.budget.release(1),
             Some(entry) => _ = self.put(part, fingerprint, entry, None),
@@ -193,7 +193,7 @@ impl<H: Home> AnyHome for H {
     }
 
     fn amend(&self, rule: &Rule) {
-        H::Entry::amend(&self.common().rules, rule);
+        self.common().rules.amend(rule);
     }
 
     fn fingerprints(&self, number: u32) -> Option<Vec<Fingerprint>> {
@@ -266,7 +266,7 @@ impl<H: Home> AnyHome for H {
     fn restore(&self, fingerprint: Option<Fingerprint>, left: Left, at: Timestamp) -> Restored {
         let common = self.common();
         let Some(fingerprint) = fingerprint else { return common.restore_overflow(left, at) };
-        let Some(entry) = common.adopted(left, at) else { return Restored::Idle };
+        let Some(entry) = common.rules.adopt(left, at) else { return Restored::Idle };
         let Some(mut part) = self.lock_as_it_is(fingerprint) else { return Restored::WithoutSpace };
         let restored = self.put(&mut part, fingerprint, entry, Some(at));
         drop(part);

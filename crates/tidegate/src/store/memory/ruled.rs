@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tidegate_core::{Algorithm, Decision, Rule, Timestamp, TokenBucket, Visitor};
 
 use super::budget::{Budget, Need};
-use super::entry::{Change, Entry};
+use super::entry::{Change, Entry, TableRules};
 use super::leaving::Left;
 use super::parameters::{Parameters, bytes_beside_heap};
 use super::preview::{Preview, UnlimitedPreview};
@@ -56,6 +56,34 @@ pub(super) struct Usual(RwLock<Arc<Rule>>);
 impl Usual {
     fn get(&self) -> Arc<Rule> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl TableRules<RuledEntry> for Usual {
+    fn share(&self, entry: &mut Option<RuledEntry>, now: Timestamp) -> bool {
+        let usual = self.get();
+        if !usual.is_unlimited() {
+            RuledEntry::put_under(entry, &usual, now);
+        }
+        !usual.is_unlimited()
+    }
+
+    /// In a step over one key, the refusal is under the rule of the overflow limiter, if there is one.
+    fn refusal(&self, part: &Part<'_>, alone: bool) -> Decision {
+        let usual = self.get();
+        match part.rule {
+            Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
+            _ => refusal(&usual, part),
+        }
+    }
+
+    /// The limiter keeps its old rule until it is asked.
+    fn adopt(&self, left: Left, _at: Timestamp) -> Option<RuledEntry> {
+        left.rule.visit(Adopting(left.state))?
+    }
+
+    fn amend(&self, rule: &Rule) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
     }
 }
 
@@ -110,28 +138,6 @@ impl Entry for RuledEntry {
         entry.map_or_else(|| Box::new(UnlimitedPreview) as _, |entry| entry.any().preview(now))
     }
 
-    fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
-        let usual = rules.get();
-        if !usual.is_unlimited() {
-            Self::put_under(entry, &usual, now);
-        }
-        !usual.is_unlimited()
-    }
-
-    /// In a step over one key, the refusal is under the rule of the overflow limiter, if there is one.
-    fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Decision {
-        let usual = rules.get();
-        match part.rule {
-            Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
-            _ => refusal(&usual, part),
-        }
-    }
-
-    /// The limiter keeps its old rule until it is asked.
-    fn adopt(left: Left, _rules: &Usual, _at: Timestamp) -> Option<Self> {
-        left.rule.visit(Adopting(left.state))?
-    }
-
     fn save(
         &self,
         _rules: &Usual,
@@ -140,10 +146,6 @@ impl Entry for RuledEntry {
         records: &mut Records<'_, '_>,
     ) {
         self.any().save(fingerprint, now, records);
-    }
-
-    fn amend(rules: &Usual, rule: &Rule) {
-        *rules.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use crate::key::Fingerprint;
 use crate::step::Step;
 use crate::store::memory::budget::Need;
 use crate::store::memory::common::Common;
-use crate::store::memory::entry::{Entry, LockedEntry, Standing};
+use crate::store::memory::entry::{Entry, LockedEntry, Standing, TableRules as _};
 use crate::store::memory::home::Home;
 use crate::store::memory::parameters::bytes_beside_heap;
 use crate::store::memory::table::{Part, Restored};
@@ -71,7 +71,7 @@ impl<E: Entry> Sharded<E> {
             return None;
         }
         // Its own rule would need more memory: it stays under the rule that it has, and the key is refused.
-        let refusal = E::refusal(&self.common.rules, &part, false);
+        let refusal = self.common.rules.refusal(&part, false);
         Some(LockedEntry::new(part, Standing::Refused(refusal), entry, 0))
     }
 
