@@ -7,8 +7,6 @@
 mod held;
 mod own;
 mod recent;
-#[cfg(feature = "redis")]
-mod single;
 mod supplied;
 
 use std::any::Any;
@@ -28,10 +26,10 @@ use crate::key::Fingerprint;
 use crate::snapshot::Records;
 use crate::step::{One, Step};
 pub(super) use held::RuledEntry;
+#[cfg(feature = "redis")]
+pub(crate) use held::Single;
 use held::{AnyOwn as _, Own, for_each_kind};
 use recent::Recent;
-#[cfg(feature = "redis")]
-pub(crate) use single::Single;
 use supplied::{AfterChange, Supplied};
 
 /// A table of limiters, each with a rule of its own.
