@@ -71,12 +71,6 @@ impl StoreUrl {
         self.username.as_deref()
     }
 
-    /// Returns whether the URL contains a password.
-    #[must_use]
-    pub const fn has_password(&self) -> bool {
-        self.password.is_some()
-    }
-
     /// Returns whether it is the address of a cluster.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {

@@ -349,12 +349,6 @@ impl Call {
         self.changed(|call| call.has_no_memory = true)
     }
 
-    /// Returns whether it was made by [`Call::without_memory`].
-    #[must_use]
-    pub const fn is_without_memory(&self) -> bool {
-        self.has_no_memory
-    }
-
     /// Returns whether it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) const fn counts(&self) -> bool {
         !self.counts.is_empty()
