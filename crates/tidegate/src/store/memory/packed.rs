@@ -30,8 +30,8 @@ use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use chains::{Chain, Chains};
-use lines::Place;
-use spilled::{Spilled, is_spilled};
+use lines::{Place, is_spilled};
+use spilled::Spilled;
 
 /// Chains that are swept when there is no room. Each sweep starts where the previous sweep ended, so all chains get
 /// their turn.
@@ -150,6 +150,14 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
             self.release(1);
         } else {
             place.set_state(words);
+        }
+    }
+
+    /// Drops the spilled state of a limiter, if its words say that it has one.
+    #[inline]
+    pub(super) fn forget_spilled(&self, fingerprint: Fingerprint, words: [u64; WORDS]) {
+        if is_spilled(words) {
+            self.spilled.forget(&self.common, fingerprint);
         }
     }
 

@@ -5,7 +5,7 @@ use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
 use super::chains::Chain;
-use super::spilled::is_spilled;
+use super::lines::is_spilled;
 use crate::key::Fingerprint;
 use crate::store::memory::common::Common;
 use crate::store::memory::entry::{LockedEntry, Standing};

@@ -14,6 +14,15 @@ use crate::store::memory::sync::{
     spin_until,
 };
 
+/// The first word of a limiter whose state is spilled: the bit that packed states leave free.
+pub(super) const SPILLED: u64 = 1 << 63;
+
+/// Returns whether the state of a limiter with these words is `spilled`.
+#[inline]
+pub(super) fn is_spilled<const WORDS: usize>(words: [u64; WORDS]) -> bool {
+    words.first() == Some(&SPILLED)
+}
+
 /// Packed states of so many words with their fingerprints, in so many places, and a header: a lock bit, and the number
 /// of the next line of the chain (0 for none).
 ///

@@ -9,19 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
+use super::lines::SPILLED;
 use crate::key::Fingerprint;
 use crate::store::memory::common::Common;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::{heap_bytes, stays_whole};
-
-/// The first word of a limiter whose state is spilled: the bit that packed states leave free.
-pub(super) const SPILLED: u64 = 1 << 63;
-
-/// Returns whether the state of a limiter with these words is spilled.
-#[inline]
-pub(super) fn is_spilled<const WORDS: usize>(words: [u64; WORDS]) -> bool {
-    words.first() == Some(&SPILLED)
-}
 
 /// The spilled states of one table.
 ///
@@ -113,13 +105,5 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Packed<R, PLACES, WO
     #[cold]
     pub(super) fn spill(&self, fingerprint: Fingerprint, state: &R::State, now: Timestamp) -> bool {
         self.is_cut(state, now) && self.spilled.keep(&self.common, fingerprint, state, false)
-    }
-
-    /// Drops the spilled state of a limiter, if its words say that it has one.
-    #[inline]
-    pub(super) fn forget_spilled(&self, fingerprint: Fingerprint, words: [u64; WORDS]) {
-        if is_spilled(words) {
-            self.spilled.forget(&self.common, fingerprint);
-        }
     }
 }

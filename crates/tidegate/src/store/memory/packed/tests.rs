@@ -8,7 +8,7 @@ use tidegate_core::{
     AlgorithmKind, Anchor, Decide, FixedWindow, Rule, SlidingCounter, Spec, Timestamp,
 };
 
-use super::spilled::SPILLED;
+use super::lines::SPILLED;
 use super::*;
 use crate::rules::{OnFull, RuleSpec};
 
