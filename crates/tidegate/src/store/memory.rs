@@ -5,7 +5,7 @@
 //! shards. A table runs a step over one limiter by itself. A step over several locks all of them in one fixed
 //! order, then reads the clock, and runs the core's verbs over all: nothing can happen between deciding and taking.
 //!
-//! A decision goes from the newest generation (`newest`, `generation`) to [`MemoryStore::step`], which finds the
+//! A decision goes from the newest generation (`generation`) to [`MemoryStore::step`], which finds the
 //! table of each limiter. One limiter: `Table::one` of its table (`table`). Several: `several`, on their words
 //! alone if all are packed (`locked_words`), else in full (`home`, `entry`). A step that meets the mark of a table
 //! whose rule has changed (`succession`) gets [`Moved`], and asks again in the newest generation.
@@ -40,7 +40,6 @@ mod locked_words;
 mod migration;
 #[cfg(all(test, loom))]
 mod models;
-mod newest;
 mod packed;
 mod parameters;
 mod per_key;
@@ -66,10 +65,10 @@ pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::Unkeyed;
 pub use generation::{Generation, KeptOfRule};
+pub(crate) use generation::{Kept, Newest};
 #[cfg(test)]
 #[cfg(feature = "redis")]
 pub(crate) use leaving::carried;
-pub(crate) use newest::{Kept, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_reply;

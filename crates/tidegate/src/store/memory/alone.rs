@@ -9,8 +9,8 @@ use tidegate_core::{Rule, RuleErrors, Timestamp};
 
 use super::budget::Budget;
 use super::build::{Build, budget_of};
+use super::generation::Newest;
 use super::migration::{sweep, too_small};
-use super::newest::Newest;
 use super::preview::Preview;
 use super::succession::{Moved, NEVER};
 use super::sync::Mutex;
