@@ -41,14 +41,15 @@ pub(crate) struct Frontend<C> {
     pub(crate) observers: Observers,
 }
 
-/// Makes the answer from the replies of the limiters that matched under `rules`. A limiter without a reply is
-/// left out.
+/// Makes the answer from the replies of the limiters that matched under `rules`. A limiter without a decision (by
+/// `decided`) is left out.
 #[inline]
-pub(crate) fn answer<'g, K, D: MayDecide>(
+pub(crate) fn answer<'g, K, D>(
     rules: Rules<'g>,
     asks: &[Ask<K>],
     mut done: Done<D>,
     standing: Standing,
+    decided: impl Fn(&mut D) -> Option<&mut Decided>,
 ) -> Answer<'g> {
     let Done { allowed, at, repeated, .. } = done;
     let replies = with_space_for(asks.len());
@@ -57,31 +58,12 @@ pub(crate) fn answer<'g, K, D: MayDecide>(
     // Decisions are read where they are, and replies are put where they stay: a list of this size is moved by a call, which
     // waits for the bytes that were just written.
     let is_report = asks.iter().any(Ask::is_report);
-    for (ask, decided) in asks.iter().zip(&mut done.decisions) {
-        if let Some(reply) = decided.decided().and_then(|decided| reply(ask, is_report, decided)) {
+    for (ask, one) in asks.iter().zip(&mut done.decisions) {
+        if let Some(reply) = decided(one).and_then(|decided| reply(ask, is_report, decided)) {
             answer.replies.push(reply);
         }
     }
     answer
-}
-
-/// A decision, or the place of a limiter that had none.
-pub(crate) trait MayDecide {
-    fn decided(&mut self) -> Option<&mut Decided>;
-}
-
-impl MayDecide for Decided {
-    #[inline]
-    fn decided(&mut self) -> Option<&mut Decided> {
-        Some(self)
-    }
-}
-
-impl MayDecide for Option<Decided> {
-    #[inline]
-    fn decided(&mut self) -> Option<&mut Decided> {
-        self.as_mut()
-    }
 }
 
 #[inline]

@@ -1,11 +1,11 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
+//!
+//! A verb goes through the layers over the store under the policy in force ([`InForce`]); each answer keeps that policy.
 
-mod amend;
 mod bans;
 mod build;
 mod counts;
 mod error;
-mod in_force;
 mod record;
 mod replay;
 mod settle;
@@ -15,22 +15,21 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Rules};
 use crate::clock::SystemClock;
-use crate::frontend::{Frontend, GateQueue, GateQueues, Setup, keep_limited, may_wait};
+use crate::frontend::{self, Frontend, GateQueue, GateQueues, keep_limited, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
-use crate::layers::{Local, Share, UntilDropped};
-use crate::request::{Descriptor, Request};
+use crate::layers::{AcrossSlots, Leases, Local, Tower, UntilDropped};
+use crate::request::{Descriptor, Origin, Request};
 use crate::rules::{Policy, PolicyRule};
-use crate::settings::StoreSettings;
-use crate::store::memory::Newest;
-use crate::store::redis::{Client, RedisStore, key_of};
-use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, StoreEvent, Verb};
-use build::{Begin, Warned};
+use crate::step::Done;
+use crate::store::memory::{Generation, Kept, Newest};
+use crate::store::redis::{RedisStore, key_of};
+use crate::store::{GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, StoreCounts, Verb};
+use build::Warned;
 use counts::Undecided;
 pub use error::SharedGateError;
-use in_force::InForce;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 use waiting::InTurn;
@@ -86,83 +85,7 @@ pub struct SharedGate<S: Store = RedisStore> {
     _until_dropped: UntilDropped,
 }
 
-impl SharedGate {
-    /// Creates a gate of a [`Policy`] or a [`Setup`] over the store of `settings`, and starts to connect in the
-    /// background. `observer` is notified of each outage of the store, not of each request.
-    ///
-    /// ```no_run
-    /// use tidegate::{Policy, RuleSpec, SharedGate, StoreSettings};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "100/s").key(["user"])])?;
-    /// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
-    /// let gate = SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
-    /// certificates cannot be read.
-    pub fn new(
-        setup: impl Into<Setup>,
-        settings: StoreSettings,
-        observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
-    ) -> Result<Self, SharedGateError> {
-        let setup = setup.into();
-        // Before anything is connected or read from a file.
-        settings.fits(&setup.policy)?;
-        let client =
-            Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
-        let host = client.host();
-        let StoreSettings { nodes, denial_memory, key_prefix, .. } = client.settings().clone();
-        let begin = Begin {
-            share: Share::of(nodes),
-            key_prefix,
-            remembers_denials: denial_memory,
-            report: client.reporter(),
-        };
-        Ok(begin.gate(setup, host.clone(), |generation| {
-            RedisStore::new(Arc::clone(generation), client, host)
-        }))
-    }
-}
-
 impl<S: Store> SharedGate<S> {
-    /// Creates a gate over a store of your own. `observer` is notified of the events that the layers over the store
-    /// notice.
-    ///
-    /// Each limiter's key in the store is made of the domain, the name and the key of its rule. The gate is the only
-    /// node until the store says [how many](crate::store::Hooks::nodes) there are.
-    ///
-    /// ```no_run
-    /// use tidegate::store::Store;
-    /// use tidegate::{Policy, SharedGate, SharedGateError};
-    ///
-    /// fn gate<S: Store>(policy: Policy, store: S) -> Result<SharedGate<S>, SharedGateError> {
-    ///     SharedGate::over(policy, store, |event| eprintln!("{event}"))
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// The rules cannot be kept in this store, or no share can be made of a rule's limit.
-    pub fn over(
-        setup: impl Into<Setup>,
-        store: S,
-        observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
-    ) -> Result<Self, SharedGateError> {
-        let setup = setup.into();
-        let begin = Begin {
-            share: Share::of(None),
-            key_prefix: String::new(),
-            remembers_denials: true,
-            report: Arc::new(observer),
-        };
-        store.fits(&setup.policy).map_err(SharedGateError::Policy)?;
-        begin.share.check(&setup.policy).map_err(SharedGateError::Policy)?;
-        Ok(begin.gate(setup, store.host().clone(), |generation| store.under(generation)))
-    }
-
     /// Returns the policy that is in force on this node.
     ///
     /// ```no_run
@@ -377,6 +300,53 @@ impl<S: Store> SharedGate<S> {
             bans::count_refusals(self, request, &answer);
         }
         self.front.observers.notify(request, &answer);
+        answer
+    }
+}
+
+/// A policy, and the store under it. A request that starts with it is decided under that policy, even if another policy
+/// is put in force before it ends.
+#[derive(Debug)]
+struct InForce<S> {
+    generation: Arc<Generation>,
+    tower: Tower<S>,
+}
+
+impl<S> InForce<S> {
+    const fn leases(&self) -> &Leases<AcrossSlots<S>> {
+        &self.tower.inner.inner
+    }
+
+    const fn innermost(&self) -> &S {
+        &self.leases().inner.inner
+    }
+}
+
+impl<S: Store> InForce<S> {
+    /// A step of the tower, until its deadline.
+    fn args<'a>(&self, verb: Verb, origin: Origin<'a>) -> StepArgs<'a> {
+        StepArgs::new(verb, origin, self.tower.host().deadline())
+    }
+
+    /// Makes the answer from the reply to a step.
+    fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
+        let StepReply { allowed, now, repeated, first, standing, replies, .. } = reply;
+        let done = Done { allowed, at: now, repeated, decisions: replies };
+        let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
+        let mut answer = frontend::answer(rules, asks, done, standing, |reply| {
+            reply.as_mut().map(|reply| &mut reply.decided)
+        });
+        answer.first = first.map(Box::new);
+        for reply in answer.replies.iter_mut().filter(|reply| reply.reserves) {
+            let own =
+                asks.iter().find(|ask| (ask.rule, ask.by) == (reply.number as usize, reply.by));
+            // No reservation is closed there when its rule has leases no more.
+            reply.reserves = !own.is_some_and(|ask| self.tower.has_leases(ask));
+        }
+        if answer.is_unavailable() {
+            // Nothing was taken, so the usage may be reported again.
+            answer.replies.iter_mut().for_each(|one| one.report = false);
+        }
         answer
     }
 }

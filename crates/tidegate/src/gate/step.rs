@@ -223,7 +223,7 @@ impl<C: Clock> Gate<C> {
 /// The answer of a step under the policy that decided.
 #[inline]
 pub(super) fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
-    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact)
+    frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact, |decided| Some(decided))
 }
 
 /// The result of a step, with the policy that decided.

@@ -9,8 +9,8 @@ use crate::frontend::again;
 use crate::layers::Local;
 use crate::request::{Origin, Request};
 use crate::rules::limit_of;
-use crate::step::{Decided, Done, Standing};
-use crate::store::{KeyAsk, Store, Verb};
+use crate::step::Decided;
+use crate::store::{KeyAsk, StepReply, Store, Verb};
 
 /// Returns the denial of a request with a banned key, or its remembered answer.
 pub(super) async fn banned<'g, S: Store>(
@@ -30,9 +30,9 @@ pub(super) async fn banned<'g, S: Store>(
     }
     let denied =
         |(ask, left): (&KeyAsk, Option<Micros>)| denied(&gate.local, in_force, ask, left?, now);
-    let decisions = asks.iter().zip(left).map(denied).collect();
-    let done = Done { allowed: false, at: now, repeated: false, decisions };
-    Some(in_force.answer_with::<Option<Decided>>(asks, done, Standing::Exact))
+    let mut refused = StepReply { allowed: false, ..StepReply::nothing(asks.len(), now) };
+    refused.put_decided(0.., asks.iter().zip(left).map(denied));
+    Some(in_force.answer(asks, refused))
 }
 
 /// Returns the remembered answer to a request, from the store or, without the store, from this process.
@@ -49,7 +49,7 @@ async fn remembered<'g, S: Store>(
 }
 
 /// Returns the reply of a limiter whose key is banned for `left` more.
-fn denied<S>(
+fn denied<S: Store>(
     local: &Local,
     in_force: &InForce<S>,
     ask: &KeyAsk,

@@ -1,4 +1,5 @@
-//! Making a gate over a store: the layers, and what they are told.
+//! Making a gate over a store, with the layers and what they are told, and changes of it while it decides: of its policy,
+//! and of the nodes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,26 +9,221 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counts::Undecided;
-use super::{InForce, SharedGate};
+use super::{InForce, SharedGate, SharedGateError};
 use crate::clock::Clock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::key::Seed;
 use crate::layers::{DenialMemory, Handles, LayerParts, Local, Share, tower_over};
+use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
+use crate::settings::StoreSettings;
 use crate::step::Lineage;
 use crate::store::memory::{Generation, Newest};
-use crate::store::{Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, Store, StoreEvent};
+use crate::store::redis::{Client, RedisStore};
+use crate::store::{
+    Hooks, Host, KeyAsk, Layer, OnEvent, OnUnitsBack, Store, StoreError, StoreEvent,
+};
+
+impl SharedGate {
+    /// Creates a gate of a [`Policy`] or a [`Setup`] over the store of `settings`, and starts to connect in the
+    /// background. `observer` is notified of each outage of the store, not of each request.
+    ///
+    /// ```no_run
+    /// use tidegate::{Policy, RuleSpec, SharedGate, StoreSettings};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let policy = Policy::new(vec![RuleSpec::new("per-user", "100/s").key(["user"])])?;
+    /// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
+    /// let gate = SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The settings are invalid, no share can be made of a rule's limit, or the password or the trusted
+    /// certificates cannot be read.
+    pub fn new(
+        setup: impl Into<Setup>,
+        settings: StoreSettings,
+        observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
+    ) -> Result<Self, SharedGateError> {
+        let setup = setup.into();
+        // Before anything is connected or read from a file.
+        settings.fits(&setup.policy)?;
+        let client =
+            Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
+        let host = client.host();
+        let StoreSettings { nodes, denial_memory, key_prefix, .. } = client.settings().clone();
+        let begin = Begin {
+            share: Share::of(nodes),
+            key_prefix,
+            remembers_denials: denial_memory,
+            report: client.reporter(),
+        };
+        Ok(begin.gate(setup, host.clone(), |generation| {
+            RedisStore::new(Arc::clone(generation), client, host)
+        }))
+    }
+}
+
+impl<S: Store> SharedGate<S> {
+    /// Creates a gate over a store of your own. `observer` is notified of the events that the layers over the store
+    /// notice.
+    ///
+    /// Each limiter's key in the store is made of the domain, the name and the key of its rule. The gate is the only
+    /// node until the store says [how many](crate::store::Hooks::nodes) there are.
+    ///
+    /// ```no_run
+    /// use tidegate::store::Store;
+    /// use tidegate::{Policy, SharedGate, SharedGateError};
+    ///
+    /// fn gate<S: Store>(policy: Policy, store: S) -> Result<SharedGate<S>, SharedGateError> {
+    ///     SharedGate::over(policy, store, |event| eprintln!("{event}"))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The rules cannot be kept in this store, or no share can be made of a rule's limit.
+    pub fn over(
+        setup: impl Into<Setup>,
+        store: S,
+        observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
+    ) -> Result<Self, SharedGateError> {
+        let setup = setup.into();
+        let begin = Begin {
+            share: Share::of(None),
+            key_prefix: String::new(),
+            remembers_denials: true,
+            report: Arc::new(observer),
+        };
+        store.fits(&setup.policy).map_err(SharedGateError::Policy)?;
+        begin.share.check(&setup.policy).map_err(SharedGateError::Policy)?;
+        Ok(begin.gate(setup, store.host().clone(), |generation| store.under(generation)))
+    }
+
+    /// Puts another policy in force on this node at one instant, like [`Gate::replace`](crate::Gate::replace),
+    /// for limiters in the store.
+    ///
+    #[doc = include_str!("../frontend/replace.md")]
+    ///
+    /// Each limiter of a rule with other values changes in the store when this node next takes from it, in the same
+    /// step. So the change itself takes no time, and does not ask the store. The store knows a limiter by the domain
+    /// and name of its rule, and by the values of its key and `hash_tag`: if other entries become the **key** or the
+    /// tag, limiters with the same values as before go on, and all others start fresh. The limiters of a removed rule
+    /// stay in the store until they expire, and in this process at least as long. A rule that is **added** starts with
+    /// the state that the store has.
+    ///
+    /// Each node gets the policy separately. While nodes differ, the newest [revision](Policy::with_revision)
+    /// that has taken from a limiter decides it, whichever node asks. Revisions are compared by the number of
+    /// the policy first, then by the time at which the values of the rule took effect on their node, by the
+    /// store's clock; values that stay keep their time. So this node has the newest values of each rule that is added
+    /// or whose values or overrides change, unless its policy has a smaller revision number than another node's, or
+    /// none.
+    ///
+    /// A request is decided under the policy that was in force when it came, unless newer values have taken
+    /// from one of its limiters by then. A cost that was reserved before is settled with the limiters that took it. The
+    /// limiters that decide while the store is unavailable ([`OnStoreError::Local`](crate::OnStoreError::Local)) change
+    /// as well.
+    ///
+    /// ```no_run
+    /// use tidegate::{Policy, PolicyErrors, RuleSpec, SharedGate};
+    ///
+    /// # fn example(gate: &SharedGate, rules: Vec<RuleSpec>) -> Result<(), PolicyErrors> {
+    /// gate.replace(Policy::new(rules)?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A rule cannot be kept in this store, or no share of it can be kept in this process. The old policy stays
+    /// in force.
+    pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
+        self.change(|_| Ok(policy))
+    }
+
+    /// Changes the values of the named rule or of one of its overrides, like [`Gate::amend`](crate::Gate::amend), for
+    /// limiters in the store.
+    ///
+    /// This is [`SharedGate::replace`] with a policy in which the rule has these values. Change the rule on all
+    /// nodes.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tidegate::{AlgorithmKind, SharedGate, Spec};
+    ///
+    /// # fn example(gate: &SharedGate) -> Result<(), tidegate::AmendError> {
+    /// let half = Spec::new(AlgorithmKind::TokenBucket, 50, Duration::from_secs(1));
+    /// gate.amend("default", "per-user", half)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The policy has no such rule or the rule no such override, or the values are invalid, cannot be kept in this
+    /// store, or no share of them can be kept in this process. The old values stay in force.
+    pub fn amend(
+        &self,
+        domain: &str,
+        rule: &str,
+        values: impl Into<Amendment>,
+    ) -> Result<(), AmendError> {
+        self.change(|policy| policy.with_values((domain, rule), values.into()))
+    }
+
+    /// Gives back the unspent leased units of this node ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more
+    /// leases, and removes this node from the list of nodes that share the store, so that the others' shares of each
+    /// limit grow immediately. A node that ends without this counts for five more seconds. Call it in a process that
+    /// is about to end: the gate goes on deciding, and is never listed again.
+    ///
+    /// ```no_run
+    /// # async fn example(gate: &tidegate::SharedGate) -> Result<(), tidegate::StoreError> {
+    /// // The process is about to end.
+    /// gate.leave().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The store did not reply.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        self.newest().tower.end().await;
+        self.store.leave().await
+    }
+
+    /// Puts in force the policy that `next` makes of the current one.
+    fn change<E: From<PolicyErrors>>(
+        &self,
+        next: impl FnOnce(&Policy) -> Result<Policy, E>,
+    ) -> Result<(), E> {
+        self.local.change(
+            |before| -> Result<Policy, E> {
+                let policy = next(before)?;
+                self.store.fits(&policy)?;
+                Ok(policy)
+            },
+            |changed| {
+                let before = self.newest();
+                let generation = self.local.memory.newest().share();
+                let tower = before.tower.under(&generation);
+                self.newest.publish(|| InForce { generation, tower });
+                // Leases under the old values go back once every new request begins under the new policy.
+                before.tower.superseded(changed);
+                self.queues.wake_all_of(changed);
+            },
+        )?;
+        self.warned.warn(&self.local);
+        Ok(())
+    }
+}
 
 /// The choices of a gate over a store.
-pub(super) struct Begin {
-    pub(super) share: Share,
-    pub(super) key_prefix: String,
-    pub(super) remembers_denials: bool,
-    pub(super) report: OnEvent,
+struct Begin {
+    share: Share,
+    key_prefix: String,
+    remembers_denials: bool,
+    report: OnEvent,
 }
 
 impl Begin {
     /// Makes the gate of a setup over a store.
-    pub(super) fn gate<S: Store>(
+    fn gate<S: Store>(
         self,
         mut setup: Setup,
         host: Host,

@@ -121,11 +121,18 @@ impl<'g, S: Store> ToStore<'g, S> {
     /// match now.
     pub(super) fn refused(&mut self, done: Done, at: Timestamp) -> Answer<'g> {
         let both = self.asks.iter().zip(std::mem::take(&mut self.replies));
-        let decisions = both
+        let decisions: Vec<_> = both
             .map(|(ask, last)| done.of(&self.first, ask).cloned().unwrap_or(last.decided))
             .collect();
-        let done = Done { allowed: false, at, repeated: false, decisions };
-        self.in_force.answer_with(&self.asks, done, self.standing)
+        self.refusal(at, decisions)
+    }
+
+    /// Returns the refusal by these decisions of the limiters that match now.
+    fn refusal(&self, at: Timestamp, decisions: impl IntoIterator<Item = Decided>) -> Answer<'g> {
+        let nothing = StepReply::nothing(self.asks.len(), at);
+        let mut refused = StepReply { allowed: false, standing: self.standing, ..nothing };
+        refused.put_decided(0.., decisions.into_iter().map(Some));
+        self.in_force.answer(&self.asks, refused)
     }
 
     /// Returns the refusal of a request that does not wait while others do; `None` if no request waits any more.
@@ -133,8 +140,7 @@ impl<'g, S: Store> ToStore<'g, S> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
         let is_refused = refuse_behind(self, &self.gate.queues.lock(), &mut done);
-        let done = Done { at, ..done };
-        is_refused.then(|| self.in_force.answer_with(&self.asks, done, self.standing))
+        is_refused.then(|| self.refusal(at, done.decisions))
     }
 }
 
