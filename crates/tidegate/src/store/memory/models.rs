@@ -87,7 +87,7 @@ const fn fingerprint(number: u32) -> Fingerprint {
 /// The units that a key's limiter still admits.
 fn left(table: &dyn Table, fingerprint: Fingerprint) -> u64 {
     let peeked = table.one(&Part::alone(fingerprint, 1, Step::Peek), Reading::of(&NOW));
-    peeked.expect("the only table").decision.remaining
+    peeked.expect("the only table").decided.decision.remaining
 }
 
 /// The cost of one unit in tests that need a word for the count alone.

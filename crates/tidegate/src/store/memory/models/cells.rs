@@ -66,6 +66,7 @@ impl Limiter {
     fn owe(&self, actual: u64) -> bool {
         self.cell
             .step(0, Step::Settle { actual, token: None, since: None }, Reading::of(&NOW))
+            .decided
             .decision
             .remaining
             == 0
@@ -79,7 +80,7 @@ impl Limiter {
 
     fn left(&self) -> u64 {
         let peeked = self.cell.step(1, Step::Peek, Reading::of(&NOW));
-        let left = peeked.decision.remaining;
+        let left = peeked.decided.decision.remaining;
         assert_eq!(left % self.unit, 0, "halves of two states");
         left / self.unit
     }

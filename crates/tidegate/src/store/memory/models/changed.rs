@@ -52,7 +52,7 @@ fn amend_alone(limiters: &Arc<Limiters>, limit: u64, most_keys: usize) -> Work {
 
 fn left_alone(limiters: &Limiters, key: u32) -> u64 {
     let part = Part::alone(fingerprint(key), 1, Step::Peek);
-    limiters.one(&part, Reading::of(&NOW)).decision.remaining
+    limiters.one(&part, Reading::of(&NOW)).decided.decision.remaining
 }
 
 /// One key is asked while its rule changes: the step or the sweep moves it, and it exists once.

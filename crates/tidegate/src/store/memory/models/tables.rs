@@ -158,7 +158,7 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
             let owe = move || {
                 let step = Step::Settle { actual: LARGE, token: None, since: None };
                 let part = Part::alone(fingerprint(2), 0, step);
-                one(&owing, &part).decision.remaining == 0
+                one(&owing, &part).decided.decision.remaining == 0
             };
             let results = together(vec![Box::new(owe), ask(&table, other, NOW)]);
             let asked = 1 + u64::from(other == 2 && results[1]);
