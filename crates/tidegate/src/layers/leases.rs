@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_core::Micros;
 
 use crate::inline_list::InlineList;
-use crate::lease::Terms;
+use crate::lease::{LeaseCounts, Terms};
 use crate::step::{Decided, Lineage, ValuesSource};
 use crate::store::memory::Generation;
 use crate::store::{GaveUp, KeyAsk, Layer, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
@@ -49,17 +49,17 @@ impl<S: Store> Leases<S> {
 
     /// Returns the guard that notes the drop of the gate.
     pub(crate) fn until_dropped(&self) -> UntilDropped {
-        self.state.until_dropped()
+        UntilDropped(Arc::clone(&self.state.held))
     }
 
     /// Returns the counts of the questions to the store so far.
     pub(crate) fn calls(&self) -> &CallCounts {
-        self.state.calls()
+        &self.state.held.calls
     }
 
     /// Returns the fate of all leased units so far.
-    pub(crate) fn counts(&self) -> crate::lease::LeaseCounts {
-        self.state.counts()
+    pub(crate) fn counts(&self) -> LeaseCounts {
+        self.state.book().counts()
     }
 
     /// Returns the units of a limiter that can be spent now.
@@ -68,10 +68,13 @@ impl<S: Store> Leases<S> {
         self.state.book().held(self.inner.host().uptime(), ask)
     }
 
-    /// Returns the callback for the number of nodes that share the store.
+    /// Returns the callback for the number of nodes that share the store. Units above this node's share of a limit are
+    /// given back.
     pub(crate) fn nodes(&self) -> impl Fn(u64) + Send + Sync + 'static {
-        let state = self.state.clone();
-        move |nodes| state.know_nodes(nodes)
+        let held = Arc::clone(&self.state.held);
+        move |nodes| {
+            held.nodes.send_if_modified(|known| std::mem::replace(known, nodes) != nodes);
+        }
     }
 
     /// Returns the terms of the leases of a limiter, if it has any. A limiter whose values are looked up has none.

@@ -45,7 +45,7 @@ impl<S: Store> Leases<S> {
     /// A failure is not counted, because the units of a lease that was never granted are not lost.
     pub(super) async fn end_unknown_lease(&self, rest: &Unspent<KeyAsk>) {
         if let Ok(()) = self.try_while_units_count(rest).await {
-            let calls = self.state.calls();
+            let calls = &self.state.held.calls;
             calls.units_late.fetch_add(rest.units, Relaxed);
             calls.given_back(rest.units, Ok(()));
         }
@@ -55,7 +55,7 @@ impl<S: Store> Leases<S> {
     /// Gives units of a lease back, and counts their fate.
     pub(super) async fn give_back_units(&self, rest: &Unspent<KeyAsk>) {
         let result = self.try_while_units_count(rest).await;
-        self.state.calls().given_back(rest.units, result);
+        self.state.held.calls.given_back(rest.units, result);
     }
 
     /// Gives units of a lease back, as long as they count, and for a short time after the gate was dropped.
@@ -65,7 +65,9 @@ impl<S: Store> Leases<S> {
         let until = Instant::now() + counts_for(rule.spec());
         let mut back = pin!(self.ask_until_answered(rest));
         let mut ended = pin!(async {
-            self.state.dropped().await;
+            let mut is_dropped = self.state.held.is_dropped.subscribe();
+            // The sender lives as long as this future.
+            let _ = is_dropped.wait_for(|is_dropped| *is_dropped).await;
             sleep(TIME_AFTER_THE_GATE).await;
         });
         // A result that is there counts, even if the gate was dropped in the same moment.
@@ -86,8 +88,8 @@ impl<S: Store> Leases<S> {
         let mut pause = FIRST_PAUSE;
         loop {
             self.inner.fit().await;
-            let turn = self.state.turn_to_give_back().await;
-            let given_back = self.inner.give_back_lease(rest, self.state.node()).await;
+            let turn = self.state.held.giving_back.acquire().await;
+            let given_back = self.inner.give_back_lease(rest, self.state.held.node).await;
             drop(turn);
             match given_back {
                 Ok(Some((given_back, report))) => {
@@ -132,7 +134,8 @@ impl<S: Store> Leases<S> {
         for returned in self.spawn_end_of_each(self.state.end()) {
             let _ = timeout_at(deadline, returned).await;
         }
-        let _ = timeout_at(deadline, self.state.none_under_way()).await;
+        let mut under_way = self.state.held.under_way.subscribe();
+        let _ = timeout_at(deadline, under_way.wait_for(|count| *count == 0)).await;
     }
 
     /// Ends each of these leases in a task.

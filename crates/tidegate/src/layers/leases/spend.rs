@@ -50,7 +50,7 @@ impl<S: Store> Leases<S> {
             return None;
         }
         let now = self.inner.host().uptime();
-        let nodes = self.state.node_count();
+        let nodes = *self.state.held.nodes.borrow();
         // Locked once for the decision, the wants and the report, so that no request comes between them.
         let mut book = self.state.book();
         if need == LeasesNeeded::All && !book.has_all(now, &of_leases) {

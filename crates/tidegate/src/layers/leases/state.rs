@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Micros;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, watch};
 
-use crate::lease::{Book, LeaseCounts, Terms, Unspent, Wanted};
+use crate::lease::{Book, Terms, Unspent, Wanted};
 use crate::rules::{Mode, Policy, PolicyRule, limit_of};
 use crate::store::KeyAsk;
 
@@ -24,7 +24,7 @@ const SHARE_LIFE: Micros = Micros::from_millis(2_000);
 /// The leases of this process, and their terms under one policy.
 #[derive(Clone, Debug)]
 pub(super) struct LeaseState {
-    held: Arc<SharedLeases>,
+    pub(super) held: Arc<SharedLeases>,
     /// By rule and variant; empty if no rule has leases.
     terms: Arc<Vec<Vec<Option<Terms>>>>,
     version: u64,
@@ -32,23 +32,23 @@ pub(super) struct LeaseState {
 
 /// The state that all policies share.
 #[derive(Debug)]
-struct SharedLeases {
+pub(super) struct SharedLeases {
     book: Mutex<Book<KeyAsk>>,
     /// Names this process in the records of leases in the store.
-    node: u64,
+    pub(super) node: u64,
     /// True if the gate was dropped: nothing is given back any more to a store that does not reply.
-    is_dropped: watch::Sender<bool>,
+    pub(super) is_dropped: watch::Sender<bool>,
     /// True if no more leases are taken, because the process is about to end.
     has_ended: AtomicBool,
     /// Lets a few leases be given back at a time, so that they do not hold up requests at the store.
-    giving_back: Semaphore,
+    pub(super) giving_back: Semaphore,
     /// The number of nodes that share the store, as far as this node knows.
-    nodes: watch::Sender<u64>,
+    pub(super) nodes: watch::Sender<u64>,
     /// The version of the newest policy.
     newest: AtomicU64,
     /// The number of leases that are asked for or given back now.
-    under_way: watch::Sender<usize>,
-    calls: CallCounts,
+    pub(super) under_way: watch::Sender<usize>,
+    pub(super) calls: CallCounts,
 }
 
 /// Counts of the questions to the store.
@@ -175,62 +175,15 @@ impl LeaseState {
         !self.terms.is_empty() && !self.held.has_ended.load(SeqCst)
     }
 
-    /// Returns the counts of the questions to the store so far.
-    pub(super) fn calls(&self) -> &CallCounts {
-        &self.held.calls
-    }
-
-    /// Returns the fate of all leased units so far.
-    pub(super) fn counts(&self) -> LeaseCounts {
-        self.book().counts()
-    }
-
     /// Closes the leases of all limiters that `of` selects, and takes out their unspent units.
     pub(super) fn close(&self, of: impl Fn(&KeyAsk) -> bool) -> Vec<Unspent<KeyAsk>> {
         if self.terms.is_empty() { Vec::new() } else { self.book().close_those(of) }
     }
 
-    /// Returns the name of this process in the records of leases in the store.
-    pub(super) fn node(&self) -> u64 {
-        self.held.node
-    }
-
-    /// Resolves when the gate was dropped.
-    pub(super) async fn dropped(&self) {
-        let mut is_dropped = self.held.is_dropped.subscribe();
-        // The sender lives as long as this future.
-        let _ = is_dropped.wait_for(|is_dropped| *is_dropped).await;
-    }
-
-    /// Returns the guard that notes the drop of the gate.
-    pub(super) fn until_dropped(&self) -> UntilDropped {
-        UntilDropped(Arc::clone(&self.held))
-    }
-
-    /// Waits until a lease may be given back.
-    pub(super) async fn turn_to_give_back(&self) -> Option<SemaphorePermit<'_>> {
-        self.held.giving_back.acquire().await.ok()
-    }
-
-    /// Notes how many nodes share the store. Units above this node's share of a limit are given back.
-    pub(super) fn know_nodes(&self, nodes: u64) {
-        self.held.nodes.send_if_modified(|known| std::mem::replace(known, nodes) != nodes);
-    }
-
-    /// Returns how many nodes share the store.
-    pub(super) fn node_count(&self) -> u64 {
-        *self.held.nodes.borrow()
-    }
-
-    /// Returns a receiver of the number of nodes that share the store, which notices when nodes join or leave.
-    pub(super) fn nodes(&self) -> watch::Receiver<u64> {
-        self.held.nodes.subscribe()
-    }
-
     /// Returns the share of a limiter to ask for after one of these terms has ended; `None` if another policy is in force.
     pub(super) fn renewal(&self, now: Micros, ask: &KeyAsk, terms: Terms) -> Option<Wanted> {
         let is_newest = self.held.newest.load(SeqCst) == self.version;
-        let nodes = self.node_count();
+        let nodes = *self.held.nodes.borrow();
         let renews = is_newest && self.may_spend();
         renews.then(|| self.book().renewal(now, ask, nodes, terms.version())).flatten()
     }
@@ -246,12 +199,6 @@ impl LeaseState {
     pub(super) fn under_way(&self) -> UnderWay<'_> {
         self.held.under_way.send_modify(|count| *count += 1);
         UnderWay(&self.held.under_way)
-    }
-
-    /// Waits until no lease is asked for or given back.
-    pub(super) async fn none_under_way(&self) {
-        // The sender lives as long as this future.
-        let _ = self.held.under_way.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Returns the book; it is not held across an await.
@@ -271,7 +218,7 @@ impl Drop for UnderWay<'_> {
 
 /// A part of a gate. When it is dropped, nothing waits any more to give leases back.
 #[derive(Debug)]
-pub(crate) struct UntilDropped(Arc<SharedLeases>);
+pub(crate) struct UntilDropped(pub(super) Arc<SharedLeases>);
 
 impl Drop for UntilDropped {
     fn drop(&mut self) {

@@ -72,7 +72,7 @@ impl<S: Store> Leases<S> {
         let rest = wanted.unspent(ask.clone());
         match result {
             LeaseResult::Decided(_, Some(_)) => {
-                state.calls().units_late.fetch_add(rest.units, Relaxed);
+                state.held.calls.units_late.fetch_add(rest.units, Relaxed);
                 self.end_lease(&rest).await;
             }
             LeaseResult::Unknown => self.end_unknown_lease(&rest).await,
@@ -88,7 +88,7 @@ impl<S: Store> Leases<S> {
         let state = &self.state;
         let lease = LeaseAsk {
             wanted: &wanted,
-            node: state.node(),
+            node: state.held.node,
             // The limiter waits for it no longer, and asks again after a pause. A late lease is given back.
             on_late: &|| state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket),
         };
@@ -98,7 +98,7 @@ impl<S: Store> Leases<S> {
     /// Counts a question for a lease, and reports if many in a row are in vain. A question that the store answered
     /// without deciding was not in vain: it came in time.
     fn count(&self, ask: &KeyAsk, reply: LeaseReply, granted: Granted) {
-        let calls = self.state.calls();
+        let calls = &self.state.held.calls;
         let counter = match (reply.result, granted) {
             (_, Granted::Held { .. }) => &calls.granted,
             (LeaseResult::Unknown | LeaseResult::NotSent, _) => &calls.unanswered,
@@ -129,7 +129,7 @@ impl<S: Store> Leases<S> {
     ) -> Option<Unspent<KeyAsk>> {
         let state = &self.state;
         let Wanted { ticket, life, .. } = wanted;
-        let mut nodes = state.nodes();
+        let mut nodes = state.held.nodes.subscribe();
         // They may have changed while the lease was asked for.
         nodes.mark_changed();
         while let Ok(Ok(())) = timeout(self.time_until(due, life), nodes.changed()).await {
@@ -158,7 +158,7 @@ impl<S: Store> Leases<S> {
     /// that: the next request asks under the newest one.
     fn renewal(&self, ask: &KeyAsk) -> Option<Wanted> {
         let wanted = self.state.renewal(self.inner.host().uptime(), ask, self.terms(ask)?)?;
-        self.state.calls().renewed.fetch_add(1, Relaxed);
+        self.state.held.calls.renewed.fetch_add(1, Relaxed);
         Some(wanted)
     }
 }
