@@ -15,7 +15,6 @@
 //! Nothing is set to zero while others count, so no count is lost, and none is in two half seconds.
 //! A late count goes to the current half second, because that is where the total grows.
 
-mod borrowed;
 mod entry;
 mod half_seconds;
 mod histogram;

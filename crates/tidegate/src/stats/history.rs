@@ -15,8 +15,7 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
-use super::borrowed::{Borrowed, MOST_AHEAD};
-use super::half_seconds::{number_of, oldest_kept};
+use super::half_seconds::{Borrowed, MOST_AHEAD, number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
 use super::totals::{Count, Counts, Totals};
 use crate::sync::atomic::AtomicU64;

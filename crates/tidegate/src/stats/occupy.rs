@@ -13,8 +13,7 @@
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::borrowed::MOST_AHEAD;
-use super::half_seconds::HALF_SECOND_US;
+use super::half_seconds::{HALF_SECOND_US, MOST_AHEAD};
 use super::history::Still;
 use super::totals::Count;
 
