@@ -11,8 +11,6 @@ mod index;
 mod lease;
 mod near;
 mod no_such_rule;
-mod on_excess;
-mod on_no_rule;
 mod override_spec;
 mod own_limit;
 mod policy;
@@ -22,17 +20,15 @@ mod stored;
 
 pub(crate) use amend::refused;
 pub use amend::{AmendError, Amendment};
-pub use choices::{OnFull, OnStoreError, Usage};
+#[cfg(feature = "config")]
+pub(crate) use choices::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, WAIT_EXPECTED};
+pub use choices::{OnExcess, OnFull, OnNoRule, OnStoreError, Usage};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use lease::LeaseSpec;
 #[cfg(feature = "config")]
 pub(crate) use lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
 pub use near::Near;
 pub use no_such_rule::NoSuchRule;
-pub use on_excess::OnExcess;
-#[cfg(feature = "config")]
-pub(crate) use on_excess::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, WAIT_EXPECTED};
-pub use on_no_rule::OnNoRule;
 pub use override_spec::OverrideSpec;
 #[cfg(feature = "redis")]
 pub(crate) use own_limit::limit_of;

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use tidegate_core::{Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec, is_whole};
 
-use super::choices::Usage;
+use super::choices::{MOST_MAX_WAITERS, OnExcess, Usage};
 use super::error::{Place, PolicyError, PolicyErrors, Problem, is_name};
 use super::lease::LEASE_LIVES;
-use super::on_excess::{MOST_MAX_WAITERS, OnExcess};
 use super::override_spec::OverrideSpec;
 use super::rule::{Checked, Names, Override, Overrides, PolicyRule};
 use super::spec::{MOST_MAX_KEYS, RuleSpec, UP_TO_A_DAY};

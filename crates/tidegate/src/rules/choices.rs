@@ -1,5 +1,8 @@
-//! The choices of a rule: the treatment of a key for which there is no room and of a store that is away, and the time at
-//! which usage is known.
+//! The choices of a rule and of a policy: the treatment of a request above a limit, of a key for which there is no room, of
+//! a store that is away and of a request that no rule matches, and the time at which usage is known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The treatment of a key for which there is no room.
 ///
@@ -73,4 +76,102 @@ pub enum OnStoreError {
     /// Decides in process, by this node's share of the limit.
     #[default]
     Local,
+}
+
+/// The largest `max_waiters`.
+pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
+/// The values of `max_waiters`, in messages.
+pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
+/// The values of `wait` in `on_excess`, in messages.
+pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
+
+/// The treatment of a request that exceeds a rule, if the request is asked with
+/// [`Gate::acquire`](crate::Gate::acquire), or of a call of [`Limiter::acquire`](crate::Limiter::acquire).
+///
+/// A [`Duration`] is a wait of that length among at most 1,024 waiters, also for
+/// [`RuleSpec::on_excess`](crate::RuleSpec::on_excess).
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{OnExcess, RuleSpec};
+///
+/// let patient = OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 100 };
+/// let rule = RuleSpec::new("per-user", "10/s").key(["user"]).on_excess(patient);
+/// let brief = RuleSpec::new("all", "10/s").on_excess(Duration::from_secs(2));
+/// assert_eq!(brief.on_excess, OnExcess::Wait { wait: Duration::from_secs(2), max_waiters: 1_024 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnExcess {
+    /// The request is refused.
+    #[default]
+    Reject,
+    /// The request waits: first come, first served, for each limiter of the rule.
+    Wait {
+        /// The longest wait, from the request's arrival: 1 us to 366 days. A request that cannot be admitted by then
+        /// is refused immediately.
+        wait: Duration,
+        /// The maximum number of waiters for one limiter, from 1 to a million; further requests are refused
+        /// immediately.
+        max_waiters: usize,
+    },
+}
+
+impl From<Duration> for OnExcess {
+    fn from(wait: Duration) -> Self {
+        Self::Wait { wait, max_waiters: 1_024 }
+    }
+}
+
+/// The treatment of a request that no rule matches.
+///
+/// Rules in shadow mode, rules that are switched off, and rules without a limit match like any other. A request of
+/// several descriptors is matched if one of them is.
+///
+/// A rule without `key` and `when` matches every request of its domain, so that next to it this setting refuses none. Such
+/// a rule should require an entry: `when("user", "*")` matches requests with a user alone.
+///
+/// ```
+/// use tidegate::{Gate, OnNoRule, Policy, RuleSpec};
+///
+/// let rule = RuleSpec::new("per-channel", "100/s").in_domain("pay").key(["channel"]);
+/// let policy = Policy::new(vec![rule])?.with_on_no_rule_in("pay", OnNoRule::Refuse);
+/// let gate = Gate::new(policy);
+/// assert!(gate.check(("pay", &[("channel", "alipay")])).is_allowed());
+///
+/// let misspelt = gate.check(("pay", &[("chanel", "alipay")]));
+/// assert!(!misspelt.is_allowed() && misspelt.is_no_rule());
+/// assert!(gate.check(("elsewhere", &[("chanel", "alipay")])).is_allowed());
+///
+/// // A limit for all users together, which a request without a user does not match.
+/// let everyone = RuleSpec::new("everyone", "1000/s").when("user", "*");
+/// let gate = Gate::new(Policy::new(vec![everyone])?.with_on_no_rule(OnNoRule::Refuse));
+/// assert!(gate.check(("default", &[("user", "ada")])).is_allowed());
+/// assert!(gate.check(("default", &[("ip", "192.0.2.1")])).is_no_rule());
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnNoRule {
+    /// The request is admitted.
+    #[default]
+    Admit,
+    /// The request is refused.
+    Refuse,
+}
+
+/// The treatment in each domain.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OnNoRules {
+    pub(super) elsewhere: OnNoRule,
+    pub(super) by_domain: BTreeMap<String, OnNoRule>,
+}
+
+impl OnNoRules {
+    pub(super) fn of(&self, domain: &str) -> OnNoRule {
+        self.by_domain.get(domain).copied().unwrap_or(self.elsewhere)
+    }
+
+    /// Returns whether no request is refused.
+    pub(super) fn admit_all(&self) -> bool {
+        self.elsewhere == OnNoRule::Admit && self.by_domain.is_empty()
+    }
 }

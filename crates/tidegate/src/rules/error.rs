@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tidegate_core::{RuleError, Shown};
 
+use super::choices::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 use super::lease::{LEASE_MAX_EXPECTED, LIFE_EXPECTED};
-use super::on_excess::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 use super::spec::{MAX_KEYS_EXPECTED, UP_TO_A_DAY_EXPECTED};
 
 /// The place of a mistake in a rule.

@@ -8,10 +8,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::attached::Attached;
 use super::check::check;
+use super::choices::{OnNoRule, OnNoRules};
 use super::error::PolicyErrors;
 use super::index::Index;
 use super::no_such_rule::NoSuchRule;
-use super::on_no_rule::{OnNoRule, OnNoRules};
 use super::rule::PolicyRule;
 use super::spec::RuleSpec;
 use crate::key::canonical_text;

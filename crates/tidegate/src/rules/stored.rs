@@ -6,8 +6,8 @@
 use std::time::Duration;
 use tidegate_core::{Field, Rule, Spec};
 
+use super::choices::OnExcess;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
-use super::on_excess::OnExcess;
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
