@@ -1,10 +1,8 @@
 //! Fallback: decisions without the store, by this node's share of each limit.
 
 mod decide;
-mod denied;
-mod left;
 mod local;
-mod parts;
+mod reported;
 mod share;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ const ACROSS_SLOTS: &str = "crates/tidegate/src/layers/across_slots.rs";
 const DENIALS: &str = "crates/tidegate/src/layers/denials.rs";
 const TAKE: &str = "crates/tidegate/src/layers/leases/take.rs";
 const DECIDE: &str = "crates/tidegate/src/layers/fallback/decide.rs";
-const PARTS: &str = "crates/tidegate/src/layers/fallback/parts.rs";
+const PARTS: &str = "crates/tidegate/src/layers/fallback/share.rs";
 
 pub(super) const TOWER: &[Mutant] = &[
     Mutant {

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule};
 
-use super::denied::KnownDenial;
-use super::left::News;
 use super::local::Local;
+use super::reported::{KnownDenial, News};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::request::RequestIdentity;

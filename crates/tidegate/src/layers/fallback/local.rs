@@ -7,10 +7,8 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_core::{Decision, Outcome, Rule, Timestamp};
 
-use super::denied::{Denied, KnownDenial};
-use super::left::{Lefts, News};
-use super::parts::Parts;
-use super::share::{Share, is_local};
+use super::reported::{Denied, KnownDenial, Lefts, News};
+use super::share::{Parts, Share, is_local};
 use crate::clock::Clock;
 use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
