@@ -55,7 +55,7 @@ pub(super) async fn show<F: Future<Output = ()>>(
     let mut keys = terminal.keys();
     loop {
         // After each event the whole screen is drawn, and the cells that have changed are written.
-        terminal.draw(|frame| draw::draw(&view, frame, now()))?;
+        terminal.draw(|frame| draw::draw(&mut view, frame, now()))?;
         tokio::select! {
             Some(page) = pages.recv() => view.update(page, now()),
             Some(key) = keys.recv() => {

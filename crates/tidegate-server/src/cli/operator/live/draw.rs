@@ -32,8 +32,8 @@ struct ShownTable<'a> {
     after: Option<String>,
 }
 
-/// Draws the whole screen.
-pub(super) fn draw(view: &LiveView, frame: &mut Frame<'_>, now: Timestamp) {
+/// Draws the whole screen. The view is scrolled no further than to the last row of its longest table.
+pub(super) fn draw(view: &mut LiveView, frame: &mut Frame<'_>, now: Timestamp) {
     let columns = frame.area().width;
     // Each text is cut to one line, so that the height of the head is known.
     let mut head = vec![Line::styled(line(&view.title, columns), Modifier::BOLD)];
@@ -50,7 +50,7 @@ pub(super) fn draw(view: &LiveView, frame: &mut Frame<'_>, now: Timestamp) {
     let areas = [Constraint::Length(height), Constraint::Min(0), Constraint::Length(1)];
     let [top, body, foot] = Layout::vertical(areas).areas(frame.area());
     frame.render_widget(Paragraph::new(head), top);
-    tables(view, frame, body);
+    view.offset = tables(view, frame, body);
     frame.render_widget(Paragraph::new(keys(view)), foot);
     if view.has_help {
         help(frame);
@@ -91,8 +91,8 @@ fn sorted_by(view: &LiveView) -> Option<&'static str> {
 }
 
 /// Draws the tables below each other; if they are too high together, each has a part of the height, and the last have
-/// none.
-fn tables(view: &LiveView, frame: &mut Frame<'_>, area: Rect) {
+/// none. Returns the rows that are scrolled out of the longest table.
+fn tables(view: &LiveView, frame: &mut Frame<'_>, area: Rect) -> usize {
     let mut tables: Vec<_> = view
         .page
         .tables
@@ -111,11 +111,14 @@ fn tables(view: &LiveView, frame: &mut Frame<'_>, area: Rect) {
     let needs: Vec<_> = wanted.iter().zip(&least).map(|(all, least)| all - least).collect();
     let more = shares(&needs, area.height.saturating_sub(least.iter().sum()));
     let mut top = area.y;
+    let mut offset = 0;
     for (place, (table, more)) in tables.iter().zip(more).enumerate() {
         let height = (table.least_height() + more).min(area.height);
-        table.draw(view, frame, Rect { y: top, height, ..area }, place == 0);
+        let area = Rect { y: top, height, ..area };
+        offset = offset.max(table.draw(view, frame, area, place == 0));
         top += height;
     }
+    offset
 }
 
 impl<'a> ShownTable<'a> {
@@ -159,7 +162,8 @@ impl<'a> ShownTable<'a> {
         table.saturating_add(title + after + 1)
     }
 
-    fn draw(&self, view: &LiveView, frame: &mut Frame<'_>, area: Rect, is_first: bool) {
+    /// Draws the table; returns the rows that are scrolled out of it.
+    fn draw(&self, view: &LiveView, frame: &mut Frame<'_>, area: Rect, is_first: bool) -> usize {
         let title = u16::from(!self.table.title.is_empty());
         let after = u16::from(self.after.is_some());
         // The empty line after a table is the first to go.
@@ -176,7 +180,7 @@ impl<'a> ShownTable<'a> {
             frame.render_widget(Line::styled(after.clone(), Modifier::DIM), bottom);
         }
         if !self.has_table() {
-            return;
+            return 0;
         }
         let visible = usize::from(middle.height.saturating_sub(self.heading_height()));
         // The last rows fill the table, however far a longer table is scrolled.
@@ -186,6 +190,7 @@ impl<'a> ShownTable<'a> {
         let table =
             Table::new(rows, widths).column_spacing(SPACE).header(self.header(view, is_first));
         frame.render_widget(table, middle);
+        offset
     }
 
     fn header(&self, view: &LiveView, is_first: bool) -> Row<'static> {

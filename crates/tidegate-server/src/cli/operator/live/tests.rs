@@ -86,14 +86,14 @@ fn typed(text: &str) -> Vec<KeyCode> {
     text.chars().map(KeyCode::Char).collect()
 }
 
-fn terminal(view: &LiveView, columns: u16, rows: u16, now: Timestamp) -> Terminal<TestBackend> {
+fn terminal(view: &mut LiveView, columns: u16, rows: u16, now: Timestamp) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal.draw(|frame| draw(view, frame, now)).unwrap();
     terminal
 }
 
 /// The lines of a screen, without the spaces at their ends.
-fn screen(view: &LiveView, columns: u16, rows: u16, now: Timestamp) -> String {
+fn screen(view: &mut LiveView, columns: u16, rows: u16, now: Timestamp) -> String {
     let shown = terminal(view, columns, rows, now).backend().to_string();
     let lines =
         shown.lines().filter_map(|line| line.trim_start_matches('"').rsplit('"').next_back());
@@ -103,34 +103,42 @@ fn screen(view: &LiveView, columns: u16, rows: u16, now: Timestamp) -> String {
 
 #[test]
 fn each_screen_is_as_expected() {
-    let mut away = pressed(&[]);
-    away.update(Err(Failure::new("cannot connect to \u{1b}[31m127.0.0.1:8082")), at(5));
+    let [mut away, mut away_in_40] = [(); 2].map(|()| {
+        let mut away = pressed(&[]);
+        away.update(Err(Failure::new("cannot connect to \u{1b}[31m127.0.0.1:8082")), at(5));
+        away
+    });
     let mut without_store = pressed(&[]);
     without_store.page.notice =
         Some("the store is unavailable: rules decide by their on_store_error".into());
     let mut paused = pressed(&[KeyCode::Char('p')]);
     paused.update(Ok(Page::default()), at(2));
-    let filtered = pressed(&[typed("/LOG"), vec![KeyCode::Enter]].concat());
+    let mut filtered = pressed(&[typed("/LOG"), vec![KeyCode::Enter]].concat());
+    let mut scrolled = pressed(&[]);
+    for key in [KeyCode::Down, KeyCode::PageDown, KeyCode::Up] {
+        assert!(!scrolled.press(KeyEvent::from(key)));
+        let _ = screen(&mut scrolled, 120, 9, at(3));
+    }
     let mut screens = String::new();
     for (name, view, columns, rows) in [
-        ("40 columns", &pressed(&[]), 40, 20),
-        ("80 columns", &pressed(&[]), 80, 16),
-        ("120 columns", &pressed(&[]), 120, 16),
-        ("200 columns", &pressed(&[]), 200, 16),
-        ("10 lines", &pressed(&[]), 80, 10),
-        ("3 lines", &pressed(&[]), 80, 3),
-        ("sorted by ASKED/S", &pressed(&typed("ssss")), 120, 16),
-        ("sorted by RULE, the other way round", &pressed(&typed("ssr")), 120, 16),
-        ("the last column by the arrow to the left", &pressed(&[KeyCode::Left]), 120, 16),
-        ("scrolled", &pressed(&[KeyCode::Down, KeyCode::PageDown, KeyCode::Up]), 120, 9),
-        ("a filter is typed", &pressed(&typed("/lo")), 80, 14),
-        ("filtered", &filtered, 80, 14),
-        ("filtered out", &pressed(&typed("/none")), 80, 14),
-        ("paused, while a newer page came", &paused, 80, 16),
-        ("help", &pressed(&[KeyCode::Char('?')]), 80, 16),
-        ("the server is away", &away, 80, 16),
-        ("the server is away from 40 columns", &away, 40, 16),
-        ("the store is away", &without_store, 80, 16),
+        ("40 columns", &mut pressed(&[]), 40, 20),
+        ("80 columns", &mut pressed(&[]), 80, 16),
+        ("120 columns", &mut pressed(&[]), 120, 16),
+        ("200 columns", &mut pressed(&[]), 200, 16),
+        ("10 lines", &mut pressed(&[]), 80, 10),
+        ("3 lines", &mut pressed(&[]), 80, 3),
+        ("sorted by ASKED/S", &mut pressed(&typed("ssss")), 120, 16),
+        ("sorted by RULE, the other way round", &mut pressed(&typed("ssr")), 120, 16),
+        ("the last column by the arrow to the left", &mut pressed(&[KeyCode::Left]), 120, 16),
+        ("scrolled", &mut scrolled, 120, 9),
+        ("a filter is typed", &mut pressed(&typed("/lo")), 80, 14),
+        ("filtered", &mut filtered, 80, 14),
+        ("filtered out", &mut pressed(&typed("/none")), 80, 14),
+        ("paused, while a newer page came", &mut paused, 80, 16),
+        ("help", &mut pressed(&[KeyCode::Char('?')]), 80, 16),
+        ("the server is away", &mut away, 80, 16),
+        ("the server is away from 40 columns", &mut away_in_40, 40, 16),
+        ("the store is away", &mut without_store, 80, 16),
     ] {
         let shown =
             screen(view, columns, rows, at(if name.starts_with("the server") { 7 } else { 3 }));
@@ -141,6 +149,25 @@ fn each_screen_is_as_expected() {
         fs::write(SCREENS, &screens).unwrap();
     }
     assert_eq!(screens, fs::read_to_string(SCREENS).unwrap());
+}
+
+#[test]
+fn scrolling_stops_at_the_last_row_and_goes_back_at_once() {
+    let mut view = pressed(&[]);
+    let rows = (0..30).map(|row| cells(&["default", &format!("rule-{row}"), "enforce"])).collect();
+    view.page.tables[0] =
+        PageTable { title: String::new(), columns: &OF_RULES, rows, most: usize::MAX };
+    let shown = screen(&mut view, 120, 20, at(2));
+    assert!(shown.contains("rule-0") && !shown.contains("rule-29"), "{shown}");
+    for _ in 0..9 {
+        assert!(!view.press(KeyEvent::from(KeyCode::PageDown)));
+        assert!(!view.press(KeyEvent::from(KeyCode::Char('j'))));
+    }
+    let last = screen(&mut view, 120, 20, at(2));
+    assert!(last.contains("rule-29"), "{last}");
+    assert!(!view.press(KeyEvent::from(KeyCode::Up)));
+    let before = screen(&mut view, 120, 20, at(2));
+    assert!(!before.contains("rule-29") && before.contains("rule-28"), "{before}");
 }
 
 #[test]
@@ -185,7 +212,7 @@ fn colours_are_used_only_where_they_are_wanted() {
     view.update(Err(Failure::new("away")), at(2));
     for has_colour in [true, false] {
         view.has_colour = has_colour;
-        let terminal = terminal(&view, 120, 16, at(3));
+        let terminal = terminal(&mut view, 120, 16, at(3));
         let cells = &terminal.backend().buffer().content;
         let red = cells.iter().filter(|cell| cell.fg == Color::Red).count();
         assert_eq!(red > 0, has_colour);

@@ -32,7 +32,7 @@ pub(super) struct LiveView {
     /// True while the filter is typed.
     pub(super) is_typing: bool,
     pub(super) has_help: bool,
-    /// The rows that are scrolled out at the top.
+    /// The rows that are scrolled out at the top. Drawing stops it at the last row, because the height is known then.
     pub(super) offset: usize,
 }
 
@@ -105,9 +105,9 @@ impl LiveView {
             KeyCode::Char('p' | ' ') => self.pause(),
             KeyCode::Char('?' | 'h') => self.has_help = true,
             KeyCode::Up | KeyCode::Char('k') => self.offset = self.offset.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll(1),
+            KeyCode::Down | KeyCode::Char('j') => self.offset = self.offset.saturating_add(1),
             KeyCode::PageUp => self.offset = self.offset.saturating_sub(MANY),
-            KeyCode::PageDown => self.scroll(MANY),
+            KeyCode::PageDown => self.offset = self.offset.saturating_add(MANY),
             KeyCode::Home => self.offset = 0,
             _ => {}
         }
@@ -145,11 +145,6 @@ impl LiveView {
         if let Some(page) = self.held.take() {
             self.page = page;
         }
-    }
-
-    fn scroll(&mut self, rows: usize) {
-        let most = self.page.tables.iter().map(|table| table.rows.len()).max().unwrap_or(0);
-        self.offset = (self.offset + rows).min(most.saturating_sub(1));
     }
 
     /// The rows of a table that the filter leaves, in the order of the view. Only the first table is sorted.
