@@ -156,6 +156,9 @@ fn of_flag(command: &Command, flag: &Arg) -> Value {
     }
 }
 
+/// An IP address and a port. The zone of an IPv6 address is a number, because the reader looks no name up.
+const ADDRESS: &str = "^(\\[[0-9A-Fa-f:.]+(%[0-9]+)?\\]|[0-9.]+):[0-9]+$";
+
 /// The schema of a text that a flag takes.
 fn of_text(command: &Command, flag: &Arg) -> Value {
     let names = flag.get_possible_values();
@@ -167,13 +170,19 @@ fn of_text(command: &Command, flag: &Arg) -> Value {
     let kind = match unit.map(|unit| unit.as_str()) {
         Some("TIME") => ValueKind::TIME,
         Some("SIZE") => ValueKind::SIZE,
-        Some("ADDR") => ValueKind::Pattern("^(\\[[0-9A-Fa-f:.]+\\]|[0-9.]+):[0-9]+$"),
+        Some("ADDR") => ValueKind::Pattern(ADDRESS),
         _ => ValueKind::Text,
     };
     let text = of_kind("server", kind);
     // A path or a name may be any text, also this text.
     if matches!(kind, ValueKind::Pattern(_)) && accepts(command, flag, "off") {
-        return json!({"anyOf": [{"type": "string", "enum": ["off"]}, text]});
+        let off = json!({"type": "string", "enum": ["off"]});
+        // The enumeration is for editors, which complete it; some readers take any case.
+        if accepts(command, flag, "OFF") {
+            let any_case = json!({"type": "string", "pattern": "^[Oo][Ff][Ff]$"});
+            return json!({"anyOf": [off, any_case, text]});
+        }
+        return json!({"anyOf": [off, text]});
     }
     text
 }

@@ -171,6 +171,9 @@ fn each_value_that_the_schema_refuses_is_refused_by_the_reader() {
         "\"64MB\"",
         "\"5/s\"",
         "\"off\"",
+        "\"OFF\"",
+        "\"[fe80::1%1]:1\"",
+        "\"[fe80::1%eth0]:1\"",
         "\"127.0.0.1:1\"",
         "\"[::1]:1\"",
         "\"localhost:1\"",
@@ -220,6 +223,23 @@ fn each_value_that_the_schema_refuses_is_refused_by_the_reader() {
         }
     }
     assert!(tried > 3_000 && kept * 20 < tried, "{kept} of {tried}");
+}
+
+#[test]
+fn an_address_is_valid_by_the_schema_wherever_the_reader_takes_it() {
+    let validator = Validator::of(&schema());
+    for (value, is_valid) in [
+        ("off", true),
+        ("OFF", true),
+        ("Off", true),
+        ("[fe80::1%1]:8080", true),
+        ("[fe80::1%eth0]:8080", false),
+        ("off:8080", false),
+    ] {
+        let text = format!("[server]\nadmin = \"{value}\"{RULE}");
+        assert_eq!(validator.check_text(&text).is_ok(), is_valid, "{value}");
+        assert_eq!(accepts(&text), is_valid, "{value}");
+    }
 }
 
 #[test]
