@@ -3,7 +3,7 @@
 
 mod table;
 
-pub(crate) use table::of as table;
+pub(crate) use table::{of as table, overrides};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -69,11 +69,10 @@ impl fmt::Display for Banner<'_> {
                 store.url, store.key_prefix
             )?;
         }
-        writeln!(
-            f,
-            "\n{}\n",
-            table::first_of(self.policy, self.policy.store().is_some(), self.width)
-        )?;
+        // The command asks the admin listener.
+        let hint = self.admin.map_or("", |_| ": `tidegate rules` lists all");
+        let is_shared = self.policy.store().is_some();
+        writeln!(f, "\n{}\n", table::first_of(self.policy, is_shared, self.width, hint))?;
         if let Some(at) = self.public {
             writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))?;
         }
@@ -140,6 +139,32 @@ mod tests {
         assert_eq!(reached("0.0.0.0:80"), "127.0.0.1:80");
         assert_eq!(reached("[::]:80"), "[::1]:80");
         assert_eq!(reached("10.0.0.1:80"), "10.0.0.1:80");
+    }
+
+    #[test]
+    fn the_admin_listener_is_hinted_at_only_while_it_is_open() {
+        let rule = |number| format!("[[rule]]\nname = \"r{number}\"\nrate = \"1/s\"\n");
+        let rules: String = (0..60).map(rule).collect();
+        let policy = tidegate::config::parse("test", &rules).unwrap();
+        for admin in [None, Some(SocketAddr::from(([127, 0, 0, 1], 8082)))] {
+            let banner = Banner {
+                public: None,
+                grpc: None,
+                resp: None,
+                admin,
+                probe: None,
+                options: &AcceptOptions::default(),
+                token_file: None,
+                certificate: None,
+                config: None,
+                policy: &policy,
+                is_store_away: false,
+                width: None,
+            };
+            let text = banner.to_string();
+            assert!(text.contains("and 10 more"), "{text}");
+            assert_eq!(text.contains("tidegate rules"), admin.is_some(), "{text}");
+        }
     }
 
     #[test]

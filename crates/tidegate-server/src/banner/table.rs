@@ -1,6 +1,7 @@
 //! The rules in force, as a table, for the banner of `serve` and for `tidegate rules`.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use tidegate::printable;
@@ -26,15 +27,42 @@ pub(crate) fn of(policy: &Policy, is_shared: bool, width: Option<u16>) -> String
     of_rules(policy.rules(), is_shared, width)
 }
 
-/// The lines of the first rules, and the number of all others.
-pub(super) fn first_of(policy: &Policy, is_shared: bool, width: Option<u16>) -> String {
+/// The lines of the first rules, and the number of all others; with `hint` how to see them.
+pub(super) fn first_of(policy: &Policy, is_shared: bool, width: Option<u16>, hint: &str) -> String {
     let rules = policy.rules();
     let (first, more) = rules.split_at_checked(MOST_AT_START).unwrap_or((rules, &[]));
     let mut text = of_rules(first, is_shared, width);
     if !more.is_empty() {
-        let _ = write!(text, "\n{INDENT}and {} more: `tidegate rules` lists all", more.len());
+        let _ = write!(text, "\n{INDENT}and {} more{hint}", more.len());
     }
     text
+}
+
+/// A line for each override: the keys that it is for, and the limit that they have; nothing without overrides.
+pub(crate) fn overrides(policy: &Policy, width: Option<u16>) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["DOMAIN", "RULE", "OVERRIDE", "LIMIT"]);
+    for rule in policy.rules().iter().map(PolicyRule::spec) {
+        for other in &rule.overrides {
+            let entries = other.entries.iter().map(|(name, value)| format!("{name}={value}"));
+            let limit = other.limit.unwrap_or(rule.spec.limit);
+            let window = other.window.or(rule.spec.window);
+            let capacity = other.capacity.or(rule.spec.capacity);
+            table.add_row([
+                printable::line(&rule.domain).into_owned(),
+                rule.name.clone(),
+                list(&entries.collect::<Vec<_>>(), ", "),
+                list(&limit_of(limit, window, capacity), ", "),
+            ]);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    if let Some(width) = width.filter(|width| stdout::columns(&table) >= usize::from(*width)) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
+    indented(&table)
 }
 
 fn of_rules(rules: &[PolicyRule], is_shared: bool, width: Option<u16>) -> String {
@@ -44,6 +72,10 @@ fn of_rules(rules: &[PolicyRule], is_shared: bool, width: Option<u16>) -> String
         .map(|separator| table(rules, is_shared, separator))
         .find(|table| width.is_none_or(|width| stdout::columns(table) <= width))
         .unwrap_or_else(|| lists(rules, is_shared, width.unwrap_or_default()));
+    indented(&table)
+}
+
+fn indented(table: &Table) -> String {
     let lines = table.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned());
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -91,7 +123,7 @@ fn row(rule: &PolicyRule, is_shared: bool, separator: &str) -> [String; 8] {
         printable::line(&spec.domain).into_owned(),
         spec.name.clone(),
         spec.spec.algorithm.to_string(),
-        list(&limit(&spec.spec), separator),
+        list(&limit_of(spec.spec.limit, spec.spec.window, spec.spec.capacity), separator),
         list(&when, separator),
         list(&spec.key, separator),
         labels::mode(rule.mode()).to_owned(),
@@ -159,10 +191,10 @@ fn of_algorithm(spec: &Spec) -> impl Iterator<Item = String> {
 }
 
 /// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
-fn limit(spec: &Spec) -> Vec<String> {
-    let window = spec.window.map(|window| format!(" per {}", Micros::from(window)));
-    let capacity = spec.capacity.map(|units| format!("capacity {units}"));
-    match spec.limit {
+fn limit_of(limit: Limit, window: Option<Duration>, capacity: Option<u64>) -> Vec<String> {
+    let window = window.map(|window| format!(" per {}", Micros::from(window)));
+    let capacity = capacity.map(|units| format!("capacity {units}"));
+    match limit {
         Limit::Unlimited => vec!["unlimited".to_owned()],
         Limit::Units(0) => vec!["0".to_owned(), "denies all".to_owned()],
         Limit::Units(units) => {
@@ -266,6 +298,25 @@ mod tests {
     }
 
     #[test]
+    fn each_override_has_a_line_with_its_keys_and_its_limit() {
+        let others = "[[rule.override]]\nmatch = { user = \"ada\" }\nlimit = 50\n\
+                      [[rule.override]]\nmatch = { user = \"\u{202e}eve\" }\nlimit = 0\n\
+                      [[rule.override]]\nmatch = { user = \"bob\" }\nwindow = \"2m\"\n";
+        let policy = config::parse("test", &format!("{RULE}{others}")).unwrap();
+        let lines = [
+            "  DOMAIN   RULE   OVERRIDE          LIMIT",
+            "  default  plans  user=ada          50 per 1m",
+            "  default  plans  user=\\u{202e}eve  0, denies all",
+            "  default  plans  user=bob          10 per 2m",
+        ];
+        assert_eq!(overrides(&policy, None).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(overrides(&config::parse("test", RULE).unwrap(), None), "");
+        for width in 40..60 {
+            assert!(widest(&overrides(&policy, Some(width))) <= usize::from(width), "{width}");
+        }
+    }
+
+    #[test]
     fn with_a_store_the_choice_for_its_outages_is_shown() {
         let store = "[store]\nurl = \"redis://127.0.0.1\"";
         assert_eq!(options_of(store), ["on_store_error local"]);
@@ -326,7 +377,8 @@ mod tests {
         let rule = |number| format!("[[rule]]\nname = \"r{number}\"\nlimit = 1\nwindow = \"1s\"\n");
         let text = |rules: usize| {
             let policy = config::parse("test", &(0..rules).map(rule).collect::<String>()).unwrap();
-            (first_of(&policy, false, None), of(&policy, false, None))
+            let hint = ": `tidegate rules` lists all";
+            (first_of(&policy, false, None, hint), of(&policy, false, None))
         };
         let (first, all) = text(MOST_AT_START);
         assert_eq!(first, all);

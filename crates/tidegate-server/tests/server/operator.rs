@@ -65,8 +65,10 @@ fn the_rules_of_a_server_are_the_table_that_it_printed_at_its_start() {
     let shown = printed(&["rules", "--admin", &admin]);
     let file = shown.lines().next().and_then(|line| line.strip_prefix("2 rules in force, of "));
     assert!(file.is_some_and(|file| Path::new(file).is_file()), "{shown}");
-    let table: Vec<_> = shown.lines().skip(2).collect();
+    let table: Vec<_> = shown.lines().skip(2).take_while(|line| !line.is_empty()).collect();
     assert_eq!(table.len(), 3, "{shown}");
+    let overrides: Vec<_> = shown.lines().skip(2 + table.len()).collect();
+    assert!(overrides.len() > 2 && overrides[1].contains("OVERRIDE"), "{shown}");
     for row in table {
         assert!(server.printed.contains(row), "{row} is not in\n{}", server.printed);
     }

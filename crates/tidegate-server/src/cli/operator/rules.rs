@@ -13,7 +13,7 @@ use crate::{banner, policy, stdout};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:  tidegate rules --admin http://10.0.0.7:8082",
-    after_long_help = "`tidegate serve` prints the same table.
+    after_long_help = "`tidegate serve` prints the same table. Below it each override has a line.
 
 Examples:
   tidegate rules
@@ -38,8 +38,12 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
         }
         let in_force = in_force::policy(&answer.json)?;
         let file = answer.json["file"].as_str();
+        let overrides = match banner::overrides(&in_force, stdout::width()) {
+            none if none.is_empty() => none,
+            lines => format!("\n{lines}\n"),
+        };
         stdout::print(&format!(
-            "{} in force{}{}\n\n{}\n",
+            "{} in force{}{}\n\n{}\n{overrides}",
             policy::count(&in_force),
             file.map(|file| format!(", of {file}")).unwrap_or_default(),
             reloads(&answer.json["reloads"]),
