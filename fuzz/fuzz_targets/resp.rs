@@ -7,6 +7,8 @@
 mod admits;
 #[path = "../../crates/tidegate-server/src/limiters/life.rs"]
 mod limiters;
+#[path = "../../crates/tidegate-server/src/refusal.rs"]
+mod refusal;
 /// The files of the server that read commands, and what they stand on.
 #[path = "../../crates/tidegate-server/src"]
 mod server {

@@ -5,6 +5,8 @@
 
 #[path = "../../crates/tidegate-server/src/admits.rs"]
 mod admits;
+#[path = "../../crates/tidegate-server/src/refusal.rs"]
+mod refusal;
 /// The files of the server that read a message.
 #[path = "../../crates/tidegate-server/src"]
 mod server {

@@ -21,6 +21,7 @@ mod otlp;
 mod policy;
 mod private_file;
 mod probe;
+mod refusal;
 mod reports;
 mod resp;
 mod sample_request;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate::{Clock, SystemClock};
 
 use crate::listener::source;
+use crate::refusal::WarningKind;
 
 const MINUTE_US: u64 = 60_000_000;
 
@@ -36,23 +37,6 @@ impl OnceAMinute {
         self.withheld.fetch_add(1, Relaxed);
         None
     }
-}
-
-/// The kinds of requests that are not understood, or find no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WarningKind {
-    /// A message or a body that is none of the protocol.
-    Message,
-    /// A question that no server could answer.
-    Question,
-    /// A limit of a descriptor that cannot be.
-    Limit,
-    /// More bytes than are taken, or than there is room for.
-    Size,
-    /// A message that did not arrive in full.
-    Incomplete,
-    /// A defect of the server.
-    Defect,
 }
 
 /// Warns of a request that is not decided, with the mistake and the peer.

@@ -3,6 +3,8 @@
 
 use clap::ValueEnum;
 
+use crate::refusal::{Refusal, RefusalKind};
+
 /// A verb of a public listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PublicVerb {
@@ -35,12 +37,12 @@ impl PublicVerb {
         }
     }
 
-    /// Why it is refused at a listener that grants `all` clients these verbs, and each line that would grant it.
-    pub(crate) fn refusal(self, all: PublicVerbs) -> String {
+    /// The refusal at a listener that grants `all` clients these verbs, and each line that would grant it.
+    pub(crate) fn refusal(self, all: PublicVerbs) -> Refusal {
         let name = self.name();
         let listed = Self::value_variants().iter().filter(|verb| all.has(**verb) || **verb == self);
         let listed: Vec<_> = listed.map(|verb| format!("\"{}\"", verb.name())).collect();
-        format!(
+        let detail = format!(
             "`{name}` is not granted to this client: expected `public_verbs = [{}]` in [server] (--public-verbs), \
              `verbs={name}` after its token in --token-file, or `certificate_verbs = [\"NAME={name}\"]` \
              (--certificate-verbs) with the name of its certificate{}",
@@ -50,7 +52,8 @@ impl PublicVerb {
                 Self::GrpcRefund => "; or the admin listener (POST /v1/refund)",
                 _ => "; or the admin listener",
             }
-        )
+        );
+        Refusal::new(RefusalKind::VerbForbidden, detail)
     }
 }
 
@@ -134,12 +137,12 @@ mod tests {
     #[test]
     fn a_refusal_names_each_line_that_would_grant_the_verb() {
         for verb in PublicVerb::value_variants() {
-            let (refusal, name) = (verb.refusal(PublicVerbs::usual()), verb.name());
+            let (refusal, name) = (verb.refusal(PublicVerbs::usual()).detail, verb.name());
             assert!(refusal.contains("public_verbs = [\"check\", \"peek\""), "{refusal}");
             assert!(refusal.contains(&format!("`verbs={name}` after its token")), "{refusal}");
             assert!(refusal.contains(&format!("[\"NAME={name}\"]")), "{refusal}");
         }
-        let reset = PublicVerb::Reset.refusal(PublicVerbs::usual());
+        let reset = PublicVerb::Reset.refusal(PublicVerbs::usual()).detail;
         assert!(reset.contains("[\"check\", \"peek\", \"reset\"]` in [server]"), "{reset}");
     }
 }

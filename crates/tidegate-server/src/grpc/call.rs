@@ -7,25 +7,27 @@ use futures_util::FutureExt;
 use hyper::body::{Buf, Bytes, Incoming};
 use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
-use tonic::Status;
 
 use super::Bounds;
 use super::reply::{self, GrpcReply};
 use super::response::PREFIX_BYTES;
-use super::undecided::DEFECT;
 use crate::listener::{BadBody, KeptBytes, answer_begins, read_body};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Most bytes of a message, as usual for gRPC: more than a proxy makes of the header fields that it takes.
 const MESSAGE_BYTES: usize = 4 << 20;
 
-/// Answers a call with the result of `answer` for its message, or with what `refusal` makes of the status of a call that
-/// cannot be decided. A panic in it is an error of this call alone.
+/// The text about a call that panicked.
+const DEFECT: &str = "a defect of the server ended this call";
+
+/// Answers a call with the result of `answer` for its message, or with what `refusal` makes of a call that cannot be
+/// decided. A panic in it is an error of this call alone.
 pub(super) async fn unary(
     request: Request<Incoming>,
     bounds: Bounds,
     mut kept: KeptBytes,
-    answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
-    refusal: impl FnOnce(Status) -> Result<Bytes, Status>,
+    answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Refusal>,
+    refusal: impl FnOnce(Refusal) -> Result<Bytes, Refusal>,
 ) -> Response<GrpcReply> {
     let call = async {
         let message = message(request.into_body(), bounds, &mut kept).await?;
@@ -35,7 +37,7 @@ pub(super) async fn unary(
     answer_begins();
     match answer {
         Ok(bytes) => reply::message(bytes, kept),
-        Err(status) => reply::undecided(refusal(status), Some(kept)),
+        Err(why) => reply::undecided(refusal(why), Some(kept)),
     }
 }
 
@@ -47,34 +49,41 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The bytes of the call's message.
-async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result<Bytes, Status> {
+async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result<Bytes, Refusal> {
     match tokio::time::timeout(bounds.body, whole(body, MESSAGE_BYTES, kept)).await {
         Ok(bytes) => unwrapped(bytes?),
         Err(_) => {
             let within = bounds.body;
-            Err(Status::deadline_exceeded(format!("the message did not come within {within:?}")))
+            Err(Refusal::new(
+                RefusalKind::BodyTimeout,
+                format!("the message did not come within {within:?}"),
+            ))
         }
     }
 }
 
-async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Status> {
+async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Refusal> {
     // The bound is of the message; a body has a prefix before it.
     let bytes = most + PREFIX_BYTES;
     read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
-        BadBody::Broken(error) => Status::cancelled(format!("broke off: {error}")),
-        BadBody::TooLarge => {
-            Status::resource_exhausted(format!("expected at most {most} bytes of message"))
+        BadBody::Broken(error) => {
+            Refusal::new(RefusalKind::BrokenBody, format!("broke off: {error}"))
         }
+        BadBody::TooLarge => Refusal::new(
+            RefusalKind::BodyTooLarge,
+            format!("expected at most {most} bytes of message"),
+        ),
         BadBody::TooMuch => reply::too_much_kept(),
     })
 }
 
 /// A message without its prefix.
-fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
+fn unwrapped(mut body: Bytes) -> Result<Bytes, Refusal> {
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
     // UNIMPLEMENTED is the status that gRPC defines for an encoding that a server does not know.
     if flag != 0 {
-        return Err(Status::unimplemented(
+        return Err(Refusal::new(
+            RefusalKind::UnknownCoding,
             "the message is compressed: expected grpc-encoding identity",
         ));
     }
@@ -82,23 +91,25 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
     match body.len().cmp(&length) {
         std::cmp::Ordering::Equal => Ok(body),
         std::cmp::Ordering::Less => Err(incomplete()),
-        std::cmp::Ordering::Greater => Err(Status::internal("expected one message")),
+        std::cmp::Ordering::Greater => {
+            Err(Refusal::new(RefusalKind::InvalidFrame, "expected one message"))
+        }
     }
 }
 
-fn incomplete() -> Status {
-    Status::internal("the call ended before its message did")
+fn incomplete() -> Refusal {
+    Refusal::new(RefusalKind::InvalidFrame, "the call ended before its message did")
 }
 
 /// The result of a call; a panic becomes INTERNAL.
 pub(super) fn unpanicked<T>(
-    call: impl Future<Output = Result<T, Status>>,
-) -> impl Future<Output = Result<T, Status>> {
+    call: impl Future<Output = Result<T, Refusal>>,
+) -> impl Future<Output = Result<T, Refusal>> {
     // The state that it uses survives a panic anywhere in the server.
     AssertUnwindSafe(call).catch_unwind().map(|result| {
         result.unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
-            Err(Status::internal(DEFECT))
+            Err(Refusal::new(RefusalKind::Internal, DEFECT))
         })
     })
 }

@@ -8,7 +8,6 @@ use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use tidegate::{Answer, Request, StoreError};
 use tokio::time::sleep;
-use tonic::Status;
 
 use super::messages::RateLimitRequest;
 use super::own_limits::OwnLimits;
@@ -18,8 +17,8 @@ use super::undecided;
 use super::{Choices, Unavailable, status};
 use crate::counts::RequestOutcome;
 use crate::limiters::{self, Limiters};
-use crate::once_a_minute::{WarningKind, warn_of};
 use crate::otlp::Span;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// Answers calls with these limiters.
@@ -31,28 +30,27 @@ pub(super) struct GrpcDecider {
 }
 
 impl GrpcDecider {
-    /// The answer to a call that ended with this status.
+    /// The answer to a call that is refused.
     ///
     /// # Errors
-    /// Returns the status if it is to be answered.
+    /// Returns the refusal if it is to be answered as an error.
     #[cold]
-    pub(super) fn refusal(&self, status: Status) -> Result<Bytes, Status> {
-        undecided::refusal(self.choices.bad_request, status)
+    pub(super) fn refusal(&self, why: Refusal) -> Result<Bytes, Refusal> {
+        undecided::refusal(self.choices.bad_request, why)
     }
 
     /// The answer to a message of a client that is `granted` these verbs.
     ///
     /// # Errors
-    /// Returns PERMISSION_DENIED for a refund that is not granted; INVALID_ARGUMENT for a
-    /// message that is invalid, asks for nothing, or has an impossible limit; UNAVAILABLE if the
-    /// store is unavailable and the call only refunds, if a closed rule is reported as an error,
-    /// and if the process stops before an admitted request may go on.
+    /// Returns a refusal for a refund that is not granted, and for a message that is invalid, asks for nothing, or has an
+    /// impossible limit; also if the store is unavailable and the call only refunds, if a closed rule is reported as an
+    /// error, and if the process stops before an admitted request may go on.
     pub(super) async fn answer(
         &self,
         message: Bytes,
         granted: PublicVerbs,
         span: Option<Span>,
-    ) -> Result<Bytes, Status> {
+    ) -> Result<Bytes, Refusal> {
         let counts = &self.limiters.counts().grpc;
         let read = counts.now();
         let mut counted = false;
@@ -73,12 +71,11 @@ impl GrpcDecider {
         granted: PublicVerbs,
         mut span: Option<Span>,
         counted: &mut bool,
-    ) -> Result<Bytes, Status> {
-        let message = RateLimitRequest::read(message)
-            .map_err(|error| Status::invalid_argument(format!("not a RateLimitRequest: {error}")))
-            .inspect_err(|status| warn_of(WarningKind::Message, status.message()))?;
-        let entries = question::entries(&message)
-            .inspect_err(|status| warn_of(WarningKind::Question, status.message()))?;
+    ) -> Result<Bytes, Refusal> {
+        let message = RateLimitRequest::read(message).map_err(|error| {
+            Refusal::new(RefusalKind::InvalidBody, format!("not a RateLimitRequest: {error}"))
+        })?;
+        let entries = question::entries(&message)?;
         let question = GrpcQuestion::of(&message, &entries);
         if question.has_refunds() && !granted.has(PublicVerb::GrpcRefund) {
             return Err(self.no_refunds());
@@ -86,8 +83,7 @@ impl GrpcDecider {
         // Few messages have limits, and the policy is looked at for these only.
         let mut own = OwnLimits::default();
         if message.descriptors.iter().any(|descriptor| descriptor.limit.is_some()) {
-            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())
-                .inspect_err(|status| warn_of(WarningKind::Limit, status.message()))?;
+            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())?;
         }
         let question = question.under(&own);
         let (answer, refunded) = self.refund_then_check(message.domain(), &question).await?;
@@ -113,9 +109,10 @@ impl GrpcDecider {
         Ok(self.response(message.domain(), &question, &answer, refunded.as_ref()))
     }
 
-    fn no_refunds(&self) -> Status {
+    fn no_refunds(&self) -> Refusal {
         let why = PublicVerb::GrpcRefund.refusal(self.verbs);
-        Status::permission_denied(format!("a descriptor gives hits back (is_negative_hits): {why}"))
+        let detail = format!("a descriptor gives hits back (is_negative_hits): {}", why.detail);
+        Refusal { detail, ..why }
     }
 
     /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the check,
@@ -125,7 +122,7 @@ impl GrpcDecider {
         &self,
         domain: &str,
         question: &GrpcQuestion<'q>,
-    ) -> Result<(Answer<'_>, Option<Answer<'_>>), Status> {
+    ) -> Result<(Answer<'_>, Option<Answer<'_>>), Refusal> {
         let charges = question.charges();
         let mut refunded = None;
         if question.has_refunds() {
@@ -176,16 +173,19 @@ impl GrpcDecider {
     }
 }
 
-fn stops() -> Status {
-    Status::unavailable("the server stops before it is the turn of this request")
+fn stops() -> Refusal {
+    Refusal::new(RefusalKind::Unavailable, "the server stops before it is the turn of this request")
 }
 
-fn undecided(overloaded: bool) -> Status {
-    Status::unavailable(if overloaded {
-        "the store is asked for more than it decides in time, and no decision can be taken without it"
-    } else {
-        "the store is away, and no decision can be taken without it"
-    })
+fn undecided(overloaded: bool) -> Refusal {
+    Refusal::new(
+        RefusalKind::Unavailable,
+        if overloaded {
+            "the store is asked for more than it decides in time, and no decision can be taken without it"
+        } else {
+            "the store is away, and no decision can be taken without it"
+        },
+    )
 }
 
 /// The metadata of an answer without the store (`degraded`, `overloaded`), and of one near the end of a limit (`near`).

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use tidegate::{Descriptor, Limit, Policy, RequestLimit};
-use tonic::Status;
 
 use super::messages::{Multiplier, RateLimitOverride, RateLimitRequest};
 use super::unit::seconds_of;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The limit of each descriptor; empty if no descriptor has one.
 #[derive(Debug, Default)]
@@ -17,18 +17,19 @@ impl OwnLimits {
     /// The limits in a message, for the rules of `policy`.
     ///
     /// # Errors
-    /// Returns INVALID_ARGUMENT if a rule that uses the limit cannot have it, or the store cannot
+    /// Returns a refusal if a rule that uses the limit cannot have it, or the store cannot
     /// hold it. A limit that no rule uses is not checked.
     pub(super) fn of(
         message: &RateLimitRequest,
         descriptors: &[Descriptor<'_>],
         policy: &Policy,
-    ) -> Result<Self, Status> {
+    ) -> Result<Self, Refusal> {
         let all = message.descriptors.iter().zip(descriptors).enumerate();
         let own = all.map(|(number, (sent, descriptor))| {
             let Some(limit) = &sent.limit else { return Ok(None) };
-            own_limit(limit, message.domain(), descriptor, policy)
-                .map_err(|error| Status::invalid_argument(format!("descriptor {number}: {error}")))
+            own_limit(limit, message.domain(), descriptor, policy).map_err(|error| {
+                Refusal::new(RefusalKind::InvalidLimit, format!("descriptor {number}: {error}"))
+            })
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
     }
@@ -77,7 +78,7 @@ mod tests {
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// The result for a limit under two rules that use it, and one that does not.
-    fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Status> {
+    fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Refusal> {
         let spec = |algorithm| Spec::new(algorithm, 5, Duration::from_secs(1));
         let mut bucket = spec(AlgorithmKind::TokenBucket);
         bucket.capacity = Some(7);
@@ -118,10 +119,10 @@ mod tests {
     #[test]
     fn an_impossible_limit_is_an_error_with_its_index() {
         let of_unit = own(30, 0).unwrap_err();
-        assert!(of_unit.message().starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
+        assert!(of_unit.detail.starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
         let large = own(u32::MAX, 1).unwrap_err();
         assert_eq!(large.code(), tonic::Code::InvalidArgument);
-        assert!(large.message().starts_with("descriptor 0: its `limit` cannot be"), "{large:?}");
-        assert!(large.message().contains("(`bucket`)") && large.message().contains("(`log`)"));
+        assert!(large.detail.starts_with("descriptor 0: its `limit` cannot be"), "{large:?}");
+        assert!(large.detail.contains("(`bucket`)") && large.detail.contains("(`log`)"));
     }
 }

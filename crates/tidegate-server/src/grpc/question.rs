@@ -5,10 +5,10 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 use tidegate::Descriptor;
-use tonic::Status;
 
 use super::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::own_limits::OwnLimits;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The largest number of descriptors of a request: the statuses can distinguish this many.
 const MOST_DESCRIPTORS: usize = 63;
@@ -25,9 +25,9 @@ pub(super) type MessageEntries<'e> = SmallVec<[(&'e str, &'e str); ENTRIES_AT_HA
 /// The entries of a message, one descriptor after another.
 ///
 /// # Errors
-/// Returns INVALID_ARGUMENT if there is no domain, no descriptor, or there are too many; or if
+/// Returns a refusal if there is no domain, no descriptor, or there are too many; or if
 /// a descriptor has too many entries.
-pub(super) fn entries(message: &RateLimitRequest) -> Result<MessageEntries<'_>, Status> {
+pub(super) fn entries(message: &RateLimitRequest) -> Result<MessageEntries<'_>, Refusal> {
     // First, because nothing is to be allocated for a message of too many.
     check(message)?;
     Ok(message.entries().collect())
@@ -115,7 +115,7 @@ fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
 }
 
 /// Refuses a message without a domain, or with too few or too many descriptors or entries.
-fn check(message: &RateLimitRequest) -> Result<(), Status> {
+fn check(message: &RateLimitRequest) -> Result<(), Refusal> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {
             "the domain is empty: expected the domain of the rules".to_owned()
@@ -127,16 +127,17 @@ fn check(message: &RateLimitRequest) -> Result<(), Status> {
         }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
-    Err(Status::invalid_argument(wrong))
+    Err(Refusal::new(RefusalKind::InvalidQuestion, wrong))
 }
 
-fn check_count(number: usize, entries: usize) -> Result<(), Status> {
+fn check_count(number: usize, entries: usize) -> Result<(), Refusal> {
     if entries <= MOST_ENTRIES {
         return Ok(());
     }
-    Err(Status::invalid_argument(format!(
-        "descriptor {number} has {entries} entries: expected at most {MOST_ENTRIES}"
-    )))
+    Err(Refusal::new(
+        RefusalKind::InvalidQuestion,
+        format!("descriptor {number} has {entries} entries: expected at most {MOST_ENTRIES}"),
+    ))
 }
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ mod tests {
         ] {
             let status = entries(&message).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
-            assert!(status.message().starts_with(expected), "{status:?}");
+            assert!(status.detail.starts_with(expected), "{status:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use crate::listener::{KeptBytes, RequestUnderWay, TOO_MUCH};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Bytes of any call in addition to its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
@@ -52,16 +53,16 @@ fn sent(bytes: Bytes, kept: KeptBytes) -> Response<GrpcReply> {
     response
 }
 
-/// The refusal of a call that cannot be decided, or its status. The claim for the call is `None` if there was no room
+/// The answer to a call that cannot be decided: a message that refuses it, or its status. The claim for the call is `None` if there was no room
 /// even for that.
 #[cold]
 pub(super) fn undecided(
-    answer: Result<Bytes, Status>,
+    answer: Result<Bytes, Refusal>,
     kept: Option<KeptBytes>,
 ) -> Response<GrpcReply> {
     let bytes = match answer {
         Ok(bytes) => bytes,
-        Err(status) => return failed(status),
+        Err(why) => return failed(why),
     };
     match kept.and_then(|kept| kept.into_refusal(OF_A_CALL + bytes.len())) {
         Some(kept) => sent(bytes, kept),
@@ -74,14 +75,20 @@ pub(super) fn too_much() -> Response<GrpcReply> {
     failed(too_much_kept())
 }
 
-pub(super) fn too_much_kept() -> Status {
-    Status::resource_exhausted(TOO_MUCH)
+pub(super) fn too_much_kept() -> Refusal {
+    Refusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
+}
+
+impl From<Refusal> for Status {
+    fn from(why: Refusal) -> Self {
+        Self::new(why.code(), why.detail)
+    }
 }
 
 /// A status other than OK, in the head.
-pub(super) fn failed(status: Status) -> Response<GrpcReply> {
+pub(super) fn failed(why: Refusal) -> Response<GrpcReply> {
     // A response without a message carries its status in the head, and needs no trailers.
-    status.into_http::<tonic::body::Body>().map(|_| GrpcReply::Done)
+    Status::from(why).into_http::<tonic::body::Body>().map(|_| GrpcReply::Done)
 }
 
 /// The answer to a request that is not a call.
@@ -147,7 +154,11 @@ fn counted(
         (Err(other), _) => return Ok(other),
     };
     // A stream of tonic has no known length, so each piece is claimed when it is made.
-    if kept.add(data.len()) { Ok(Frame::data(kept.sent(data))) } else { Err(too_much_kept()) }
+    if kept.add(data.len()) {
+        Ok(Frame::data(kept.sent(data)))
+    } else {
+        Err(too_much_kept().into())
+    }
 }
 
 /// The trailers of a successful call.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::http::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, Request, Response};
-use tonic::Status;
 
 use super::decide::GrpcDecider;
 use super::reply::{self, GrpcReply};
@@ -15,6 +14,7 @@ use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::{Limiters, RequestVerb};
 use crate::listener::{Clients, KeptBytes, Peer, bearer};
 use crate::otlp::Span;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::PublicVerbs;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -68,7 +68,7 @@ impl Routes {
         }
         let granted = match of_token {
             Ok(of_token) => granted.and(of_token),
-            Err(status) => return reply::failed(status),
+            Err(why) => return reply::failed(why),
         };
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
@@ -78,7 +78,7 @@ impl Routes {
                 self.bounds,
                 kept,
                 async |message| self.decider.answer(message, granted, span).await,
-                |status| self.decider.refusal(status),
+                |why| self.decider.refusal(why),
             )
             .await;
         }
@@ -86,7 +86,7 @@ impl Routes {
             Some(service) => service.answer(request, kept).await,
             None => {
                 let expected = format!("nothing is at {path}: expected {SHOULD_RATE_LIMIT}");
-                reply::failed(Status::unimplemented(expected))
+                reply::failed(Refusal::new(RefusalKind::NotFound, expected))
             }
         }
     }
@@ -106,12 +106,14 @@ impl Routes {
     }
 
     /// The verbs that the token of a call grants, which is needed if there is a secret.
-    fn token(&self, headers: &HeaderMap) -> Result<PublicVerbs, Status> {
+    fn token(&self, headers: &HeaderMap) -> Result<PublicVerbs, Refusal> {
         let Some(secret) = &self.clients.secret else { return Ok(PublicVerbs::default()) };
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let expected =
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
-        secret.admits(said.and_then(bearer)).ok_or_else(|| Status::unauthenticated(expected))
+        secret
+            .admits(said.and_then(bearer))
+            .ok_or_else(|| Refusal::new(RefusalKind::Unauthorized, expected))
     }
 }
 
@@ -120,6 +122,7 @@ mod tests {
     use super::*;
     use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, routes};
     use hyper::body::Bytes;
+    use tonic::Status;
     use tonic_health::pb::health_server::{Health, HealthServer};
     use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 

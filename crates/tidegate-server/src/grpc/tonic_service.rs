@@ -57,7 +57,7 @@ impl TonicService {
         let call = async { Ok((self.call)(request).await) };
         match call::unpanicked(call).await {
             Ok(response) => response.map(|body| GrpcReply::Tonic(body, Some((kept, None)))),
-            Err(status) => reply::failed(status),
+            Err(why) => reply::failed(why),
         }
     }
 }

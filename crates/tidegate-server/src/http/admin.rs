@@ -1,7 +1,6 @@
 //! `POST /v1/reset` and `POST /v1/refund`, at the admin listener for operators, and at the public listener for
 //! clients that are granted the verb. `routes.rs` calls them after it has checked the right to ask.
 
-use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tidegate::{StoreError, readable};
 
@@ -10,10 +9,10 @@ use super::app::App;
 use super::audit::Audit;
 use super::body;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::question::HttpQuestion;
 use crate::limiters::{said_of_change, was_not_sent};
 use crate::listener::Who;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The limiters that were reset.
 #[derive(Serialize)]
@@ -29,7 +28,7 @@ pub(super) async fn reset(
     app: &App,
     who: Option<Who>,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
     let question = HttpQuestion::parse(&body)?;
@@ -37,7 +36,7 @@ pub(super) async fn reset(
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
-        return Err(HttpProblem::new(ProblemKind::InvalidBody, detail));
+        return Err(Refusal::new(RefusalKind::InvalidBody, detail));
     }
     takes_no_id(&question, "a reset")?;
     let reset = question.ask(async |request: &tidegate::Request<'_>| {
@@ -60,7 +59,7 @@ pub(super) async fn refund(
     app: &App,
     who: Option<Who>,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
     let question = HttpQuestion::parse(&body)?;
@@ -77,22 +76,18 @@ pub(super) async fn refund(
 
 /// Refuses an id, because an operator's request always runs, and accepting an id would promise that
 /// it is not repeated.
-fn takes_no_id(question: &HttpQuestion, what: &str) -> Result<(), HttpProblem> {
+fn takes_no_id(question: &HttpQuestion, what: &str) -> Result<(), Refusal> {
     if !question.names_an_id() {
         return Ok(());
     }
     let detail = format!(
         "`request_id` means nothing to {what}, which is done each time it is asked: expected none"
     );
-    Err(HttpProblem::new(ProblemKind::InvalidBody, detail))
+    Err(Refusal::new(RefusalKind::InvalidBody, detail))
 }
 
 /// The problem of a store that did not reply. Only a change that was not sent may be repeated.
-fn away(error: StoreError) -> HttpProblem {
-    let problem = HttpProblem::new(ProblemKind::Unavailable, said_of_change(&error));
-    if was_not_sent(&error) {
-        problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
-    } else {
-        problem
-    }
+fn away(error: StoreError) -> Refusal {
+    let problem = Refusal::new(RefusalKind::Unavailable, said_of_change(&error));
+    if was_not_sent(&error) { problem.repeatable() } else { problem }
 }

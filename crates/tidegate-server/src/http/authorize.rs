@@ -5,27 +5,27 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::message::HttpRequest;
-use super::problem::{HttpProblem, ProblemKind};
 use crate::listener::{Clients, OperatorAccess, Peer, Role, Who, bearer};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::PublicVerbs;
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
 /// The verbs of the client that asks at a public listener.
-pub(super) fn verbs(clients: &Clients, request: &HttpRequest) -> Result<PublicVerbs, HttpProblem> {
+pub(super) fn verbs(clients: &Clients, request: &HttpRequest) -> Result<PublicVerbs, Refusal> {
     let of_token = token(clients, request.headers())?;
     Ok(clients.of_connection(|| peer(request)).and(of_token))
 }
 
 /// The verbs that a request's token grants, which is needed if there is a secret.
-fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, HttpProblem> {
+fn token(clients: &Clients, headers: &HeaderMap) -> Result<PublicVerbs, Refusal> {
     let Some(secret) = &clients.secret else { return Ok(PublicVerbs::default()) };
     let field = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     secret.admits(field.and_then(bearer)).ok_or_else(|| refused(field))
 }
 
 /// The problem of a request without a known token.
-fn refused(field: Option<&[u8]>) -> HttpProblem {
+fn refused(field: Option<&[u8]>) -> Refusal {
     // The field is never repeated, because a mistyped token is nearly a token.
     let why = match (field, field.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
@@ -34,11 +34,11 @@ fn refused(field: Option<&[u8]>) -> HttpProblem {
     };
     let detail =
         format!("{why}: expected `authorization: Bearer TOKEN`, with a token of the server");
-    HttpProblem::new(ProblemKind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
+    Refusal::new(RefusalKind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
 }
 
 /// The operator that asks at the admin listener.
-pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, HttpProblem> {
+pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, Refusal> {
     let field = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     access.admit(field.and_then(bearer), peer(request)).ok_or_else(|| refused(field))
 }
@@ -48,7 +48,7 @@ fn peer(request: &HttpRequest) -> Peer {
 }
 
 /// The problem of an operator who may only read.
-pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> HttpProblem {
+pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> Refusal {
     let detail = format!(
         "{} {} needs the role {}, and this client has the role {}: expected a token of --admin-token-file or a \
          certificate that --admin-changers names, and none that --admin-readers names",
@@ -57,7 +57,7 @@ pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> HttpProblem
         role.name(),
         who.role.name()
     );
-    HttpProblem::new(ProblemKind::RoleForbidden, detail)
+    Refusal::new(RefusalKind::RoleForbidden, detail)
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use hyper::header::{HOST, ORIGIN};
 
 use super::message::HttpRequest;
-use super::problem::{HttpProblem, ProblemKind};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Refuses requests of a page of another origin.
-pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
+pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), Refusal> {
     // A browser adds no bearer token by itself, so a page cannot send such a request.
     if has_token {
         return Ok(());
@@ -25,14 +25,14 @@ pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(),
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
                  listener; a server with a token (--token-file) does not mind"
             );
-            return Err(HttpProblem::new(ProblemKind::Forbidden, detail));
+            return Err(Refusal::new(RefusalKind::Forbidden, detail));
         }
     }
     Ok(())
 }
 
 /// Refuses a host that is a name, because any page can have a name that resolves to this machine.
-pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), HttpProblem> {
+pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), Refusal> {
     match host(request).filter(|host| !has_token && !is_address(host)) {
         None => Ok(()),
         Some(host) => {
@@ -40,7 +40,7 @@ pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), H
                 "the host is {host:?}: expected an IP address or localhost where no token is asked for; \
                  ask at the address, or give the listener a token (--admin-token-file)"
             );
-            Err(HttpProblem::new(ProblemKind::Forbidden, detail))
+            Err(Refusal::new(RefusalKind::Forbidden, detail))
         }
     }
 }

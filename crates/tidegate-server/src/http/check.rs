@@ -8,12 +8,12 @@ use super::answer;
 use super::app::App;
 use super::body;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::question::{HttpQuestion, QuestionBody};
 use crate::counts::RequestOutcome;
 use crate::limiters::RequestVerb;
-use crate::once_a_minute::{self, warn_of};
+use crate::once_a_minute::warn_of;
 use crate::otlp::Span;
+use crate::refusal::Refusal;
 
 /// The largest number of questions of one batch that are under way at a time.
 const AT_ONCE: usize = 64;
@@ -23,7 +23,7 @@ pub(super) async fn decide(
     app: &App,
     verb: RequestVerb,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     // Begun before the body is read, so the span includes the time of a slow sender.
     let mut span = Span::begin(verb.name(), request.headers());
     let (body, held) =
@@ -62,20 +62,15 @@ pub(super) async fn decide(
 
 /// Counts a request that is answered with an error, and warns of it.
 #[cold]
-fn failed(app: &App, verb: RequestVerb, why: &HttpProblem) {
+fn failed(app: &App, verb: RequestVerb, why: &Refusal) {
     // A peek is no decision, so its errors are not among the outcomes of decisions.
     if verb != RequestVerb::Check {
         return;
     }
     app.counts().count(RequestOutcome::Error);
-    let kind = match why.kind() {
-        ProblemKind::InvalidBody | ProblemKind::UnsupportedMediaType => {
-            once_a_minute::WarningKind::Message
-        }
-        ProblemKind::BodyTimeout => once_a_minute::WarningKind::Incomplete,
-        _ => once_a_minute::WarningKind::Size,
-    };
-    warn_of(kind, why.detail());
+    if let Some(kind) = why.kind.warning() {
+        warn_of(kind, &why.detail);
+    }
 }
 
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not

@@ -8,10 +8,10 @@ use tokio::time::sleep;
 
 use super::app::App;
 use super::message::HttpResponse;
-use super::problem::{HttpProblem, ProblemKind};
 use super::query;
 use crate::limiters::Filter;
 use crate::listener::Role;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The default and the largest number of decisions a second.
 const USUAL: u32 = 100;
@@ -27,7 +27,7 @@ pub(super) fn decisions(
     app: &App,
     role: Role,
     query: Option<&str>,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let (filter, per_second) = asked(query)?;
     // Before the stream begins: a filter of an unknown rule would be silent for ever.
     query::check_rule(&app.limiters, filter.rule.as_deref())?;
@@ -35,7 +35,7 @@ pub(super) fn decisions(
         .limiters
         .tail()
         .watch(filter, per_second)
-        .map_err(|error| HttpProblem::new(ProblemKind::Internal, error.to_string()))?;
+        .map_err(|error| Refusal::new(RefusalKind::Internal, error.to_string()))?;
     app.streams.open(role, &app.limiters, async move |sink| {
         let mut lines = Vec::new();
         // Without a line the channel is closed, and without a number the client is gone.
@@ -49,7 +49,7 @@ pub(super) fn decisions(
 }
 
 /// The filter and the rate of a query.
-fn asked(query: Option<&str>) -> Result<(Filter, u32), HttpProblem> {
+fn asked(query: Option<&str>) -> Result<(Filter, u32), Refusal> {
     let names = ["rule", "outcome", "key", "per_second"];
     let expected = "`rule`, `outcome`, `key` or `per_second`";
     let asked = query::parse(query, &names, expected)?;

@@ -25,12 +25,12 @@ use tokio::time::timeout;
 
 use super::app::App;
 use super::body;
-use super::problem::HttpProblem;
 use super::question::HttpQuestion;
 use crate::counts::RequestOutcome;
 use crate::listener::{
     Account, ConnectionCheck, ConnectionPatience, ListenerSecret, Remainder, Shell, Stream,
 };
+use crate::refusal::Refusal;
 use head::Found;
 use reply::FastReplies;
 
@@ -221,7 +221,7 @@ impl FastPath {
             Ok(Some(Err(problem))) => problem,
             Err(_) => {
                 app.counts().count(RequestOutcome::Error);
-                HttpProblem::panicked()
+                Refusal::panicked()
             }
         };
         reply.bytes.truncate(before);

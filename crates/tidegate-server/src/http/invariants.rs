@@ -9,9 +9,9 @@ use serde_json::Value;
 use std::time::Duration;
 use tidegate::{Descriptor, MAX_COST, canonical_text, readable};
 
-use super::problem::HttpProblem;
 use super::question::{HttpQuestion, QuestionBody};
 use crate::admits::no_more_than_the_limit;
+use crate::refusal::Refusal;
 
 /// Panics if a body is misread.
 pub(crate) fn judge(body: &[u8]) {
@@ -26,7 +26,7 @@ pub(crate) fn judge(body: &[u8]) {
 }
 
 /// A problem is readable, and contains the expected text.
-fn judge_problem(problem: &HttpProblem) {
+fn judge_problem(problem: &Refusal) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();
     assert!(document["status"] == 400 && detail.contains("expected such as {"), "{document}");

@@ -14,8 +14,8 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use super::message::HttpResponse;
-use super::problem::{HttpProblem, ProblemKind};
 use crate::limiters::Limiters;
+use crate::refusal::{Refusal, RefusalKind};
 pub(super) use format::MetricsFormat;
 use writer::Writer;
 
@@ -23,9 +23,9 @@ use writer::Writer;
 pub(super) fn metrics(
     limiters: Arc<Limiters>,
     format: MetricsFormat,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let text = text_of(limiters).map_err(|error| {
-        HttpProblem::new(ProblemKind::Internal, format!("the metrics cannot be written: {error}"))
+        Refusal::new(RefusalKind::Internal, format!("the metrics cannot be written: {error}"))
     })?;
     let text = match format {
         MetricsFormat::OpenMetrics => text,

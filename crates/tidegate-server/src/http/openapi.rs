@@ -14,8 +14,8 @@ use tidegate::printable;
 
 use super::answer;
 use super::message::HttpResponse;
-use super::problem::{HttpProblem, ProblemKind};
 use super::table::{Action, PublicUse, ROWS, Row};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::PublicVerbs;
 
 /// The descriptions of all rows, and the types that they refer to.
@@ -31,14 +31,14 @@ const OF_TOKENS: [&str; 2] = ["401", "403"];
 static MADE: Mutex<Vec<(Option<PublicVerbs>, Bytes)>> = Mutex::new(Vec::new());
 
 /// Answers with the document: for a client with the paths that its verbs grant, for an operator with all paths.
-pub(super) fn document(client: Option<PublicVerbs>) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn document(client: Option<PublicVerbs>) -> Result<HttpResponse, Refusal> {
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, text)) = made.iter().find(|(reader, _)| *reader == client) {
         return Ok(answer::of_json(text.clone()));
     }
     // Made once: it takes some milliseconds, and a client may ask as often as it likes.
     let document = described(client).ok_or_else(|| {
-        HttpProblem::new(ProblemKind::Internal, "the description of the paths is not complete")
+        Refusal::new(RefusalKind::Internal, "the description of the paths is not complete")
     })?;
     let text = Bytes::from(printable::json(&document.to_string()).into_owned());
     made.push((client, text.clone()));
@@ -206,8 +206,8 @@ mod tests {
         }
         texts.insert("405", document["info"]["description"].as_str().unwrap().to_owned());
         texts.insert("404", texts["404"].clone() + &texts["405"]);
-        for kind in ProblemKind::value_variants() {
-            let document = HttpProblem::new(*kind, "").document();
+        for kind in RefusalKind::value_variants() {
+            let document = Refusal::new(*kind, "").document();
             let problem: Value = serde_json::from_slice(&document).unwrap();
             let (_, name) = problem["type"].as_str().unwrap().rsplit_once(':').unwrap();
             let text = &texts[problem["status"].to_string().as_str()];

@@ -12,8 +12,8 @@ use super::app::App;
 use super::body;
 use super::connection::Endpoint;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::routes::guarded;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Succeeds while decisions come: the process need not be restarted.
 const LIVE: &str = "/livez";
@@ -37,26 +37,24 @@ impl Endpoint for Probes {
 
 impl Probes {
     /// The answer to a probe.
-    async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, HttpProblem> {
+    async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, Refusal> {
         let path = request.uri().path();
         if !matches!(path, LIVE | READY) {
             let detail = format!("nothing is at {path}: expected {LIVE} or {READY}");
-            return Err(HttpProblem::new(ProblemKind::NotFound, detail));
+            return Err(Refusal::new(RefusalKind::NotFound, detail));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let detail = format!("{path} does not take {}: expected GET or HEAD", request.method());
-            let problem = HttpProblem::new(ProblemKind::MethodNotAllowed, detail);
+            let problem = Refusal::new(RefusalKind::MethodNotAllowed, detail);
             return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
         }
         match (self.0.probe.is_answered().await, path) {
             // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false), _) => {
-                Err(HttpProblem::new(ProblemKind::Unavailable, "the check of a decision failed"))
+                Err(Refusal::new(RefusalKind::Unavailable, "the check of a decision failed"))
             }
-            (None, _) => {
-                Err(HttpProblem::new(ProblemKind::Unavailable, "no decision came in time"))
-            }
+            (None, _) => Err(Refusal::new(RefusalKind::Unavailable, "no decision came in time")),
         }
     }
 }

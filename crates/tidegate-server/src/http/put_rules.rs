@@ -9,12 +9,12 @@ use tidegate_lab::diff::{Change, PolicyDiff};
 
 use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
 use crate::configuration::{Configuration, Proposal, Proposed, PutRefused};
 use crate::listener::Bounds;
 use crate::listener::Who;
 use crate::policy::Wrong;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The maximum size of a configuration in a request, in bytes.
 const MOST_BYTES: usize = 4 << 20;
@@ -46,7 +46,7 @@ pub(super) async fn put(
     configuration: Arc<Configuration>,
     who: Who,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let is_dry_run = match check(&who, &request) {
         Ok(is_dry_run) => is_dry_run,
         Err(problem) => {
@@ -63,8 +63,8 @@ pub(super) async fn put(
     // A change that is in force is never answered as failed, for want of room.
     held.iter().try_for_each(|held| held.keep_answer(MOST_ANSWERED))?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
-        HttpProblem::new(
-            ProblemKind::InvalidBody,
+        Refusal::new(
+            RefusalKind::InvalidBody,
             "the body is not UTF-8: expected the TOML of a configuration",
         )
     })?;
@@ -88,7 +88,7 @@ fn answered(
     Proposed { etag, diff }: Proposed,
     file: &str,
     dry_run: bool,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let mut response = shown(&diff, file, dry_run)?;
     if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {
         response = shown(&diff.without_rules(), file, dry_run)?;
@@ -98,7 +98,7 @@ fn answered(
     Ok(response)
 }
 
-fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, HttpProblem> {
+fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, Refusal> {
     answer::json(&Changed {
         dry_run,
         file,
@@ -111,11 +111,11 @@ fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, H
 }
 
 /// Returns whether the request is for a dry run.
-fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
+fn check(who: &Who, request: &HttpRequest) -> Result<bool, Refusal> {
     if !who.is_known() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
-        return Err(HttpProblem::new(ProblemKind::Forbidden, detail));
+        return Err(Refusal::new(RefusalKind::Forbidden, detail));
     }
     let is_dry_run = match request.uri().query() {
         None => false,
@@ -123,7 +123,7 @@ fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
         Some("dry_run=0" | "dry_run=false") => false,
         Some(other) => {
             let detail = format!("the query is {other:?}: expected none, or dry_run=1");
-            return Err(HttpProblem::new(ProblemKind::InvalidQuery, detail));
+            return Err(Refusal::new(RefusalKind::InvalidQuery, detail));
         }
     };
     let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -132,16 +132,16 @@ fn check(who: &Who, request: &HttpRequest) -> Result<bool, HttpProblem> {
     if !given.eq_ignore_ascii_case(b"application/toml") {
         let detail = "expected the header field `content-type: application/toml` (curl: -H \
                       'content-type: application/toml' --data-binary @rules.toml)";
-        return Err(HttpProblem::new(ProblemKind::UnsupportedMediaType, detail));
+        return Err(Refusal::new(RefusalKind::UnsupportedMediaType, detail));
     }
     Ok(is_dry_run)
 }
 
 /// The problem of a configuration that was refused.
-fn problem(refused: PutRefused) -> HttpProblem {
+fn problem(refused: PutRefused) -> Refusal {
     match refused {
-        PutRefused::Unconditional => HttpProblem::new(
-            ProblemKind::PreconditionRequired,
+        PutRefused::Unconditional => Refusal::new(
+            RefusalKind::PreconditionRequired,
             "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
         ),
@@ -153,15 +153,15 @@ fn problem(refused: PutRefused) -> HttpProblem {
                     "the configuration in force has the `etag` {etag}, whose quotes belong to it: read GET /v1/rules again"
                 )
             };
-            let problem = HttpProblem::new(ProblemKind::PreconditionFailed, detail);
+            let problem = Refusal::new(RefusalKind::PreconditionFailed, detail);
             // The tag in force goes with the refusal, so that its client can compare and ask again.
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),
                 Err(_) => problem,
             }
         }
-        PutRefused::Conflict(why) => HttpProblem::new(ProblemKind::Conflict, why),
-        PutRefused::Wrong(Wrong::Text(errors)) => HttpProblem::of_configuration(&errors),
-        PutRefused::Wrong(wrong) => HttpProblem::new(ProblemKind::InvalidRules, wrong.to_string()),
+        PutRefused::Conflict(why) => Refusal::new(RefusalKind::Conflict, why),
+        PutRefused::Wrong(Wrong::Text(errors)) => Refusal::of_configuration(&errors),
+        PutRefused::Wrong(wrong) => Refusal::new(RefusalKind::InvalidRules, wrong.to_string()),
     }
 }

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::app::App;
 use super::message::HttpResponse;
-use super::problem::{HttpProblem, ProblemKind};
 use crate::listener::Role;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The longest time that a client takes to read one block.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,17 +29,17 @@ impl AsRef<[u8]> for LinesOfBlock {
 const FOR_ANOTHER: Duration = Duration::from_secs(1);
 
 /// Answers with all lines. An answer that ends early is shorter than it says, so that its client notices.
-pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, HttpProblem> {
+pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Refusal> {
     let Some(recorder) = app.limiters.recorder() else {
         let detail = "nothing is recorded here, because `record` of `[server]` is \"off\": expected a time such \
                       as \"10m\"";
-        return Err(HttpProblem::new(ProblemKind::NotFound, detail));
+        return Err(Refusal::new(RefusalKind::NotFound, detail));
     };
     // One client at a time: a client that reads slowly keeps blocks which the recorder has dropped.
     let permit = timeout(FOR_ANOTHER, Arc::clone(&app.recording).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
         let detail = "another client reads the recorded requests: come back when it has them";
-        return Err(HttpProblem::new(ProblemKind::TooManyStreams, detail));
+        return Err(Refusal::new(RefusalKind::TooManyStreams, detail));
     };
     let blocks = recorder.lines();
     // The blocks are fixed now: later requests are not sent, so the length is known.

@@ -13,9 +13,9 @@ use tidegate::printable::is_obeyed;
 
 use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, body};
 use crate::limiters::{CallerReport, Subject, Unreported};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The most characters of a name.
 const MOST_CHARS: usize = 120;
@@ -59,7 +59,7 @@ struct ReportedJson {
 }
 
 /// Counts one report or a batch, all or nothing.
-pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
+pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     // An untagged type would not say what is wrong in either form.
     let written: Result<Vec<WrittenReport>, _> = match body.trim_ascii_start().first() {
@@ -67,22 +67,22 @@ pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpRespon
         _ => serde_json::from_slice(&body).map(|one| vec![one]),
     };
     let written =
-        written.map_err(|error| HttpProblem::of_json(format!("not a report: {error}"), &error))?;
+        written.map_err(|error| Refusal::of_json(format!("not a report: {error}"), &error))?;
     let reports = written.into_iter().enumerate().map(|(number, one)| {
         one.check().map_err(|why| {
-            HttpProblem::new(ProblemKind::InvalidBody, format!("report {}: {why}", number + 1))
+            Refusal::new(RefusalKind::InvalidBody, format!("report {}: {why}", number + 1))
         })
     });
     let reports = reports.collect::<Result<Vec<_>, _>>()?;
     let reported = reports.len();
     app.limiters.report(reports).map_err(|why| {
         let kind = match why {
-            Unreported::NoSuchRule { .. } => ProblemKind::InvalidBody,
+            Unreported::NoSuchRule { .. } => RefusalKind::InvalidBody,
             Unreported::TooManyResources | Unreported::TooManyReporters => {
-                ProblemKind::TooManyResources
+                RefusalKind::TooManyResources
             }
         };
-        HttpProblem::new(kind, why.to_string())
+        Refusal::new(kind, why.to_string())
     })?;
     answer::json(&ReportedJson { reported })
 }

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::HttpProblem;
 use super::reserve::{NamedReservation, unsettled};
 use super::{answer, audit, body, query};
 use crate::limiters::ListedReservation;
 use crate::listener::{Role, Who};
+use crate::refusal::Refusal;
 
 /// The number of reservations that are listed by default, and at most.
 const USUAL: usize = 100;
@@ -41,7 +41,7 @@ struct Dropped {
 
 /// The open reservations that end first. A caller that has an id may settle the reservation, so an operator who only reads
 /// sees no ids.
-pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResponse, Refusal> {
     let expected = format!("`n` from 1 to {MOST}");
     let mut most = USUAL;
     for (name, value) in query::parse(query, &["n"], &expected)? {
@@ -63,10 +63,10 @@ pub(super) async fn drop_open(
     app: &App,
     who: Option<Who>,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     let NamedReservation { reservation } = serde_json::from_slice(&body)
-        .map_err(|error| HttpProblem::of_json(format!("not a reservation: {error}"), &error))?;
+        .map_err(|error| Refusal::of_json(format!("not a reservation: {error}"), &error))?;
     app.limiters.drop_reservation(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::dropped(who.as_ref());
     answer::json(&Dropped { dropped: true })

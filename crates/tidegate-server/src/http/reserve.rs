@@ -8,7 +8,6 @@
 //! {"reservation": "8f0e4c1d2b3a49586776859493a2b1c0"}
 //! ```
 
-use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use tidegate::{MAX_COST, readable};
@@ -18,11 +17,11 @@ use super::app::App;
 use super::audit;
 use super::body;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::question::HttpQuestion;
 use crate::counts::RequestOutcome;
 use crate::limiters::{Unreserved, Unsettled};
 use crate::listener::Who;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// A settle as written.
 #[derive(Deserialize)]
@@ -61,12 +60,12 @@ enum Actual {
 }
 
 /// Answers as a check, and keeps the taken units under an id.
-pub(super) async fn reserve(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
+pub(super) async fn reserve(app: &App, request: HttpRequest) -> Result<HttpResponse, Refusal> {
     let done = reserve_counted(app, request).await;
     done.inspect_err(|_| app.counts().count(RequestOutcome::Error))
 }
 
-async fn reserve_counted(app: &App, request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
+async fn reserve_counted(app: &App, request: HttpRequest) -> Result<HttpResponse, Refusal> {
     // The claim on the connection lasts until the answer is made.
     let (body, _held) = body::read_held(request, app.bounds).await?;
     let read = app.counts().now();
@@ -84,10 +83,10 @@ pub(super) async fn settle(
     app: &App,
     who: Option<Who>,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     let Settle { reservation, actual } = serde_json::from_slice(&body)
-        .map_err(|error| HttpProblem::of_json(format!("not a settle: {error}"), &error))?;
+        .map_err(|error| Refusal::of_json(format!("not a settle: {error}"), &error))?;
     let is_one = matches!(actual, Actual::One(_));
     let actual: SmallVec<[u64; 1]> = match actual {
         Actual::One(units) => smallvec![units],
@@ -95,7 +94,7 @@ pub(super) async fn settle(
     };
     if let Some(units) = actual.iter().find(|units| **units > MAX_COST) {
         let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
-        return Err(HttpProblem::new(ProblemKind::InvalidBody, detail));
+        return Err(Refusal::new(RefusalKind::InvalidBody, detail));
     }
     let settling = match app.limiters.settle(&reservation, &actual).await {
         Ok(settling) => settling,
@@ -113,7 +112,7 @@ pub(super) async fn settle(
         }
         Err(why) => {
             let detail = format!("{why}; it is unknown whether the reservation was settled");
-            Err(HttpProblem::new(ProblemKind::Unavailable, detail))
+            Err(Refusal::new(RefusalKind::Unavailable, detail))
         }
     }
 }
@@ -123,45 +122,45 @@ pub(super) async fn renew(
     app: &App,
     who: Option<Who>,
     request: HttpRequest,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(request, app.bounds).await?;
     let NamedReservation { reservation } = serde_json::from_slice(&body)
-        .map_err(|error| HttpProblem::of_json(format!("not a renewal: {error}"), &error))?;
+        .map_err(|error| Refusal::of_json(format!("not a renewal: {error}"), &error))?;
     let renewed = app.limiters.renew(&reservation).await.map_err(|why| unsettled(&why))?;
     audit::renewed(who.as_ref(), renewed);
     answer::json(&Renewed { renewed })
 }
 
 /// The problem of a reserve that made no reservation.
-fn unreserved(why: Unreserved) -> HttpProblem {
+fn unreserved(why: Unreserved) -> Refusal {
     match why {
         Unreserved::Full => {
-            let problem = HttpProblem::new(ProblemKind::TooManyReservations, why.to_string());
-            problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+            let problem = Refusal::new(RefusalKind::TooManyReservations, why.to_string());
+            problem.repeatable()
         }
         Unreserved::TooLong { .. } => {
-            HttpProblem::new(ProblemKind::InvalidBody, format!("`life_ms`: {why}"))
+            Refusal::new(RefusalKind::InvalidBody, format!("`life_ms`: {why}"))
         }
         Unreserved::Unrecorded(_) => {
-            let problem = HttpProblem::new(ProblemKind::Unavailable, why.to_string());
-            problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
+            let problem = Refusal::new(RefusalKind::Unavailable, why.to_string());
+            problem.repeatable()
         }
     }
 }
 
 /// The problem of a settle, a renewal or a drop that changed nothing.
-pub(super) fn unsettled(why: &Unsettled) -> HttpProblem {
+pub(super) fn unsettled(why: &Unsettled) -> Refusal {
     let (kind, may_ask_again) = match why {
-        Unsettled::NoId | Unsettled::Costs { .. } => (ProblemKind::InvalidBody, false),
-        Unsettled::Unknown => (ProblemKind::UnknownReservation, false),
+        Unsettled::NoId | Unsettled::Costs { .. } => (RefusalKind::InvalidBody, false),
+        Unsettled::Unknown => (RefusalKind::UnknownReservation, false),
         Unsettled::Otherwise { .. } | Unsettled::Elsewhere => {
-            (ProblemKind::SettledOtherwise, false)
+            (RefusalKind::SettledOtherwise, false)
         }
-        Unsettled::Full => (ProblemKind::TooManyReservations, true),
+        Unsettled::Full => (RefusalKind::TooManyReservations, true),
         Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
-            (ProblemKind::Unavailable, true)
+            (RefusalKind::Unavailable, true)
         }
     };
-    let problem = HttpProblem::new(kind, why.to_string());
-    if may_ask_again { problem.with(RETRY_AFTER, HeaderValue::from_static("1")) } else { problem }
+    let problem = Refusal::new(kind, why.to_string());
+    if may_ask_again { problem.repeatable() } else { problem }
 }

@@ -15,7 +15,6 @@ use super::app::App;
 use super::connection::Endpoint;
 use super::fast_path::FastPath;
 use super::message::{HttpRequest, HttpResponse};
-use super::problem::{HttpProblem, ProblemKind};
 use super::table::{Action, PublicUse, ROWS, Row};
 use super::{
     admin, authorize, body, browser, check, decisions, head, health, metrics, openapi, put_rules,
@@ -24,6 +23,7 @@ use super::{
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
 use crate::listener::{Clients, OperatorAccess, Role, Who};
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// The endpoint for clients: decisions, and other verbs as the setting allows.
@@ -85,7 +85,7 @@ impl Endpoint for Public {
 
 impl Public {
     /// The action of a request of a client that may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, HttpProblem> {
+    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, Refusal> {
         let rows = rows(request);
         // Health comes before the token, because a load balancer has none.
         if is_health(&rows) {
@@ -110,8 +110,7 @@ impl Public {
         if let PublicUse::Granted(verb) = row.public
             && !verbs.has(verb)
         {
-            let detail = verb.refusal(self.clients.verbs);
-            return Err(HttpProblem::new(ProblemKind::VerbForbidden, detail));
+            return Err(verb.refusal(self.clients.verbs));
         }
         if matches!(row.action, Action::Refund | Action::Reset) {
             // Verbs that undo limits are guarded as at the admin listener.
@@ -137,7 +136,7 @@ impl Endpoint for Admin {
 
 impl Admin {
     /// The action of a request of an operator who may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, HttpProblem> {
+    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, Refusal> {
         let rows = rows(request);
         if is_health(&rows) {
             let row = chosen(&rows, request)?;
@@ -171,8 +170,8 @@ impl Admin {
 async fn run_action<'a>(
     app: &App,
     request: HttpRequest,
-    route: impl FnOnce(&HttpRequest) -> Result<ChosenAction<'a>, HttpProblem>,
-) -> Result<HttpResponse, HttpProblem> {
+    route: impl FnOnce(&HttpRequest) -> Result<ChosenAction<'a>, Refusal>,
+) -> Result<HttpResponse, Refusal> {
     let ChosenAction { action, operator, verbs } =
         match head::is_clear(&request).and_then(|()| route(&request)) {
             Ok(route) => route,
@@ -235,7 +234,7 @@ fn who(operator: Option<Operator<'_>>) -> Option<Who> {
 fn required<'a>(
     operator: Option<Operator<'a>>,
     request: &HttpRequest,
-) -> Result<Operator<'a>, HttpProblem> {
+) -> Result<Operator<'a>, Refusal> {
     operator.ok_or_else(|| at_other_listener(request, "the admin listener"))
 }
 
@@ -252,7 +251,7 @@ fn is_health(rows: &[&Row]) -> bool {
 }
 
 /// The row of the request's method.
-fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, HttpProblem> {
+fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, Refusal> {
     let row = rows.iter().find(|row| row.takes(request.method()));
     row.copied().ok_or_else(|| wrong_method(request, rows))
 }
@@ -260,14 +259,14 @@ fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, 
 /// Runs a request of either listener: a panic becomes a problem, and the request is logged.
 pub(super) async fn guarded(
     request: HttpRequest,
-    route: impl AsyncFnOnce(HttpRequest) -> Result<HttpResponse, HttpProblem>,
+    route: impl AsyncFnOnce(HttpRequest) -> Result<HttpResponse, Refusal>,
 ) -> HttpResponse {
     let log = RequestLog::of(&request);
     let is_head = request.method() == Method::HEAD;
     // State that requests share survives a panic: locks ignore poison, and counts are atomic.
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
-    let response = response.unwrap_or_else(|_| Err(HttpProblem::panicked()));
-    let response = response.unwrap_or_else(HttpProblem::into_response);
+    let response = response.unwrap_or_else(|_| Err(Refusal::panicked()));
+    let response = response.unwrap_or_else(Refusal::into_response);
     log.write(&response);
     if is_head { without_body(response) } else { response }
 }
@@ -298,7 +297,7 @@ fn without_body(mut response: HttpResponse) -> HttpResponse {
 }
 
 /// The problem of a method that the path does not take.
-fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
+fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> Refusal {
     let names = rows.iter().flat_map(|row| match row.method {
         // A path with GET answers HEAD as well.
         Method::GET => vec!["GET", "HEAD"],
@@ -311,7 +310,7 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
         request.method(),
         names.join(" or ")
     );
-    let problem = HttpProblem::new(ProblemKind::MethodNotAllowed, detail);
+    let problem = Refusal::new(RefusalKind::MethodNotAllowed, detail);
     match HeaderValue::from_str(&names.join(",")) {
         Ok(allowed) => problem.with(ALLOW, allowed),
         Err(_) => problem,
@@ -319,21 +318,21 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> HttpProblem {
 }
 
 /// The problem of a path that only the other listener answers.
-fn at_other_listener(request: &HttpRequest, listener: &str) -> HttpProblem {
+fn at_other_listener(request: &HttpRequest, listener: &str) -> Refusal {
     let path = request.uri().path();
     let detail = format!("{path} is answered on {listener}, at its own port");
-    HttpProblem::new(ProblemKind::NotFound, detail)
+    Refusal::new(RefusalKind::NotFound, detail)
 }
 
 /// The problem of an unknown path, with the paths of the listener.
-fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> HttpProblem {
+fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> Refusal {
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();
     // Rows of one path are next to each other in the table.
     here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
-    HttpProblem::new(ProblemKind::NotFound, detail)
+    Refusal::new(RefusalKind::NotFound, detail)
 }
 
 #[cfg(test)]
@@ -357,7 +356,7 @@ mod tests {
         assert!(answers.ends_with("fine"), "{answers}");
     }
 
-    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, HttpProblem> {
+    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, Refusal> {
         assert_ne!(request.uri().path(), "/panic", "a defect");
         Ok(HttpResponse::new("fine".into()))
     }

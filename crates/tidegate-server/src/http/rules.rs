@@ -12,10 +12,10 @@ use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Res
 
 use super::answer;
 use super::message::HttpResponse;
-use super::problem::HttpProblem;
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
+use crate::refusal::Refusal;
 use tidegate_lab::labels;
 
 /// The answer.
@@ -238,7 +238,7 @@ fn units(limit: Limit) -> i64 {
 pub(super) fn rules(
     limiters: &Limiters,
     configuration: &Configuration,
-) -> Result<HttpResponse, HttpProblem> {
+) -> Result<HttpResponse, Refusal> {
     // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();

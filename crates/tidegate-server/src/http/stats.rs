@@ -14,10 +14,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::app::App;
 use super::message::HttpResponse;
-use super::problem::HttpProblem;
 use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
 use crate::listener::Role;
+use crate::refusal::Refusal;
 
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ struct StatsFilter {
 }
 
 impl StatsFilter {
-    fn parse(query: Option<&str>) -> Result<Self, HttpProblem> {
+    fn parse(query: Option<&str>) -> Result<Self, Refusal> {
         let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
         let mut found = query::parse(query, &["rule", "resource"], expected)?;
         let [rule, resource] =
@@ -159,18 +159,14 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 }
 
 /// Answers with the statistics of now.
-pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<HttpResponse, Refusal> {
     let filter = StatsFilter::parse(query)?;
     query::check_rule(limiters, filter.rule.as_deref())?;
     answer::json(&Stats::of(limiters, &filter))
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
-pub(super) fn events(
-    app: &App,
-    role: Role,
-    query: Option<&str>,
-) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn events(app: &App, role: Role, query: Option<&str>) -> Result<HttpResponse, Refusal> {
     let filter = Arc::new(StatsFilter::parse(query)?);
     query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let limiters = Arc::clone(&app.limiters);

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::app::App;
 use super::message::HttpResponse;
-use super::problem::{HttpProblem, ProblemKind};
 use super::{answer, query};
 use crate::limiters::{ONE_IN, Top, TopKeysBy};
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The number of keys by default, and the largest.
 const USUAL: usize = 20;
@@ -34,12 +34,12 @@ struct TopQuery<'a> {
 }
 
 /// Answers with the first keys.
-pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpProblem> {
+pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, Refusal> {
     let TopQuery { rule, by, n } = asked(query)?;
     let Some(keys) = app.limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
-        return Err(HttpProblem::new(ProblemKind::NotFound, detail));
+        return Err(Refusal::new(RefusalKind::NotFound, detail));
     };
     query::check_rule(&app.limiters, rule.as_deref())?;
     let (since, keys) =
@@ -48,7 +48,7 @@ pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, HttpPr
 }
 
 /// Reads the query.
-fn asked(query: Option<&str>) -> Result<TopQuery<'_>, HttpProblem> {
+fn asked(query: Option<&str>) -> Result<TopQuery<'_>, Refusal> {
     let mut asked = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
     let expected = format!(
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"

@@ -14,7 +14,8 @@ use super::usage::mistaken;
 use crate::counts;
 use crate::flags;
 use crate::limiters::RequestVerb;
-use crate::once_a_minute::{WarningKind, warn_of};
+use crate::once_a_minute::warn_of;
+use crate::refusal::WarningKind;
 
 const WRONG_NUMBER: &str = "wrong number of arguments";
 
@@ -85,7 +86,7 @@ impl QuestionMistake {
     fn write(&self, state: &ListenerState, verb: RequestVerb, reply: &mut RespReply<'_>) {
         if verb == RequestVerb::Check {
             state.counts().count(counts::RequestOutcome::Error);
-            let reason = if let Self::Invalid(message) = self { message } else { WRONG_NUMBER };
+            let reason = if let Self::Invalid(why) = self { &why.detail } else { WRONG_NUMBER };
             warn_of(WarningKind::Question, reason);
         }
         let command = if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" };

@@ -52,7 +52,7 @@ impl Session {
             return None;
         }
         if let Some(verb) = command.verb.public().filter(|verb| !self.verbs.has(*verb)) {
-            reply.error(&format!("NOPERM {}", verb.refusal(self.state.clients.verbs)));
+            reply.refuse(&verb.refusal(self.state.clients.verbs));
             return None;
         }
         is_subcommand_right(command, args, reply).then_some(command)

@@ -79,7 +79,7 @@ fn judge_question(args: &Args<'_>) {
     match RespQuestion::read(args, &mut question::RespEntries::default()) {
         Err(question::QuestionMistake::Arity) => {}
         Err(question::QuestionMistake::NoText) => judge_question(&args.to_texts().as_args()),
-        Err(question::QuestionMistake::Invalid(message)) => assert!(!message.is_empty()),
+        Err(question::QuestionMistake::Invalid(why)) => assert!(!why.detail.is_empty()),
         Ok(question) => question.ask(|request| {
             assert_eq!(request.domain().as_bytes(), args.word(1));
             let id = request.id().map(str::len);

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
 use super::args::Args;
+use crate::refusal::{Refusal, RefusalKind};
 use options::QuestionOptions;
 
 /// Entries that are stored without an allocation.
@@ -35,7 +36,7 @@ pub(super) enum QuestionMistake {
     Arity,
     /// A word has to be escaped.
     NoText,
-    Invalid(String),
+    Invalid(Refusal),
 }
 
 impl<'a, 'e> RespQuestion<'a, 'e> {
@@ -69,9 +70,7 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
     ) -> Result<Self, QuestionMistake> {
         let domain = text(args, 1)?;
         if domain.is_empty() {
-            return Err(QuestionMistake::Invalid(
-                "the domain is empty: expected a name such as default".to_owned(),
-            ));
+            return Err(invalid("the domain is empty: expected a name such as default"));
         }
         let (options, rest) = QuestionOptions::read(args.skip(2), has_life)?;
         if rest.len() % 2 == 1 {
@@ -80,9 +79,8 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
         let count = rest.len() / 2;
         // Before the words are read, because rules search the entries.
         if count > MOST_ENTRIES {
-            return Err(QuestionMistake::Invalid(format!(
-                "there are {count} entries: expected at most {MOST_ENTRIES}"
-            )));
+            let detail = format!("there are {count} entries: expected at most {MOST_ENTRIES}");
+            return Err(invalid(detail));
         }
         for number in (0..rest.len()).step_by(2) {
             entries.0.push((text(&rest, number)?, text(&rest, number + 1)?));
@@ -117,6 +115,11 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
     pub(super) fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
         to(&self.request(&[self.descriptor()]))
     }
+}
+
+/// A question that is written well and cannot be asked.
+pub(super) fn invalid(detail: impl Into<String>) -> QuestionMistake {
+    QuestionMistake::Invalid(Refusal::new(RefusalKind::InvalidQuestion, detail))
 }
 
 fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, QuestionMistake> {

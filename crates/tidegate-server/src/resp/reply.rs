@@ -3,6 +3,8 @@
 
 use tidegate::printable;
 
+use crate::refusal::Refusal;
+
 /// The protocol version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
@@ -56,6 +58,11 @@ impl<'a> RespReply<'a> {
     pub(super) fn error(&mut self, text: &str) {
         let text = text.replace(|c: char| c.is_ascii_control(), " ");
         self.line(b'-', printable::line(&text).as_bytes());
+    }
+
+    /// A request that is refused.
+    pub(super) fn refuse(&mut self, why: &Refusal) {
+        self.error(&format!("{} {}", why.kind.word(), why.detail));
     }
 
     /// A whole number, at most the largest and at least the smallest that 64 bits with a sign hold.

@@ -5,7 +5,7 @@ use tidegate::json::DecisionLine;
 
 use super::args::Args;
 use super::line::write_line;
-use super::question::{QuestionMistake, RespEntries, RespQuestion};
+use super::question::{self, QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::state::ListenerState;
 use super::usage::mistaken;
@@ -55,7 +55,7 @@ fn read<'a, 'e>(
 ) -> Result<RespQuestion<'a, 'e>, QuestionMistake> {
     let question = RespQuestion::read(args, entries)?;
     if question.names_an_id() {
-        return Err(QuestionMistake::Invalid(format!(
+        return Err(question::invalid(format!(
             "ID means nothing to {what}, which is done each time it is asked: remove it"
         )));
     }

@@ -28,7 +28,7 @@ pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
 pub(super) fn mistaken(mistake: &QuestionMistake, command: &str, reply: &mut RespReply<'_>) {
     match mistake {
         QuestionMistake::Arity | QuestionMistake::NoText => wrong_number(command, reply),
-        QuestionMistake::Invalid(message) => reply.error(&format!("ERR {message}")),
+        QuestionMistake::Invalid(why) => reply.refuse(why),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::tree::SourceFile;
 const PAGE: &str = "docs/errors.md";
 const CHINESE_PAGE: &str = "docs/zh/errors.md";
 /// The file with the types of problems over HTTP, each of which has a part of the page.
-const PROBLEMS: &str = "crates/tidegate-server/src/http/problem.rs";
+const PROBLEMS: &str = "crates/tidegate-server/src/refusal.rs";
 /// The heads of the columns of texts.
 const HEADS: [&str; 2] = ["text", "level, text"];
 /// Levels of events that everybody's log has.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::{MAX_COST, Request};
 
 use super::super::args::{Args, integer};
-use super::{QuestionMistake, text};
+use super::{QuestionMistake, invalid, text};
 use crate::limiters::LONGEST_LIFE;
 
 /// The options of a question.
@@ -59,7 +59,7 @@ impl<'a> RespRequestId<'a> {
     fn read(args: &Args<'a>) -> Result<Self, QuestionMistake> {
         let id = text(args, 1)?;
         let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
-        read.map(|_| Self(id)).map_err(|mistake| QuestionMistake::Invalid(mistake.to_string()))
+        read.map(|_| Self(id)).map_err(|mistake| invalid(mistake.to_string()))
     }
 
     /// The request with this id.
@@ -75,7 +75,7 @@ impl<'a> RespRequestId<'a> {
 fn units(word: &[u8]) -> Result<u64, QuestionMistake> {
     let units = integer(word).and_then(|units| u64::try_from(units).ok());
     units.filter(|units| *units <= MAX_COST).ok_or_else(|| {
-        QuestionMistake::Invalid(format!(
+        invalid(format!(
             "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))
@@ -87,7 +87,7 @@ fn lifetime(word: &[u8]) -> Result<Duration, QuestionMistake> {
     let ms = integer(word).and_then(|ms| u64::try_from(ms).ok());
     let ms = ms.filter(|ms| *ms >= 1 && u128::from(*ms) <= most);
     ms.map(Duration::from_millis).ok_or_else(|| {
-        QuestionMistake::Invalid(format!(
+        invalid(format!(
             "LIFE is {:?}: expected a whole number of milliseconds from 1 to {most}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))

@@ -1,0 +1,280 @@
+//! The refusal of a request, as every listener reports it: its kind, what is wrong, and what was expected. One table has
+//! the status that a kind has over HTTP and over gRPC; `http/problem.rs`, `grpc/reply.rs` and `resp/reply.rs` write
+//! refusals. A refusal by a limit is an answer, and not a refusal.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+use tidegate::config::{ConfigError, ConfigErrors};
+use tonic::Code;
+
+/// The kinds of refusals. Over HTTP they are types of problems, and a client may rely on their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(clap::ValueEnum))]
+pub(crate) enum RefusalKind {
+    InvalidRequest,
+    InvalidBody,
+    /// A message that is well formed and asks for something impossible.
+    InvalidQuestion,
+    /// A limit of a descriptor that cannot be.
+    InvalidLimit,
+    /// A body that broke off.
+    BrokenBody,
+    /// A body that is not one message of gRPC.
+    InvalidFrame,
+    UnsupportedMediaType,
+    BodyTooLarge,
+    HeadTooLarge,
+    BodyTimeout,
+    Unauthorized,
+    Forbidden,
+    VerbForbidden,
+    RoleForbidden,
+    NotFound,
+    MethodNotAllowed,
+    InvalidQuery,
+    InvalidRules,
+    Conflict,
+    PreconditionFailed,
+    PreconditionRequired,
+    UnknownCoding,
+    TooMuchUnread,
+    Internal,
+    Unavailable,
+    UnknownReservation,
+    SettledOtherwise,
+    TooManyReservations,
+    TooManyResources,
+    TooManyStreams,
+}
+
+/// The kinds of warnings about requests that are not understood, or find no space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WarningKind {
+    /// A message or a body that is none of the protocol.
+    Message,
+    /// A question that no server could answer.
+    Question,
+    /// A limit of a descriptor that cannot be.
+    Limit,
+    /// More bytes than are taken, or than there is space for.
+    Size,
+    /// A message that did not arrive in full.
+    Incomplete,
+    /// A defect of the server.
+    Defect,
+}
+
+impl RefusalKind {
+    /// The status over HTTP, and the code over gRPC.
+    const fn statuses(self) -> (StatusCode, Code) {
+        match self {
+            Self::InvalidRequest
+            | Self::InvalidBody
+            | Self::InvalidQuestion
+            | Self::InvalidLimit
+            | Self::InvalidQuery
+            | Self::InvalidRules => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+            Self::BrokenBody => (StatusCode::BAD_REQUEST, Code::Cancelled),
+            Self::InvalidFrame => (StatusCode::BAD_REQUEST, Code::Internal),
+            Self::Conflict | Self::SettledOtherwise => (StatusCode::CONFLICT, Code::Aborted),
+            Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Code::FailedPrecondition),
+            Self::PreconditionRequired => {
+                (StatusCode::PRECONDITION_REQUIRED, Code::FailedPrecondition)
+            }
+            Self::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidArgument)
+            }
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Code::ResourceExhausted),
+            Self::HeadTooLarge => {
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Code::ResourceExhausted)
+            }
+            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Code::DeadlineExceeded),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
+            Self::Forbidden | Self::VerbForbidden | Self::RoleForbidden => {
+                (StatusCode::FORBIDDEN, Code::PermissionDenied)
+            }
+            Self::NotFound => (StatusCode::NOT_FOUND, Code::Unimplemented),
+            Self::UnknownReservation => (StatusCode::NOT_FOUND, Code::NotFound),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented),
+            Self::UnknownCoding => (StatusCode::NOT_IMPLEMENTED, Code::Unimplemented),
+            Self::TooMuchUnread
+            | Self::TooManyReservations
+            | Self::TooManyResources
+            | Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),
+        }
+    }
+
+    /// The first word of an error over RESP.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::VerbForbidden => "NOPERM",
+            Self::Unauthorized => "NOAUTH",
+            _ => "ERR",
+        }
+    }
+
+    /// The kind of the warning if a request for a decision is refused; `None` if its sender has made no mistake.
+    pub(crate) const fn warning(self) -> Option<WarningKind> {
+        Some(match self {
+            Self::InvalidBody | Self::UnsupportedMediaType => WarningKind::Message,
+            Self::InvalidQuestion => WarningKind::Question,
+            Self::InvalidLimit => WarningKind::Limit,
+            Self::BodyTooLarge | Self::TooMuchUnread => WarningKind::Size,
+            Self::BrokenBody | Self::BodyTimeout | Self::InvalidFrame | Self::UnknownCoding => {
+                WarningKind::Incomplete
+            }
+            Self::Internal => WarningKind::Defect,
+            _ => return None,
+        })
+    }
+
+    /// The end of the type, and the title.
+    pub(crate) const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::InvalidRequest => ("invalid-request", "The head of the request is not clear"),
+            Self::InvalidBody
+            | Self::InvalidQuestion
+            | Self::InvalidLimit
+            | Self::BrokenBody
+            | Self::InvalidFrame => ("invalid-body", "The body is not what is expected"),
+            Self::UnsupportedMediaType => {
+                ("unsupported-media-type", "The body is not declared as what is expected")
+            }
+            Self::BodyTooLarge => ("body-too-large", "The body is too large"),
+            Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
+            Self::BodyTimeout => ("body-timeout", "The body did not come in time"),
+            Self::Unauthorized => ("unauthorized", "The request does not show that it may ask"),
+            Self::Forbidden => ("forbidden", "This may not be asked from there"),
+            Self::VerbForbidden => ("verb-forbidden", "The listener does not take this verb"),
+            Self::RoleForbidden => ("role-forbidden", "The operator may only read"),
+            Self::NotFound => ("not-found", "There is nothing at this path"),
+            Self::MethodNotAllowed => ("method-not-allowed", "The path does not take this method"),
+            Self::InvalidQuery => {
+                ("invalid-query", "The query of the path is not what is expected")
+            }
+            Self::InvalidRules => ("invalid-rules", "The configuration cannot be put in force"),
+            Self::Conflict => ("conflict", "The file of the configuration cannot be changed"),
+            Self::PreconditionFailed => ("stale", "Another configuration is in force"),
+            Self::PreconditionRequired => {
+                ("precondition-required", "The change does not say what it changes")
+            }
+            Self::UnknownCoding => ("unknown-coding", "The body is in a coding that is not known"),
+            Self::TooMuchUnread => {
+                ("too-much-unread", "Too much is asked or answered and not read")
+            }
+            Self::Internal => ("internal", "The server failed"),
+            Self::Unavailable => ("unavailable", "No decision can be taken"),
+            Self::UnknownReservation => ("unknown-reservation", "The reservation is not known"),
+            Self::SettledOtherwise => {
+                ("settled-otherwise", "The reservation was settled for another cost")
+            }
+            Self::TooManyReservations => {
+                ("too-many-reservations", "There is no room for one more reservation")
+            }
+            Self::TooManyResources => ("too-many-resources", "There is no room for this report"),
+            Self::TooManyStreams => ("too-many-streams", "There is no room for one more stream"),
+        }
+    }
+}
+
+/// A refusal, with the details of this occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) kind: RefusalKind,
+    /// The mistake, and what was expected.
+    pub(crate) detail: String,
+    pub(crate) position: Option<Position>,
+    /// Every mistake in a configuration.
+    pub(crate) mistakes: Option<Box<[PlacedMistake]>>,
+    /// A header field over HTTP. Rarely present, and boxed to keep a refusal small.
+    pub(crate) field: Option<Box<(HeaderName, HeaderValue)>>,
+}
+
+/// The position in a body, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Position {
+    line: usize,
+    column: usize,
+}
+
+/// One mistake in a configuration; without a position it is about the whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PlacedMistake {
+    #[serde(flatten)]
+    position: Option<Position>,
+    message: String,
+}
+
+impl PlacedMistake {
+    fn of(error: &ConfigError) -> Self {
+        let ConfigError { line, column, .. } = *error;
+        let position = (line > 0).then_some(Position { line, column });
+        Self { position, message: error.message.clone() }
+    }
+}
+
+/// The largest number of mistakes that a problem lists.
+const MOST_MISTAKES: usize = 100;
+
+impl Refusal {
+    pub(crate) fn new(kind: RefusalKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
+    }
+
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.kind.statuses().0
+    }
+
+    pub(crate) const fn code(&self) -> Code {
+        self.kind.statuses().1
+    }
+
+    /// Adds a header field.
+    pub(crate) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { field: Some(Box::new((name, value))), ..self }
+    }
+
+    /// Tells the client that it may repeat the request soon.
+    pub(crate) fn repeatable(self) -> Self {
+        self.with(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// The same refusal with a hint after its detail.
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.detail = format!("{}; {hint}", self.detail);
+        self
+    }
+
+    /// A body that is not the expected JSON; the text of `error` has the position.
+    pub(crate) fn of_json(detail: String, error: &serde_json::Error) -> Self {
+        let position = Position { line: error.line(), column: error.column() };
+        Self {
+            position: (position.line > 0).then_some(position),
+            ..Self::new(RefusalKind::InvalidBody, detail)
+        }
+    }
+
+    /// A configuration with these errors, at the place of the first.
+    pub(crate) fn of_configuration(errors: &ConfigErrors) -> Self {
+        let mistakes: Box<[_]> = errors.iter().take(MOST_MISTAKES).map(PlacedMistake::of).collect();
+        let first = mistakes.first();
+        let detail = match errors.iter().count() {
+            1 => first.map_or_else(String::new, |first| first.message.clone()),
+            all => format!("{all} mistakes; `mistakes` lists the first {MOST_MISTAKES} of them"),
+        };
+        Self {
+            position: first.and_then(|first| first.position),
+            mistakes: Some(mistakes),
+            ..Self::new(RefusalKind::InvalidRules, detail)
+        }
+    }
+
+    /// A request whose handler panicked; the panic itself has been logged.
+    pub(crate) fn panicked() -> Self {
+        let detail = "the request met a defect of the server, which has logged it; others go on";
+        Self::new(RefusalKind::Internal, detail)
+    }
+}
