@@ -8,7 +8,6 @@
 mod server {
     pub(crate) mod http {
         mod media_type;
-        mod paths;
 
         pub(crate) mod fast_path {
             mod head;

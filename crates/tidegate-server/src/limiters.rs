@@ -7,6 +7,7 @@ mod events;
 mod key_label;
 mod life;
 mod observed;
+mod refusals;
 mod reports;
 mod reservations;
 mod reserve;
@@ -16,7 +17,6 @@ mod tail;
 mod tests;
 mod top_keys;
 mod unmatched;
-mod unsent;
 mod watching;
 
 use std::future::pending;
@@ -39,6 +39,7 @@ use crate::stop::Stop;
 use events::StoreEvents;
 pub(crate) use events::StoreStanding;
 pub(crate) use life::{LONGEST_LIFE, USUAL_LIFE};
+pub(crate) use refusals::was_not_sent;
 use reports::CallerReports;
 pub(crate) use reports::{CallerReport, Subject, Unreported};
 use reservations::Reservations;
@@ -50,7 +51,6 @@ use settlement_losses::SettlementLosses;
 pub(crate) use tail::Filter;
 pub(crate) use top_keys::{ONE_IN, Top, TopKeysBy};
 pub(crate) use unmatched::names;
-pub(crate) use unsent::{said_of_change, was_not_sent};
 use watching::Watching;
 
 /// The longest time for which a server that starts waits for its store, before it answers without it.

@@ -2,10 +2,12 @@
 
 #[cfg(test)]
 mod admits;
+mod audit;
 mod banner;
 mod cli;
 mod configuration;
 mod counts;
+mod decide;
 mod failure;
 mod fd_limit;
 mod flags;

@@ -224,6 +224,11 @@ impl Refusal {
         Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
     }
 
+    /// No decision can be taken, or no change be made.
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Unavailable, detail)
+    }
+
     pub(crate) const fn status(&self) -> StatusCode {
         self.kind.statuses().0
     }

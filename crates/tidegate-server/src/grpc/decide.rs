@@ -1,8 +1,6 @@
 //! Decides one call: gives back its refunds, decides its charges in one step, and reports both. `routes.rs` calls
 //! [`GrpcDecider::answer`] with the bytes of the message, and gets the bytes of the response.
 
-use std::sync::Arc;
-
 use hyper::body::Bytes;
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
@@ -16,14 +14,15 @@ use super::response::{Code, RateLimitResponse};
 use super::undecided;
 use super::{Choices, Unavailable, status};
 use crate::counts::RequestOutcome;
-use crate::limiters::{self, Limiters};
+use crate::decide::Decider;
+use crate::limiters::{self, RequestVerb};
 use crate::otlp::Span;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// Answers calls with these limiters.
 pub(super) struct GrpcDecider {
-    pub(super) limiters: Arc<Limiters>,
+    pub(super) decider: Decider,
     pub(super) choices: Choices,
     /// The verbs of all clients, for a refusal.
     pub(super) verbs: PublicVerbs,
@@ -51,7 +50,7 @@ impl GrpcDecider {
         granted: PublicVerbs,
         span: Option<Span>,
     ) -> Result<Bytes, Refusal> {
-        let counts = &self.limiters.counts().grpc;
+        let counts = &self.decider.counts;
         let read = counts.now();
         let mut counted = false;
         let answered = self.decide(message, granted, span, &mut counted).await;
@@ -83,13 +82,12 @@ impl GrpcDecider {
         // Few messages have limits, and the policy is looked at for these only.
         let mut own = OwnLimits::default();
         if message.descriptors.iter().any(|descriptor| descriptor.limit.is_some()) {
-            own = OwnLimits::of(&message, &question.descriptors, &self.limiters.policy())?;
+            own = OwnLimits::of(&message, &question.descriptors, &self.decider.limiters.policy())?;
         }
         let question = question.under(&own);
         let (answer, refunded) = self.refund_then_check(message.domain(), &question).await?;
         let only_refunds = question.has_refunds() && question.charges().is_empty();
         if !only_refunds {
-            self.limiters.counts().grpc.answered(&answer);
             *counted = true;
             if let Some(span) = &mut span {
                 span.end(message.domain(), &answer);
@@ -103,7 +101,7 @@ impl GrpcDecider {
         if !answer.delay().is_zero() {
             tokio::select! {
                 () = sleep(answer.delay()) => {}
-                () = self.limiters.closing() => return Err(stops()),
+                () = self.decider.limiters.closing() => return Err(stops()),
             }
         }
         Ok(self.response(message.domain(), &question, &answer, refunded.as_ref()))
@@ -127,7 +125,7 @@ impl GrpcDecider {
         let mut refunded = None;
         if question.has_refunds() {
             let refunds = question.refunds();
-            match self.limiters.refund(&Request::new(domain, &refunds)).await {
+            match self.decider.limiters.refund(&Request::new(domain, &refunds)).await {
                 Ok(answer) if charges.is_empty() => return Ok((answer, None)),
                 Ok(answer) => refunded = Some(answer),
                 Err(error) if charges.is_empty() => {
@@ -137,7 +135,8 @@ impl GrpcDecider {
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
         }
-        Ok((self.limiters.check(&Request::new(domain, &charges)).await, refunded))
+        let request = Request::new(domain, &charges);
+        Ok((self.decider.decide(RequestVerb::Check, &request).await, refunded))
     }
 
     /// The response: the verdict, a status for each descriptor in the order of the message, fields and metadata.

@@ -11,6 +11,7 @@ use super::decide::GrpcDecider;
 use super::reply::{self, GrpcReply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
+use crate::decide::Decider;
 use crate::limiters::{Limiters, RequestVerb};
 use crate::listener::{Clients, KeptBytes, Peer, bearer};
 use crate::otlp::Span;
@@ -36,7 +37,8 @@ impl Routes {
         bounds: Bounds,
     ) -> Self {
         let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
-        let decider = GrpcDecider { limiters, choices, verbs: clients.verbs };
+        let decider = Decider::new(limiters, |counts| &counts.grpc);
+        let decider = GrpcDecider { decider, choices, verbs: clients.verbs };
         Self { decider, health, others: reflection::servers(), clients, bounds }
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::events::Streams;
 use super::latest::Latest;
-use crate::counts::ListenerCounts;
+use crate::decide::Decider;
 use crate::limiters::Limiters;
 use crate::listener::Bounds;
 use crate::probe::Probe;
@@ -14,6 +14,7 @@ use crate::probe::Probe;
 /// The state that every answer uses.
 pub(super) struct App {
     pub(super) limiters: Arc<Limiters>,
+    pub(super) decider: Decider,
     pub(super) probe: Probe,
     pub(super) bounds: Bounds,
     pub(super) streams: Streams,
@@ -27,16 +28,12 @@ impl App {
     pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
         Self {
             probe: Probe::new(Arc::clone(&limiters), bounds.probe),
+            decider: Decider::new(Arc::clone(&limiters), |counts| &counts.http),
             limiters,
             bounds,
             streams: Streams::within(connections),
             latest: Arc::default(),
             recording: Arc::new(Semaphore::new(1)),
         }
-    }
-
-    /// The counts of the listener for clients.
-    pub(super) fn counts(&self) -> &ListenerCounts {
-        &self.limiters.counts().http
     }
 }

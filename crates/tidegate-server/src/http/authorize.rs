@@ -5,6 +5,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::message::HttpRequest;
+use crate::audit::Changer;
 use crate::listener::{Clients, OperatorAccess, Peer, Role, Who, bearer};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::PublicVerbs;
@@ -41,6 +42,13 @@ fn refused(field: Option<&[u8]>) -> Refusal {
 pub(super) fn admit(access: &OperatorAccess, request: &HttpRequest) -> Result<Who, Refusal> {
     let field = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     access.admit(field.and_then(bearer), peer(request)).ok_or_else(|| refused(field))
+}
+
+/// The client of a request at the public listener, as an audit names it.
+pub(super) fn client(clients: &Clients, request: &HttpRequest) -> Changer {
+    let field = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let peer = request.extensions().get::<Peer>().cloned();
+    Changer::client(clients, peer, field.and_then(bearer))
 }
 
 fn peer(request: &HttpRequest) -> Peer {

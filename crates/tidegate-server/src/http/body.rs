@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use hyper::{HeaderMap, Method, Version};
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::media_type::is_json;
@@ -28,6 +29,17 @@ const PASSED_OVER: Duration = Duration::from_secs(1);
 
 pub(super) async fn read(request: HttpRequest, bounds: Bounds) -> Result<Bytes, Refusal> {
     read_held(request, bounds).await.map(|(body, _)| body)
+}
+
+/// Reads a body that is JSON of this type; `what` names it in an error.
+pub(super) async fn json<T: DeserializeOwned>(
+    request: HttpRequest,
+    bounds: Bounds,
+    what: &str,
+) -> Result<T, Refusal> {
+    let body = read(request, bounds).await?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Refusal::of_json(format!("not {what}: {error}"), &error))
 }
 
 /// The bytes of the body, and the request's claim on its connection: a large request first waits
@@ -198,7 +210,7 @@ fn broken_off(error: &hyper::Error) -> Refusal {
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
          transfer-encoding: chunked) chunks that each follow their size in hexadecimal digits"
     );
-    Refusal::new(RefusalKind::InvalidBody, detail)
+    Refusal::new(RefusalKind::BrokenBody, detail)
 }
 
 /// The innermost cause, which is more precise than the causes around it.

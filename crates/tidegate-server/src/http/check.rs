@@ -9,9 +9,8 @@ use super::app::App;
 use super::body;
 use super::message::{HttpRequest, HttpResponse};
 use super::question::{HttpQuestion, QuestionBody};
-use crate::counts::RequestOutcome;
+use crate::decide::Decider;
 use crate::limiters::RequestVerb;
-use crate::once_a_minute::warn_of;
 use crate::otlp::Span;
 use crate::refusal::Refusal;
 
@@ -26,13 +25,15 @@ pub(super) async fn decide(
 ) -> Result<HttpResponse, Refusal> {
     // Begun before the body is read, so the span includes the time of a slow sender.
     let mut span = Span::begin(verb.name(), request.headers());
-    let (body, held) =
-        body::read_held(request, app.bounds).await.inspect_err(|why| failed(app, verb, why))?;
-    let read = app.counts().now();
+    let decider = &app.decider;
+    let body = body::read_held(request, app.bounds).await;
+    let (body, held) = body.inspect_err(|why| decider.refused(verb, why))?;
+    let read = decider.counts.now();
     let body = readable::json(&body);
-    let response = match QuestionBody::parse(&body).inspect_err(|why| failed(app, verb, why))? {
+    let question = QuestionBody::parse(&body).inspect_err(|why| decider.refused(verb, why))?;
+    let response = match question {
         QuestionBody::One(question) => {
-            let answer = put(app, verb, &question).await;
+            let answer = question.ask(async |request| decider.decide(verb, request).await).await;
             if let Some(span) = &mut span {
                 span.end(question.domain(), &answer);
             }
@@ -44,8 +45,8 @@ pub(super) async fn decide(
         QuestionBody::Each(questions) => {
             // Claimed before the first question is asked, because a batch that does not fit must take nothing.
             let claimed = held.as_ref().map_or(Ok(()), |held| held.keep_questions(questions.len()));
-            claimed.inspect_err(|why| failed(app, verb, why))?;
-            let answers = Box::pin(each(app, verb, &questions)).await;
+            claimed.inspect_err(|why| decider.refused(verb, why))?;
+            let answers = Box::pin(each(decider, verb, &questions)).await;
             if verb == RequestVerb::Peek {
                 // A peek has taken nothing, so it may be refused when it is known how many rules it names.
                 let rules = answers.iter().map(|answer| answer.enforced().count()).sum();
@@ -55,29 +56,16 @@ pub(super) async fn decide(
         }
     };
     if verb == RequestVerb::Check {
-        app.counts().took(read, 1);
+        decider.counts.took(read, 1);
     }
     response
-}
-
-/// Counts a request that is answered with an error, and warns of it.
-#[cold]
-fn failed(app: &App, verb: RequestVerb, why: &Refusal) {
-    // A peek is no decision, so its errors are not among the outcomes of decisions.
-    if verb != RequestVerb::Check {
-        return;
-    }
-    app.counts().count(RequestOutcome::Error);
-    if let Some(kind) = why.kind.warning() {
-        warn_of(kind, &why.detail);
-    }
 }
 
 /// The questions are asked, and so decided, in order: several at a time, so that a batch does not
 /// wait for the store once per question, but not all, so that others get their turn and a batch takes
 /// little memory.
 async fn each<'l>(
-    app: &'l App,
+    decider: &'l Decider,
     verb: RequestVerb,
     questions: &[HttpQuestion<'_>],
 ) -> Vec<Answer<'l>> {
@@ -88,18 +76,11 @@ async fn each<'l>(
         if under_way.len() == AT_ONCE {
             answers.extend(under_way.next().await);
         }
-        under_way.push_back(put(app, verb, question));
+        let decided = question.ask(async |request| decider.decide(verb, request).await);
+        under_way.push_back(decided);
     }
     while let Some(answer) = under_way.next().await {
         answers.push(answer);
     }
     answers
-}
-
-async fn put<'l>(app: &'l App, verb: RequestVerb, question: &HttpQuestion<'_>) -> Answer<'l> {
-    let answer = question.ask(async |request| app.limiters.answer(verb, request).await).await;
-    if verb == RequestVerb::Check {
-        app.counts().answered(&answer);
-    }
-    answer
 }

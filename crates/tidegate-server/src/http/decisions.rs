@@ -6,11 +6,10 @@ use std::time::Duration;
 use tidegate::{RuleOutcome, canonical_text};
 use tokio::time::sleep;
 
-use super::app::App;
 use super::message::HttpResponse;
 use super::query;
+use super::table::Asked;
 use crate::limiters::Filter;
-use crate::listener::Role;
 use crate::refusal::{Refusal, RefusalKind};
 
 /// The default and the largest number of decisions a second.
@@ -23,12 +22,9 @@ const GATHERED: Duration = Duration::from_millis(50);
 const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.
-pub(super) fn decisions(
-    app: &App,
-    role: Role,
-    query: Option<&str>,
-) -> Result<HttpResponse, Refusal> {
-    let (filter, per_second) = asked(query)?;
+pub(super) async fn decisions(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let (filter, per_second) = wanted(asked.query())?;
+    let app = asked.app;
     // Before the stream begins: a filter of an unknown rule would be silent for ever.
     query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let mut watch = app
@@ -36,7 +32,7 @@ pub(super) fn decisions(
         .tail()
         .watch(filter, per_second)
         .map_err(|error| Refusal::new(RefusalKind::Internal, error.to_string()))?;
-    app.streams.open(role, &app.limiters, async move |sink| {
+    app.streams.open(asked.role(), &app.limiters, async move |sink| {
         let mut lines = Vec::new();
         // Without a line the channel is closed, and without a number the client is gone.
         while let Some(1..) = sink.alive(watch.lines.recv_many(&mut lines, MOST_AT_ONCE)).await {
@@ -49,7 +45,7 @@ pub(super) fn decisions(
 }
 
 /// The filter and the rate of a query.
-fn asked(query: Option<&str>) -> Result<(Filter, u32), Refusal> {
+fn wanted(query: Option<&str>) -> Result<(Filter, u32), Refusal> {
     let names = ["rule", "outcome", "key", "per_second"];
     let expected = "`rule`, `outcome`, `key` or `per_second`";
     let asked = query::parse(query, &names, expected)?;
@@ -82,13 +78,13 @@ mod tests {
     #[test]
     fn a_query_is_read_whole_or_refused() {
         let query = "rule=r&outcome=refused,never&key=user%3Da%3Db&per_second=7";
-        let (filter, per_second) = asked(Some(query)).unwrap();
+        let (filter, per_second) = wanted(Some(query)).unwrap();
         assert_eq!((filter.rule.as_deref(), per_second), (Some("r"), 7));
         assert_eq!(filter.outcomes, [RuleOutcome::Refused, RuleOutcome::Never]);
         assert_eq!(filter.key, Some(("user".to_owned(), "a=b".to_owned())));
-        assert_eq!(asked(None).unwrap().1, 100);
+        assert_eq!(wanted(None).unwrap().1, 100);
         for wrong in ["outcome=no", "outcome=", "key=ada", "key=%3Dada", "per_second=0", "n=1"] {
-            assert!(asked(Some(wrong)).is_err(), "{wrong}");
+            assert!(wanted(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

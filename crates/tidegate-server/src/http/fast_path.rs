@@ -27,10 +27,12 @@ use super::app::App;
 use super::body;
 use super::question::HttpQuestion;
 use crate::counts::RequestOutcome;
+use crate::limiters::RequestVerb;
 use crate::listener::{
     Account, ConnectionCheck, ConnectionPatience, ListenerSecret, Remainder, Shell, Stream,
 };
 use crate::refusal::Refusal;
+pub(super) use head::CHECK;
 use head::Found;
 use reply::FastReplies;
 
@@ -105,10 +107,10 @@ impl FastPath {
             // Known before the answers are written, because the last of them has to announce the end.
             self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
             // The clock is read once for all requests that were read together.
-            let read = self.app.counts().now();
+            let read = self.app.decider.counts.now();
             let before = self.answered;
             let next = self.answer_all();
-            self.app.counts().took(read, self.answered - before);
+            self.app.decider.counts.took(read, self.answered - before);
             // Asked before the write, which clears the bytes.
             came |= !self.reply.bytes.is_empty();
             // Written before a hand-over, because hyper must not answer a later request first.
@@ -204,11 +206,9 @@ impl FastPath {
         // Earlier answers of this read are before it in the same buffer.
         let before = reply.bytes.len();
         let decided = catch_unwind(AssertUnwindSafe(|| {
+            // Without an answer nothing was taken, so hyper may ask the same once more.
             question.ask_now(|request| {
-                // Without an answer nothing was taken, so hyper may ask the same once more.
-                let answer = app.limiters.try_check(request)?;
-                app.counts().answered(&answer);
-                Some(reply.decided(&answer))
+                app.decider.try_decide(RequestVerb::Check, request, |answer| reply.decided(answer))
             })
         }));
         // The state that it uses survives a panic anywhere in the server. A half-written answer is cut off below.
@@ -220,7 +220,7 @@ impl FastPath {
             }
             Ok(Some(Err(problem))) => problem,
             Err(_) => {
-                app.counts().count(RequestOutcome::Error);
+                app.decider.counts.count(RequestOutcome::Error);
                 Refusal::panicked()
             }
         };

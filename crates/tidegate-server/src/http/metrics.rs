@@ -13,17 +13,22 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
+use super::answer::made_apart;
 use super::message::HttpResponse;
+use super::table::Asked;
 use crate::limiters::Limiters;
 use crate::refusal::{Refusal, RefusalKind};
-pub(super) use format::MetricsFormat;
+use format::MetricsFormat;
 use writer::Writer;
 
 /// Answers with all families.
-pub(super) fn metrics(
-    limiters: Arc<Limiters>,
-    format: MetricsFormat,
-) -> Result<HttpResponse, Refusal> {
+pub(super) async fn metrics(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let limiters = Arc::clone(&asked.app.limiters);
+    let format = MetricsFormat::preferred(asked.request.headers());
+    made_apart(move || written(limiters, format)).await
+}
+
+fn written(limiters: Arc<Limiters>, format: MetricsFormat) -> Result<HttpResponse, Refusal> {
     let text = text_of(limiters).map_err(|error| {
         Refusal::new(RefusalKind::Internal, format!("the metrics cannot be written: {error}"))
     })?;

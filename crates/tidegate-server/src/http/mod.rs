@@ -7,7 +7,6 @@
 mod admin;
 mod answer;
 mod app;
-mod audit;
 mod authorize;
 mod body;
 mod browser;
@@ -26,7 +25,6 @@ mod media_type;
 mod message;
 mod metrics;
 mod openapi;
-mod paths;
 mod probes;
 mod problem;
 mod put_rules;
@@ -53,6 +51,7 @@ use crate::limiters::Limiters;
 use crate::listener::{Bounds, Clients, Handler, OperatorAccess};
 use app::App;
 use connection::Http;
+use routes::{Access, HttpRoutes};
 #[cfg(test)]
 pub(crate) use rules::json_of;
 
@@ -68,7 +67,7 @@ impl HttpService {
 
     /// The endpoint for clients that ask for decisions.
     pub(crate) fn public(&self, clients: Clients) -> impl Handler {
-        Http(routes::Public { app: Arc::clone(&self.0), clients })
+        self.routes(Access::Public(clients))
     }
 
     /// The endpoint for probes.
@@ -82,6 +81,10 @@ impl HttpService {
         access: OperatorAccess,
         configuration: Arc<Configuration>,
     ) -> impl Handler {
-        Http(routes::Admin { app: Arc::clone(&self.0), access, configuration })
+        self.routes(Access::Admin(access, configuration))
+    }
+
+    fn routes(&self, access: Access) -> impl Handler {
+        Http(HttpRoutes { app: Arc::clone(&self.0), access })
     }
 }

@@ -1,5 +1,5 @@
 //! `GET /openapi.json`: the paths of the server with their requests and answers, as a document of OpenAPI 3.1, for
-//! viewers and for generators of clients. `openapi/openapi.json` describes each row of `table.rs`; this file
+//! viewers and for generators of clients. `openapi/openapi.json` describes each row of `routes.rs`; this file
 //! adds the facts of the rows, and leaves out the rows that a client may not use.
 //!
 //! The document is written by hand. A crate that derives it from types (schemars, utoipa) would see none of the bodies that
@@ -14,7 +14,7 @@ use tidegate::printable;
 
 use super::answer;
 use super::message::HttpResponse;
-use super::table::{Action, PublicUse, ROWS, Row};
+use super::table::{Asked, PublicUse, Row};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::PublicVerbs;
 
@@ -31,13 +31,14 @@ const OF_TOKENS: [&str; 2] = ["401", "403"];
 static MADE: Mutex<Vec<(Option<PublicVerbs>, Bytes)>> = Mutex::new(Vec::new());
 
 /// Answers with the document: for a client with the paths that its verbs grant, for an operator with all paths.
-pub(super) fn document(client: Option<PublicVerbs>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn document(rows: &[Row], asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let client = asked.configuration.is_none().then_some(asked.verbs);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, text)) = made.iter().find(|(reader, _)| *reader == client) {
         return Ok(answer::of_json(text.clone()));
     }
     // Made once: it takes some milliseconds, and a client may ask as often as it likes.
-    let document = described(client).ok_or_else(|| {
+    let document = described(rows, client).ok_or_else(|| {
         Refusal::new(RefusalKind::Internal, "the description of the paths is not complete")
     })?;
     let text = Bytes::from(printable::json(&document.to_string()).into_owned());
@@ -46,15 +47,14 @@ pub(super) fn document(client: Option<PublicVerbs>) -> Result<HttpResponse, Refu
 }
 
 /// The document; `None` if the file does not describe each row.
-fn described(client: Option<PublicVerbs>) -> Option<Value> {
+fn described(rows: &[Row], client: Option<PublicVerbs>) -> Option<Value> {
     let mut document: Value = serde_json::from_str(DOCUMENT).ok()?;
     *document.pointer_mut("/info/version")? = env!("CARGO_PKG_VERSION").into();
     let responses = document.pointer("/components/responses")?.as_object()?;
     let statuses: Vec<_> = responses.keys().filter(|name| name.starts_with(['4', '5'])).collect();
     let mut paths = Map::new();
-    for row in &ROWS {
-        let is_open = row.action == Action::Health;
-        if !client.is_none_or(|verbs| is_open || row.public.admits(verbs)) {
+    for row in rows {
+        if !client.is_none_or(|verbs| row.public.admits(verbs)) {
             continue;
         }
         let method = row.method.as_str().to_ascii_lowercase();
@@ -95,7 +95,7 @@ fn completed(
         description += &format!(" The admin listener asks for the role `{}`.", role.name());
     }
     operation.insert("description".to_owned(), description.into());
-    if is_for_operator && row.admin.is_none() && row.action != Action::Health {
+    if is_for_operator && row.admin.is_none() && !row.is_open() {
         let server = json!({"url": PUBLIC, "description": "The public listener, by default"});
         operation.insert("servers".to_owned(), json!([server]));
     }
@@ -130,6 +130,7 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
+    use crate::http::routes::ROWS;
     use crate::verbs::PublicVerb;
 
     const PAGE: &str = include_str!("../../../../docs/http.md");
@@ -148,18 +149,18 @@ mod tests {
         let rows: BTreeSet<_> = rows.collect();
         let file = serde_json::from_str(DOCUMENT).unwrap();
         assert_eq!(paths(&file), rows);
-        assert_eq!(paths(&described(None).unwrap()), rows);
+        assert_eq!(paths(&described(&ROWS, None).unwrap()), rows);
     }
 
     #[test]
     fn a_client_reads_of_the_paths_that_it_may_use_alone() {
-        let document = described(Some(PublicVerbs::usual())).unwrap();
+        let document = described(&ROWS, Some(PublicVerbs::usual())).unwrap();
         let expected = ["/healthz", "/openapi.json", "/v1/check", "/v1/peek"];
         assert!(document["paths"].as_object().unwrap().keys().eq(expected));
         let text = document.to_string();
         assert!(text.contains("RuleAnswer") && !text.contains("OpenReservations"), "{text}");
         let verbs = PublicVerbs::from_iter([PublicVerb::Settle]);
-        let document = described(Some(verbs)).unwrap();
+        let document = described(&ROWS, Some(verbs)).unwrap();
         assert!(document["paths"].get("/v1/renew").is_some(), "{document}");
     }
 
@@ -167,12 +168,12 @@ mod tests {
     fn each_reference_leads_somewhere_and_each_component_is_used() {
         let file: Value = serde_json::from_str(DOCUMENT).unwrap();
         // A reference that leads nowhere makes no document.
-        assert_eq!(described(None).unwrap()["components"], file["components"]);
+        assert_eq!(described(&ROWS, None).unwrap()["components"], file["components"]);
     }
 
     #[test]
     fn each_field_has_its_meaning_and_an_example() {
-        let document = described(None).unwrap();
+        let document = described(&ROWS, None).unwrap();
         let schemas = document["components"]["schemas"].as_object().unwrap().values();
         let fields = schemas.filter_map(|schema| schema["properties"].as_object()).flatten();
         let mut read = 0;
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_problem_is_in_the_description_of_its_status() {
-        let document = described(None).unwrap();
+        let document = described(&ROWS, None).unwrap();
         let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         for path in document["paths"].as_object().unwrap().values().filter_map(Value::as_object) {
             let responses =
@@ -226,6 +227,6 @@ mod tests {
         let mut requests: BTreeSet<_> = requests.collect();
         // The listener of probes has two paths, and no document.
         requests.retain(|(path, _)| path != "/livez" && path != "/readyz");
-        assert_eq!(requests, paths(&described(None).unwrap()));
+        assert_eq!(requests, paths(&described(&ROWS, None).unwrap()));
     }
 }

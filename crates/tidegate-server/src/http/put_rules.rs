@@ -1,18 +1,16 @@
 //! `PUT /v1/rules`: another configuration, in the TOML of its file. It checks the request here, and
 //! [`Configuration::put`] checks the text, writes the file and puts the rules in force.
 
-use std::sync::Arc;
-
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH};
 use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
 
-use super::app::App;
 use super::message::{HttpRequest, HttpResponse};
+use super::table::Asked;
 use super::{answer, body};
-use crate::configuration::{Configuration, Proposal, Proposed, PutRefused};
+use crate::audit::Changer;
+use crate::configuration::{Proposal, Proposed, PutRefused};
 use crate::listener::Bounds;
-use crate::listener::Who;
 use crate::policy::Wrong;
 use crate::refusal::{Refusal, RefusalKind};
 
@@ -41,12 +39,9 @@ struct Changed<'a> {
 }
 
 /// Puts the body in force, or with `?dry_run=1` answers the changes that it would make.
-pub(super) async fn put(
-    app: &App,
-    configuration: Arc<Configuration>,
-    who: Who,
-    request: HttpRequest,
-) -> Result<HttpResponse, Refusal> {
+pub(super) async fn put(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let configuration = asked.configuration()?;
+    let Asked { app, request, by: who, .. } = asked;
     let is_dry_run = match check(&who, &request) {
         Ok(is_dry_run) => is_dry_run,
         Err(problem) => {
@@ -111,8 +106,8 @@ fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, R
 }
 
 /// Returns whether the request is for a dry run.
-fn check(who: &Who, request: &HttpRequest) -> Result<bool, Refusal> {
-    if !who.is_known() {
+fn check(who: &Changer, request: &HttpRequest) -> Result<bool, Refusal> {
+    if !who.is_known_operator() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
         return Err(Refusal::new(RefusalKind::Forbidden, detail));

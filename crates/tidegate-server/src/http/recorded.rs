@@ -8,9 +8,8 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use tokio::time::timeout;
 
-use super::app::App;
 use super::message::HttpResponse;
-use crate::listener::Role;
+use super::table::Asked;
 use crate::refusal::{Refusal, RefusalKind};
 
 /// The longest time that a client takes to read one block.
@@ -29,7 +28,8 @@ impl AsRef<[u8]> for LinesOfBlock {
 const FOR_ANOTHER: Duration = Duration::from_secs(1);
 
 /// Answers with all lines. An answer that ends early is shorter than it says, so that its client notices.
-pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Refusal> {
+pub(super) async fn recorded(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let app = asked.app;
     let Some(recorder) = app.limiters.recorder() else {
         let detail = "nothing is recorded here, because `record` of `[server]` is \"off\": expected a time such \
                       as \"10m\"";
@@ -44,7 +44,7 @@ pub(super) async fn recorded(app: &App, role: Role) -> Result<HttpResponse, Refu
     let blocks = recorder.lines();
     // The blocks are fixed now: later requests are not sent, so the length is known.
     let length: usize = blocks.iter().map(|block| block.len()).sum();
-    let mut response = app.streams.open(role, &app.limiters, async move |sink| {
+    let mut response = app.streams.open(asked.role(), &app.limiters, async move |sink| {
         let _permit = permit;
         for block in blocks {
             // A client that stops reading gives its permit back to the next.

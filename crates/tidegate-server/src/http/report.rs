@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate::printable::is_obeyed;
 
-use super::app::App;
-use super::message::{HttpRequest, HttpResponse};
+use super::message::HttpResponse;
+use super::table::Asked;
 use super::{answer, body};
 use crate::limiters::{CallerReport, Subject, Unreported};
 use crate::refusal::{Refusal, RefusalKind};
@@ -59,7 +59,8 @@ struct ReportedJson {
 }
 
 /// Counts one report or a batch, all or nothing.
-pub(super) async fn report(app: &App, request: HttpRequest) -> Result<HttpResponse, Refusal> {
+pub(super) async fn report(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let Asked { app, request, .. } = asked;
     let body = body::read(request, app.bounds).await?;
     // An untagged type would not say what is wrong in either form.
     let written: Result<Vec<WrittenReport>, _> = match body.trim_ascii_start().first() {

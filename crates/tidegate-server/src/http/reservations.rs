@@ -9,12 +9,12 @@
 
 use serde::Serialize;
 
-use super::app::App;
-use super::message::{HttpRequest, HttpResponse};
-use super::reserve::{NamedReservation, unsettled};
-use super::{answer, audit, body, query};
+use super::message::HttpResponse;
+use super::reserve::NamedReservation;
+use super::table::Asked;
+use super::{answer, body, query};
 use crate::limiters::ListedReservation;
-use crate::listener::{Role, Who};
+use crate::listener::Role;
 use crate::refusal::Refusal;
 
 /// The number of reservations that are listed by default, and at most.
@@ -41,33 +41,28 @@ struct Dropped {
 
 /// The open reservations that end first. A caller that has an id may settle the reservation, so an operator who only reads
 /// sees no ids.
-pub(super) fn list(app: &App, who: &Who, query: Option<&str>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn list(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
     let expected = format!("`n` from 1 to {MOST}");
     let mut most = USUAL;
-    for (name, value) in query::parse(query, &["n"], &expected)? {
+    for (name, value) in query::parse(asked.query(), &["n"], &expected)? {
         let n = value.parse().ok().filter(|n| (1..=MOST).contains(n));
         most = n.ok_or_else(|| query::wrong(&name, &value, &expected))?;
     }
-    let mut reservations = app.limiters.list_reservations(most);
-    if who.role < Role::Change {
+    let limiters = &asked.app.limiters;
+    let mut reservations = limiters.list_reservations(most);
+    if asked.role() < Role::Change {
         for reservation in &mut reservations {
             reservation.hide_id();
         }
     }
-    let (counts, bytes) = app.limiters.reservations();
+    let (counts, bytes) = limiters.reservations();
     answer::json(&List { open: counts.open, pending: counts.pending, bytes, reservations })
 }
 
 /// Forgets an open reservation, whose units stay taken.
-pub(super) async fn drop_open(
-    app: &App,
-    who: Option<Who>,
-    request: HttpRequest,
-) -> Result<HttpResponse, Refusal> {
-    let body = body::read(request, app.bounds).await?;
-    let NamedReservation { reservation } = serde_json::from_slice(&body)
-        .map_err(|error| Refusal::of_json(format!("not a reservation: {error}"), &error))?;
-    app.limiters.drop_reservation(&reservation).await.map_err(|why| unsettled(&why))?;
-    audit::dropped(who.as_ref());
+pub(super) async fn drop_open(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let Asked { app, request, by, .. } = asked;
+    let NamedReservation { reservation } = body::json(request, app.bounds, "a reservation").await?;
+    app.decider.drop_open(&by, &reservation).await?;
     answer::json(&Dropped { dropped: true })
 }

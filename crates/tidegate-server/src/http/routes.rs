@@ -1,6 +1,8 @@
-//! The paths of each listener and their handlers, and the steps before and after every request. `connection.rs`
-//! passes each request of hyper to [`Public`] or [`Admin`]: the head is checked, `table.rs` gives the action and who
-//! may ask for it, and the handler answers. A problem anywhere becomes a response in [`guarded`].
+//! The paths of both listeners with their handlers, and the steps before and after every request. `connection.rs` passes
+//! each request of hyper to [`HttpRoutes`]: the head is checked, the table gives the handler and who may ask for it, and
+//! the handler answers. A refusal anywhere becomes a response in [`guarded`].
+//!
+//! A request that is not in the table is not answered, so a new path has to say who may ask for it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,245 +12,237 @@ use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
 
-use super::answer::made_apart;
 use super::app::App;
 use super::connection::Endpoint;
-use super::fast_path::FastPath;
+use super::fast_path::{CHECK, FastPath};
 use super::message::{HttpRequest, HttpResponse};
-use super::table::{Action, PublicUse, ROWS, Row};
+use super::table::{Asked, HandlerFn, PublicUse, Row, RowHandler, at_other_listener};
 use super::{
     admin, authorize, body, browser, check, decisions, head, health, metrics, openapi, put_rules,
     recorded, report, reservations, reserve, rules, stats, top,
 };
+use crate::audit::Changer;
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
 use crate::listener::{Clients, OperatorAccess, Role, Who};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
-/// The endpoint for clients: decisions, and other verbs as the setting allows.
+const fn decide(path: &'static str, verb: RequestVerb) -> Row {
+    Row::new(path, Method::POST, RowHandler::Decide(verb))
+}
+
+const fn get(path: &'static str, handler: HandlerFn) -> Row {
+    Row::new(path, Method::GET, RowHandler::Call(handler))
+}
+
+const fn post(path: &'static str, handler: HandlerFn) -> Row {
+    Row::new(path, Method::POST, RowHandler::Call(handler))
+}
+
+const fn put(path: &'static str, handler: HandlerFn) -> Row {
+    Row::new(path, Method::PUT, RowHandler::Call(handler))
+}
+
+/// All rows; rows of one path are next to each other.
+pub(super) static ROWS: [Row; 20] = [
+    decide(CHECK, RequestVerb::Check).public(PublicVerb::Check),
+    decide("/v1/peek", RequestVerb::Peek).public(PublicVerb::Peek).admin(Role::Read),
+    post("/v1/reserve", |asked| Box::pin(reserve::reserve(asked))).public(PublicVerb::Reserve),
+    post("/v1/settle", |asked| Box::pin(reserve::settle(asked)))
+        .public(PublicVerb::Settle)
+        .admin(Role::Change),
+    // A client that may settle a reservation may renew it.
+    post("/v1/renew", |asked| Box::pin(reserve::renew(asked)))
+        .public(PublicVerb::Settle)
+        .admin(Role::Change),
+    get("/v1/reservations", |asked| Box::pin(reservations::list(asked))).admin(Role::Read),
+    post("/v1/drop", |asked| Box::pin(reservations::drop_open(asked))).admin(Role::Change),
+    post("/v1/refund", |asked| Box::pin(admin::refund(asked)))
+        .public(PublicVerb::Refund)
+        .admin(Role::Change),
+    post("/v1/reset", |asked| Box::pin(admin::reset(asked)))
+        .public(PublicVerb::Reset)
+        .admin(Role::Change),
+    post("/v1/report", |asked| Box::pin(report::report(asked)))
+        .public(PublicVerb::Report)
+        .admin(Role::Change),
+    get("/v1/rules", |asked| Box::pin(rules::rules(asked))).admin(Role::Read),
+    put("/v1/rules", |asked| Box::pin(put_rules::put(asked))).admin(Role::Change),
+    get("/metrics", |asked| Box::pin(metrics::metrics(asked))).admin(Role::Read),
+    get("/v1/stats", |asked| Box::pin(stats::stats(asked))).admin(Role::Read),
+    get("/v1/stats/events", |asked| Box::pin(stats::events(asked))).admin(Role::Read),
+    get("/v1/top", |asked| Box::pin(top::top(asked))).admin(Role::Read),
+    get("/v1/decisions", |asked| Box::pin(decisions::decisions(asked))).admin(Role::Read),
+    get("/v1/recorded", |asked| Box::pin(recorded::recorded(asked))).admin(Role::Read),
+    // Before the token, because a load balancer has none.
+    get("/healthz", |asked| Box::pin(health::health(asked.app))).usable(PublicUse::Open),
+    // Not before the token, as health is: a stranger learns of no path. It needs no verb, because it has only the paths
+    // that its reader may use.
+    get("/openapi.json", |asked| Box::pin(openapi::document(&ROWS, asked)))
+        .usable(PublicUse::Always)
+        .admin(Role::Read),
+];
+
+/// Who is answered at a listener.
 #[derive(Clone)]
-pub(super) struct Public {
-    pub(super) app: Arc<App>,
-    pub(super) clients: Clients,
+pub(super) enum Access {
+    /// Clients, who ask for decisions, and for other verbs as the setting allows.
+    Public(Clients),
+    /// Operators, who read and change limiters and the configuration.
+    Admin(OperatorAccess, Arc<Configuration>),
 }
 
-/// The endpoint for operators: changes of limiters, and the rules in force.
+/// The endpoint of a listener.
 #[derive(Clone)]
-pub(super) struct Admin {
+pub(super) struct HttpRoutes {
     pub(super) app: Arc<App>,
-    pub(super) access: OperatorAccess,
-    pub(super) configuration: Arc<Configuration>,
+    pub(super) access: Access,
 }
 
-/// A request that was let in: its action, the operator at the admin listener, and the verbs of a client at the public
-/// listener.
-struct ChosenAction<'a> {
-    action: Action,
-    operator: Option<Operator<'a>>,
-    verbs: PublicVerbs,
+/// A caller that may ask for something.
+enum Caller {
+    Client(PublicVerbs),
+    Operator(Who),
 }
 
-impl ChosenAction<'_> {
-    /// The action of a row, for a client with these verbs.
-    const fn of_client(row: &Row, verbs: PublicVerbs) -> Self {
-        Self { action: row.action, operator: None, verbs }
+impl Caller {
+    /// Returns whether its listener answers a row.
+    fn is_answered(&self, row: &Row) -> bool {
+        match self {
+            Self::Client(_) => row.public != PublicUse::Never,
+            Self::Operator(_) => row.admin.is_some(),
+        }
+    }
+
+    /// Returns whether it is told of a row: a client only of the paths that it may use.
+    fn is_told(&self, row: &Row) -> bool {
+        match self {
+            Self::Client(verbs) => row.public.admits(*verbs),
+            Self::Operator(_) => row.admin.is_some(),
+        }
+    }
+
+    const fn other_listener(&self) -> &'static str {
+        match self {
+            Self::Client(_) => "the admin listener",
+            Self::Operator(_) => "the public listener",
+        }
     }
 }
 
-/// An operator that asks, and the configuration that the listener shows and changes.
-struct Operator<'a> {
-    who: Who,
-    configuration: &'a Arc<Configuration>,
-}
-
-impl Endpoint for Public {
+impl Endpoint for HttpRoutes {
     fn names_peers(&self) -> bool {
-        !self.clients.certificates.is_empty()
+        match &self.access {
+            Access::Public(clients) => !clients.certificates.is_empty(),
+            Access::Admin(..) => true,
+        }
     }
 
-    /// A check that only a token or a certificate grants is answered by hyper.
     fn fast_path(&self) -> Option<FastPath> {
-        if !self.clients.verbs.has(PublicVerb::Check) {
-            return None;
-        }
-        FastPath::of(&self.app, self.clients.secret.as_ref())
-    }
-
-    async fn answer(self, request: HttpRequest) -> HttpResponse {
-        guarded(request, async |request| {
-            run_action(&self.app, request, |request| self.route(request)).await
-        })
-        .await
-    }
-}
-
-impl Public {
-    /// The action of a request of a client that may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, Refusal> {
-        let rows = rows(request);
-        // Health comes before the token, because a load balancer has none.
-        if is_health(&rows) {
-            let row = chosen(&rows, request)?;
-            return Ok(ChosenAction::of_client(row, PublicVerbs::default()));
-        }
-        // The token comes before the path, so that a stranger learns of no path.
-        let verbs = authorize::verbs(&self.clients, request)?;
-        let has_token = self.clients.secret.is_some();
-        browser::check_origin(has_token, request)?;
-        // A path that exists only at the other listener gets a hint and not the list of paths.
-        let here: Rows =
-            rows.iter().copied().filter(|row| row.public != PublicUse::Never).collect();
-        if rows.is_empty() {
-            // A client is told only of the paths that it may use.
-            return Err(unknown_path(request, |row| row.public.admits(verbs)));
-        }
-        if here.is_empty() {
-            return Err(at_other_listener(request, "the admin listener"));
-        }
-        let row = chosen(&here, request)?;
-        if let PublicUse::Granted(verb) = row.public
-            && !verbs.has(verb)
-        {
-            return Err(verb.refusal(self.clients.verbs));
-        }
-        if matches!(row.action, Action::Refund | Action::Reset) {
-            // Verbs that undo limits are guarded as at the admin listener.
-            browser::check_host(has_token, request)?;
-            body::check_declared(request)?;
-        }
-        Ok(ChosenAction::of_client(row, verbs))
-    }
-}
-
-impl Endpoint for Admin {
-    fn names_peers(&self) -> bool {
-        true
-    }
-
-    async fn answer(self, request: HttpRequest) -> HttpResponse {
-        guarded(request, async |request| {
-            run_action(&self.app, request, |request| self.route(request)).await
-        })
-        .await
-    }
-}
-
-impl Admin {
-    /// The action of a request of an operator who may ask for it.
-    fn route(&self, request: &HttpRequest) -> Result<ChosenAction<'_>, Refusal> {
-        let rows = rows(request);
-        if is_health(&rows) {
-            let row = chosen(&rows, request)?;
-            return Ok(ChosenAction::of_client(row, PublicVerbs::default()));
-        }
-        // Before anything is said about paths and methods, so that a stranger learns none.
-        let who = authorize::admit(&self.access, request)?;
-        browser::check_origin(self.access.needs_token(), request)?;
-        browser::check_host(self.access.needs_token(), request)?;
-        let here: Rows = rows.iter().copied().filter(|row| row.admin.is_some()).collect();
-        if rows.is_empty() {
-            return Err(unknown_path(request, |row| row.admin.is_some()));
-        }
-        if here.is_empty() {
-            return Err(at_other_listener(request, "the public listener"));
-        }
-        let row = chosen(&here, request)?;
-        match row.admin {
-            Some(role) if who.role < role => Err(authorize::needs(role, &who, request)),
-            _ => {
-                body::check_declared(request)?;
-                let operator = Operator { who, configuration: &self.configuration };
-                let verbs = PublicVerbs::default();
-                Ok(ChosenAction { action: row.action, operator: Some(operator), verbs })
+        match &self.access {
+            // A check that only a token or a certificate grants is answered by hyper.
+            Access::Public(clients) if clients.verbs.has(PublicVerb::Check) => {
+                FastPath::of(&self.app, clients.secret.as_ref())
             }
+            _ => None,
         }
+    }
+
+    async fn answer(self, request: HttpRequest) -> HttpResponse {
+        guarded(request, async |request| self.run(request).await).await
     }
 }
 
-/// Checks the head, finds the action, and runs its handler.
-async fn run_action<'a>(
-    app: &App,
-    request: HttpRequest,
-    route: impl FnOnce(&HttpRequest) -> Result<ChosenAction<'a>, Refusal>,
-) -> Result<HttpResponse, Refusal> {
-    let ChosenAction { action, operator, verbs } =
-        match head::is_clear(&request).and_then(|()| route(&request)) {
-            Ok(route) => route,
-            Err(problem) => {
+impl HttpRoutes {
+    /// Checks the head, finds the handler, and runs it.
+    async fn run(&self, request: HttpRequest) -> Result<HttpResponse, Refusal> {
+        let found = head::is_clear(&request).and_then(|()| self.route(&request));
+        let (row, caller) = match found {
+            Ok(found) => found,
+            Err(why) => {
                 // The body is read all the same: a sender that is still writing would not see the answer.
-                Box::pin(body::pass_over(request, app.bounds)).await;
-                return Err(problem);
+                Box::pin(body::pass_over(request, self.app.bounds)).await;
+                return Err(why);
             }
         };
-    let role = operator.as_ref().map_or(Role::Read, |operator| operator.who.role);
-    // All but checks and peeks are boxed: one future of them would make the future of every check as large.
-    match action {
-        Action::Check => check::decide(app, RequestVerb::Check, request).await,
-        Action::Peek => check::decide(app, RequestVerb::Peek, request).await,
-        Action::Health => Box::pin(health::health(app)).await,
-        Action::Reserve => Box::pin(reserve::reserve(app, request)).await,
-        Action::Settle => Box::pin(reserve::settle(app, who(operator), request)).await,
-        Action::Renew => Box::pin(reserve::renew(app, who(operator), request)).await,
-        Action::Reservations => {
-            let Operator { who, .. } = required(operator, &request)?;
-            reservations::list(app, &who, request.uri().query())
-        }
-        Action::Drop => Box::pin(reservations::drop_open(app, who(operator), request)).await,
-        Action::Reset => Box::pin(admin::reset(app, who(operator), request)).await,
-        Action::Refund => Box::pin(admin::refund(app, who(operator), request)).await,
-        Action::Rules => {
-            let limiters = Arc::clone(&app.limiters);
-            let configuration = Arc::clone(required(operator, &request)?.configuration);
-            Box::pin(made_apart(move || rules::rules(&limiters, &configuration))).await
-        }
-        Action::PutRules => {
-            let Operator { who, configuration } = required(operator, &request)?;
-            Box::pin(put_rules::put(app, Arc::clone(configuration), who, request)).await
-        }
-        Action::Metrics => {
-            let limiters = Arc::clone(&app.limiters);
-            let format = metrics::MetricsFormat::preferred(request.headers());
-            Box::pin(made_apart(move || metrics::metrics(limiters, format))).await
-        }
-        Action::Report => Box::pin(report::report(app, request)).await,
-        Action::Top => top::top(app, request.uri().query()),
-        Action::Stats => {
-            let limiters = Arc::clone(&app.limiters);
-            let query = request.uri().query().map(str::to_owned);
-            Box::pin(made_apart(move || stats::stats(&limiters, query.as_deref()))).await
-        }
-        Action::StatsEvents => stats::events(app, role, request.uri().query()),
-        Action::Decisions => decisions::decisions(app, role, request.uri().query()),
-        Action::Recorded => Box::pin(recorded::recorded(app, role)).await,
-        Action::OpenApi => openapi::document(operator.is_none().then_some(verbs)),
+        let handler = match row.handler {
+            RowHandler::Decide(verb) => return check::decide(&self.app, verb, request).await,
+            RowHandler::Call(handler) => handler,
+        };
+        let by = match (&caller, &self.access) {
+            (Some(Caller::Operator(who)), _) => Changer::Operator(who.clone()),
+            // Only the line of such a change names its client.
+            (Some(_), Access::Public(clients)) if row.undoes() => {
+                authorize::client(clients, &request)
+            }
+            _ => Changer::unnamed(),
+        };
+        let verbs = match caller {
+            Some(Caller::Client(verbs)) => verbs,
+            _ => PublicVerbs::default(),
+        };
+        let configuration = match &self.access {
+            Access::Admin(_, configuration) => Some(configuration),
+            Access::Public(_) => None,
+        };
+        handler(Asked { app: &self.app, request, by, verbs, configuration }).await
     }
-}
 
-/// The operator, if one asks.
-fn who(operator: Option<Operator<'_>>) -> Option<Who> {
-    operator.map(|operator| operator.who)
-}
-
-/// The operator of an action that the table has at the admin listener alone.
-fn required<'a>(
-    operator: Option<Operator<'a>>,
-    request: &HttpRequest,
-) -> Result<Operator<'a>, Refusal> {
-    operator.ok_or_else(|| at_other_listener(request, "the admin listener"))
+    /// The row of a request, and the caller if one had to show itself.
+    fn route(&self, request: &HttpRequest) -> Result<(&'static Row, Option<Caller>), Refusal> {
+        let rows: Rows = ROWS.iter().filter(|row| row.path == request.uri().path()).collect();
+        if rows.iter().any(|row| row.is_open()) {
+            return Ok((chosen(&rows, request)?, None));
+        }
+        // Before anything is said about paths and methods, so that a stranger learns none.
+        let (caller, has_token) = match &self.access {
+            Access::Public(clients) => {
+                let verbs = authorize::verbs(clients, request)?;
+                (Caller::Client(verbs), clients.secret.is_some())
+            }
+            Access::Admin(access, _) => {
+                (Caller::Operator(authorize::admit(access, request)?), access.needs_token())
+            }
+        };
+        browser::check_origin(has_token, request)?;
+        if matches!(caller, Caller::Operator(_)) {
+            browser::check_host(has_token, request)?;
+        }
+        if rows.is_empty() {
+            return Err(unknown_path(request, |row| caller.is_told(row)));
+        }
+        // A path that exists only at the other listener gets a hint and not the list of paths.
+        let here: Rows = rows.iter().copied().filter(|row| caller.is_answered(row)).collect();
+        if here.is_empty() {
+            return Err(at_other_listener(request, caller.other_listener()));
+        }
+        let row = chosen(&here, request)?;
+        match (&caller, &self.access) {
+            (Caller::Client(verbs), Access::Public(clients)) => {
+                if let PublicUse::Granted(verb) = row.public
+                    && !verbs.has(verb)
+                {
+                    return Err(verb.refusal(clients.verbs));
+                }
+                if row.undoes() {
+                    // Verbs that undo limits are guarded as at the admin listener.
+                    browser::check_host(has_token, request)?;
+                    body::check_declared(request)?;
+                }
+            }
+            (Caller::Operator(who), _) => match row.admin {
+                Some(role) if who.role < role => return Err(authorize::needs(role, who, request)),
+                _ => body::check_declared(request)?,
+            },
+            _ => {}
+        }
+        Ok((row, Some(caller)))
+    }
 }
 
 /// The rows of one path.
 type Rows = SmallVec<[&'static Row; 2]>;
-
-/// The rows of the request's path, at either listener.
-fn rows(request: &HttpRequest) -> Rows {
-    ROWS.iter().filter(|row| row.path == request.uri().path()).collect()
-}
-
-fn is_health(rows: &[&Row]) -> bool {
-    rows.iter().any(|row| row.action == Action::Health)
-}
 
 /// The row of the request's method.
 fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, Refusal> {
@@ -317,17 +311,10 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> Refusal {
     }
 }
 
-/// The problem of a path that only the other listener answers.
-fn at_other_listener(request: &HttpRequest, listener: &str) -> Refusal {
-    let path = request.uri().path();
-    let detail = format!("{path} is answered on {listener}, at its own port");
-    Refusal::new(RefusalKind::NotFound, detail)
-}
-
 /// The problem of an unknown path, with the paths of the listener.
 fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> Refusal {
     let path = request.uri().path();
-    let here = ROWS.iter().filter(|row| row.action == Action::Health || is_here(row));
+    let here = ROWS.iter().filter(|row| row.is_open() || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();
     // Rows of one path are next to each other in the table.
     here.dedup();

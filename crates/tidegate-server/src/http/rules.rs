@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
@@ -12,6 +13,7 @@ use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Res
 
 use super::answer;
 use super::message::HttpResponse;
+use super::table::Asked;
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
@@ -235,10 +237,13 @@ fn units(limit: Limit) -> i64 {
 }
 
 /// Answers with the policy in force, and the tag of the configuration.
-pub(super) fn rules(
-    limiters: &Limiters,
-    configuration: &Configuration,
-) -> Result<HttpResponse, Refusal> {
+pub(super) async fn rules(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let limiters = Arc::clone(&asked.app.limiters);
+    let configuration = asked.configuration()?;
+    answer::made_apart(move || shown(&limiters, &configuration)).await
+}
+
+fn shown(limiters: &Limiters, configuration: &Configuration) -> Result<HttpResponse, Refusal> {
     // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();

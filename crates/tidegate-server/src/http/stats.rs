@@ -12,11 +12,10 @@ use tidegate_lab::labels;
 use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::app::App;
 use super::message::HttpResponse;
+use super::table::Asked;
 use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
-use crate::listener::Role;
 use crate::refusal::Refusal;
 
 /// The time between two events.
@@ -92,11 +91,12 @@ struct StatsFilter {
 }
 
 impl StatsFilter {
-    fn parse(query: Option<&str>) -> Result<Self, Refusal> {
+    fn of(asked: &Asked<'_>) -> Result<Self, Refusal> {
         let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
-        let mut found = query::parse(query, &["rule", "resource"], expected)?;
+        let mut found = query::parse(asked.query(), &["rule", "resource"], expected)?;
         let [rule, resource] =
             ["rule", "resource"].map(|name| found.remove(name).map(|value| value.into_owned()));
+        query::check_rule(&asked.app.limiters, rule.as_deref())?;
         Ok(Self { rule, resource })
     }
 
@@ -159,20 +159,20 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 }
 
 /// Answers with the statistics of now.
-pub(super) fn stats(limiters: &Limiters, query: Option<&str>) -> Result<HttpResponse, Refusal> {
-    let filter = StatsFilter::parse(query)?;
-    query::check_rule(limiters, filter.rule.as_deref())?;
-    answer::json(&Stats::of(limiters, &filter))
+pub(super) async fn stats(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let filter = StatsFilter::of(&asked)?;
+    let limiters = Arc::clone(&asked.app.limiters);
+    answer::made_apart(move || answer::json(&Stats::of(&limiters, &filter))).await
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
-pub(super) fn events(app: &App, role: Role, query: Option<&str>) -> Result<HttpResponse, Refusal> {
-    let filter = Arc::new(StatsFilter::parse(query)?);
-    query::check_rule(&app.limiters, filter.rule.as_deref())?;
+pub(super) async fn events(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let filter = Arc::new(StatsFilter::of(&asked)?);
+    let app = asked.app;
     let limiters = Arc::clone(&app.limiters);
     // All streams without a filter share the statistics that one of them made.
     let latest = filter.admits_all().then(|| Arc::clone(&app.latest));
-    app.streams.open(role, &app.limiters, async move |sink| {
+    app.streams.open(asked.role(), &app.limiters, async move |sink| {
         let mut ticks = interval(EACH);
         // A client that was slow gets no burst of events about the same second.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

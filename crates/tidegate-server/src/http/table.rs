@@ -1,40 +1,63 @@
-//! Every path of both listeners, with its methods, its action, and the clients that may use it. `routes.rs` looks
-//! each request up here.
-//!
-//! A request that is not listed here is not answered, so a new path has to say who may ask it.
+//! A row of the table of paths: a path with its method, its handler, and the clients that may use it. `routes.rs` has
+//! all rows, and looks each request up there.
+
+use std::pin::Pin;
+use std::sync::Arc;
 
 use hyper::Method;
 
-use super::paths::{
-    CHECK, DECISIONS, DROP, HEALTH, METRICS, OPENAPI, PEEK, RECORDED, REFUND, RENEW, REPORT,
-    RESERVATIONS, RESERVE, RESET, RULES, SETTLE, STATS, STATS_EVENTS, TOP,
-};
+use super::app::App;
+use super::message::{HttpRequest, HttpResponse};
+use crate::audit::Changer;
+use crate::configuration::Configuration;
+use crate::limiters::RequestVerb;
 use crate::listener::Role;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
-/// The action for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    Health,
-    Check,
-    Peek,
-    Reserve,
-    Settle,
-    Renew,
-    Reservations,
-    Drop,
-    Refund,
-    Reset,
-    Rules,
-    PutRules,
-    Report,
-    Metrics,
-    Stats,
-    StatsEvents,
-    Top,
-    Decisions,
-    Recorded,
-    OpenApi,
+/// A request that was let in, as its handler gets it.
+pub(super) struct Asked<'a> {
+    pub(super) app: &'a Arc<App>,
+    pub(super) request: HttpRequest,
+    pub(super) by: Changer,
+    /// The verbs of a client at the public listener.
+    pub(super) verbs: PublicVerbs,
+    /// The configuration that the admin listener shows and changes.
+    pub(super) configuration: Option<&'a Arc<Configuration>>,
+}
+
+impl Asked<'_> {
+    pub(super) fn query(&self) -> Option<&str> {
+        self.request.uri().query()
+    }
+
+    pub(super) const fn role(&self) -> Role {
+        match &self.by {
+            Changer::Operator(who) => who.role,
+            Changer::Client { .. } => Role::Read,
+        }
+    }
+
+    /// The configuration, for a handler that the table has at the admin listener alone.
+    pub(super) fn configuration(&self) -> Result<Arc<Configuration>, Refusal> {
+        self.configuration
+            .cloned()
+            .ok_or_else(|| at_other_listener(&self.request, "the admin listener"))
+    }
+}
+
+/// The future of a handler. It is boxed, because the future of a check would be as large as the largest of them.
+pub(super) type Answering<'a> =
+    Pin<Box<dyn Future<Output = Result<HttpResponse, Refusal>> + Send + 'a>>;
+
+/// A function that answers the requests of a row.
+pub(super) type HandlerFn = fn(Asked<'_>) -> Answering<'_>;
+
+/// The handler of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowHandler {
+    Decide(RequestVerb),
+    Call(HandlerFn),
 }
 
 /// The clients of the public listener that may use a row.
@@ -46,6 +69,8 @@ pub(super) enum PublicUse {
     Granted(PublicVerb),
     /// Every client that may ask for anything.
     Always,
+    /// Every client of both listeners, before it is asked for a token.
+    Open,
 }
 
 impl PublicUse {
@@ -54,7 +79,7 @@ impl PublicUse {
         match self {
             Self::Never => false,
             Self::Granted(verb) => verbs.has(verb),
-            Self::Always => true,
+            Self::Always | Self::Open => true,
         }
     }
 }
@@ -64,65 +89,53 @@ impl PublicUse {
 pub(super) struct Row {
     pub(super) path: &'static str,
     pub(super) method: Method,
-    pub(super) action: Action,
+    pub(super) handler: RowHandler,
     pub(super) public: PublicUse,
     /// The lowest role that may use it at the admin listener; `None` if it is not answered there.
     pub(super) admin: Option<Role>,
 }
 
 impl Row {
+    /// A row that grants its path at neither listener until [`Self::public`], [`Self::usable`] or [`Self::admin`] says so.
+    pub(super) const fn new(path: &'static str, method: Method, handler: RowHandler) -> Self {
+        Self { path, method, handler, public: PublicUse::Never, admin: None }
+    }
+
+    pub(super) const fn public(self, verb: PublicVerb) -> Self {
+        self.usable(PublicUse::Granted(verb))
+    }
+
+    pub(super) const fn usable(mut self, public: PublicUse) -> Self {
+        self.public = public;
+        self
+    }
+
+    pub(super) const fn admin(mut self, role: Role) -> Self {
+        self.admin = Some(role);
+        self
+    }
+
     /// Returns whether a request with this method is answered; HEAD is as GET.
     pub(super) fn takes(&self, method: &Method) -> bool {
         self.method == *method || self.method == Method::GET && *method == Method::HEAD
     }
-}
 
-/// A row that grants its path at neither listener until [`Row::public()`], [`Row::always()`] or [`Row::admin()`] says so. Health stays such a
-/// row: `routes.rs` answers it to every client at both listeners, before it asks for a token.
-const fn row(path: &'static str, method: Method, action: Action) -> Row {
-    Row { path, method, action, public: PublicUse::Never, admin: None }
-}
-
-impl Row {
-    const fn public(mut self, verb: PublicVerb) -> Self {
-        self.public = PublicUse::Granted(verb);
-        self
+    /// Returns whether it is answered to every client of both listeners.
+    pub(super) fn is_open(&self) -> bool {
+        self.public == PublicUse::Open
     }
 
-    const fn always(mut self) -> Self {
-        self.public = PublicUse::Always;
-        self
-    }
-
-    const fn admin(mut self, role: Role) -> Self {
-        self.admin = Some(role);
-        self
+    /// Returns whether its verb undoes limits.
+    pub(super) const fn undoes(&self) -> bool {
+        matches!(self.public, PublicUse::Granted(PublicVerb::Refund | PublicVerb::Reset))
     }
 }
 
-/// All rows; rows of one path are next to each other.
-pub(super) static ROWS: [Row; 20] = [
-    row(CHECK, Method::POST, Action::Check).public(PublicVerb::Check),
-    row(PEEK, Method::POST, Action::Peek).public(PublicVerb::Peek).admin(Role::Read),
-    row(RESERVE, Method::POST, Action::Reserve).public(PublicVerb::Reserve),
-    row(SETTLE, Method::POST, Action::Settle).public(PublicVerb::Settle).admin(Role::Change),
-    // A client that may settle a reservation may renew it.
-    row(RENEW, Method::POST, Action::Renew).public(PublicVerb::Settle).admin(Role::Change),
-    row(RESERVATIONS, Method::GET, Action::Reservations).admin(Role::Read),
-    row(DROP, Method::POST, Action::Drop).admin(Role::Change),
-    row(REFUND, Method::POST, Action::Refund).public(PublicVerb::Refund).admin(Role::Change),
-    row(RESET, Method::POST, Action::Reset).public(PublicVerb::Reset).admin(Role::Change),
-    row(REPORT, Method::POST, Action::Report).public(PublicVerb::Report).admin(Role::Change),
-    row(RULES, Method::GET, Action::Rules).admin(Role::Read),
-    row(RULES, Method::PUT, Action::PutRules).admin(Role::Change),
-    row(METRICS, Method::GET, Action::Metrics).admin(Role::Read),
-    row(STATS, Method::GET, Action::Stats).admin(Role::Read),
-    row(STATS_EVENTS, Method::GET, Action::StatsEvents).admin(Role::Read),
-    row(TOP, Method::GET, Action::Top).admin(Role::Read),
-    row(DECISIONS, Method::GET, Action::Decisions).admin(Role::Read),
-    row(RECORDED, Method::GET, Action::Recorded).admin(Role::Read),
-    row(HEALTH, Method::GET, Action::Health),
-    // Not before the token, as health is: a stranger learns of no path. It needs no verb, because it has only the paths
-    // that its reader may use.
-    row(OPENAPI, Method::GET, Action::OpenApi).always().admin(Role::Read),
-];
+/// The problem of a path that only the other listener answers.
+pub(super) fn at_other_listener(request: &HttpRequest, listener: &str) -> Refusal {
+    let path = request.uri().path();
+    Refusal::new(
+        RefusalKind::NotFound,
+        format!("{path} is answered on {listener}, at its own port"),
+    )
+}

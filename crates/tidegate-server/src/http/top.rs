@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::app::App;
 use super::message::HttpResponse;
+use super::table::Asked;
 use super::{answer, query};
 use crate::limiters::{ONE_IN, Top, TopKeysBy};
 use crate::refusal::{Refusal, RefusalKind};
@@ -34,35 +34,36 @@ struct TopQuery<'a> {
 }
 
 /// Answers with the first keys.
-pub(super) fn top(app: &App, query: Option<&str>) -> Result<HttpResponse, Refusal> {
-    let TopQuery { rule, by, n } = asked(query)?;
-    let Some(keys) = app.limiters.top_keys() else {
+pub(super) async fn top(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+    let TopQuery { rule, by, n } = wanted(asked.query())?;
+    let limiters = &asked.app.limiters;
+    let Some(keys) = limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
         return Err(Refusal::new(RefusalKind::NotFound, detail));
     };
-    query::check_rule(&app.limiters, rule.as_deref())?;
+    query::check_rule(limiters, rule.as_deref())?;
     let (since, keys) =
         keys.top(by, n, |label| rule.as_ref().is_none_or(|name| label.rule == **name));
     answer::json(&Keys { by, sampled_one_in: ONE_IN, since_us: since.as_micros(), keys })
 }
 
 /// Reads the query.
-fn asked(query: Option<&str>) -> Result<TopQuery<'_>, Refusal> {
-    let mut asked = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
+fn wanted(query: Option<&str>) -> Result<TopQuery<'_>, Refusal> {
+    let mut wanted = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
     let expected = format!(
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"
     );
     for (name, value) in query::parse(query, &["rule", "by", "n"], &expected)? {
         match (&*name, &*value, value.parse()) {
-            ("rule", ..) => asked.rule = Some(value),
-            ("by", "refused", _) => asked.by = TopKeysBy::Refused,
-            ("by", "requests", _) => asked.by = TopKeysBy::Requests,
-            ("n", _, Ok(n @ 1..=MOST)) => asked.n = n,
+            ("rule", ..) => wanted.rule = Some(value),
+            ("by", "refused", _) => wanted.by = TopKeysBy::Refused,
+            ("by", "requests", _) => wanted.by = TopKeysBy::Requests,
+            ("n", _, Ok(n @ 1..=MOST)) => wanted.n = n,
             _ => return Err(query::wrong(&name, &value, &expected)),
         }
     }
-    Ok(asked)
+    Ok(wanted)
 }
 
 #[cfg(test)]
@@ -71,12 +72,12 @@ mod tests {
 
     #[test]
     fn a_query_is_read_whole_or_refused() {
-        let TopQuery { rule, by, n } = asked(Some("rule=per-user&by=requests&n=1000")).unwrap();
+        let TopQuery { rule, by, n } = wanted(Some("rule=per-user&by=requests&n=1000")).unwrap();
         assert_eq!((rule.as_deref(), by, n), (Some("per-user"), TopKeysBy::Requests, 1_000));
-        let TopQuery { rule, by, n } = asked(None).unwrap();
+        let TopQuery { rule, by, n } = wanted(None).unwrap();
         assert_eq!((rule.as_deref(), by, n), (None, TopKeysBy::Refused, 20));
         for wrong in ["by=allowed", "n=0", "n=1001", "n=", "limit=3", "by"] {
-            assert!(asked(Some(wrong)).is_err(), "{wrong}");
+            assert!(wanted(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -23,6 +23,11 @@ impl Peer {
         Self { address, certificate }
     }
 
+    /// A client at this address, which has shown no certificate that is asked for.
+    pub(crate) const fn at(address: Option<SocketAddr>) -> Self {
+        Self { address, certificate: None }
+    }
+
     /// Returns whether it is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         // A socket for both families shows 127.0.0.1 as `::ffff:127.0.0.1`.

@@ -36,6 +36,12 @@ pub(crate) struct Given {
     changes: u64,
 }
 
+impl Given {
+    pub(crate) fn token(&self) -> &[u8] {
+        &self.token
+    }
+}
+
 /// The grant of a token that was given earlier.
 pub(crate) enum Regrant {
     /// The tokens have not changed since then.

@@ -9,15 +9,9 @@ use super::line::write_line;
 use super::question::{QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
-use super::state::ListenerState;
-use super::usage::mistaken;
-use crate::counts;
+use crate::decide::Decider;
 use crate::flags;
 use crate::limiters::RequestVerb;
-use crate::once_a_minute::warn_of;
-use crate::refusal::WarningKind;
-
-const WRONG_NUMBER: &str = "wrong number of arguments";
 
 /// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
@@ -34,18 +28,13 @@ pub(super) fn answer(
             return answer(session, verb, &args.to_texts().as_args(), reply);
         }
         Err(mistake) => {
-            mistake.write(&session.state, verb, reply);
+            refuse(&session.state.decider, verb, mistake, reply);
             return CommandOutcome::Answered;
         }
     };
-    // Without an answer nothing was taken, so `later` may ask the same again.
-    let limiters = &session.state.limiters;
-    let answered = question.ask(|request| {
-        limiters.try_answer(verb, request).map(|answer| {
-            count(&session.state, verb, &answer);
-            write_answer(&answer, 0, reply);
-        })
-    });
+    let decider = &session.state.decider;
+    let answered = question
+        .ask(|request| decider.try_decide(verb, request, |answer| write_answer(answer, 0, reply)));
     if answered.is_none() {
         return CommandOutcome::Later;
     }
@@ -55,7 +44,7 @@ pub(super) fn answer(
 
 /// Answers once the limiters have decided.
 pub(super) async fn later(
-    state: &ListenerState,
+    decider: &Decider,
     verb: RequestVerb,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
@@ -64,34 +53,26 @@ pub(super) async fn later(
     let mut entries = RespEntries::default();
     let question = match RespQuestion::read(args, &mut entries) {
         Ok(question) => question,
-        Err(mistake) => return mistake.write(state, verb, reply),
+        Err(mistake) => return refuse(decider, verb, mistake, reply),
     };
     let descriptors = [question.descriptor()];
-    let request = question.request(&descriptors);
-    let read = state.counts().now();
-    let answer = state.limiters.answer(verb, &request).await;
-    count(state, verb, &answer);
-    state.counts().took(read, u64::from(verb == RequestVerb::Check));
+    let read = decider.counts.now();
+    let answer = decider.decide(verb, &question.request(&descriptors)).await;
+    decider.counts.took(read, u64::from(verb == RequestVerb::Check));
     write_answer(&answer, 0, reply);
 }
 
-fn count(state: &ListenerState, verb: RequestVerb, answer: &Answer<'_>) {
-    if verb == RequestVerb::Check {
-        state.counts().answered(answer);
-    }
-}
-
-impl QuestionMistake {
-    #[cold]
-    fn write(&self, state: &ListenerState, verb: RequestVerb, reply: &mut RespReply<'_>) {
-        if verb == RequestVerb::Check {
-            state.counts().count(counts::RequestOutcome::Error);
-            let reason = if let Self::Invalid(why) = self { &why.detail } else { WRONG_NUMBER };
-            warn_of(WarningKind::Question, reason);
-        }
-        let command = if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" };
-        mistaken(self, command, reply);
-    }
+#[cold]
+fn refuse(
+    decider: &Decider,
+    verb: RequestVerb,
+    mistake: QuestionMistake,
+    reply: &mut RespReply<'_>,
+) {
+    let command = if verb == RequestVerb::Peek { "tg.peek" } else { "tg.check" };
+    let why = mistake.refusal(command);
+    decider.refused(verb, &why);
+    reply.refuse(&why);
 }
 
 /// Writes an answer in a map with room for `more` pairs; `near` and `no_rule` only if it is so.

@@ -129,7 +129,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// first.
     fn answer_all(&mut self) -> NextStep {
         // The clock is read once for all commands that are answered together.
-        let read = self.session.state.counts().now();
+        let read = self.session.state.decider.counts.now();
         let decided = self.session.decided;
         let commands = self.commands;
         let bytes = self.wire.output.bytes.len();
@@ -154,7 +154,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             }
         };
         self.wire.output.count();
-        self.session.state.counts().took(read, self.session.decided - decided);
+        self.session.state.decider.counts.took(read, self.session.decided - decided);
         match next {
             // Commands without an answer yet are read again after the waiting replies.
             next if !later.is_empty() => {
@@ -167,7 +167,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Returns whether further commands are read while others wait: the store answers many at a time, while limiters in
     /// process are asked in order. A refund is waited for if the denial memory could refuse the commands after it.
     fn goes_on(&self, waiting: &[PendingReply]) -> bool {
-        let Some(gate) = self.session.state.limiters.shared() else { return false };
+        let Some(gate) = self.session.state.decider.limiters.shared() else { return false };
         let is_awaited = match waiting.last().and_then(PendingReply::verb) {
             Some(CommandVerb::ResetLimiters) => true,
             Some(CommandVerb::Refund | CommandVerb::Settle) => {

@@ -149,7 +149,7 @@ fn write_argument(argument: &Argument, reply: &mut RespReply<'_>) {
 pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let begun = state.begun();
     let open = state.open();
-    let rules = state.limiters.policy().rules().len();
+    let rules = state.decider.limiters.policy().rules().len();
     let sections = [
         (
             "Server",

@@ -78,8 +78,13 @@ impl Handler for RespService {
         b"-ERR this listener speaks TLS: expected a rediss:// address, or --tls of redis-cli\r\n";
 
     async fn serve(self, stream: Stream, shell: Shell) {
-        let granted = self.state.clients.of_connection(|| stream.peer());
-        let session = Session::begin(self.state, granted, stream.reached());
+        let mut peer = None;
+        let granted = self
+            .state
+            .clients
+            .of_connection(|| peer.insert(Box::new(stream.peer())).as_ref().clone());
+        let mut session = Session::begin(self.state, granted, stream.reached());
+        session.peer = peer;
         connection::serve(stream, session, shell).await;
     }
 }

@@ -13,7 +13,9 @@ use super::session::Session;
 use super::state::ListenerState;
 use super::table::{self, CommandVerb};
 use super::{check, reserve, throttle, undo};
+use crate::audit::Changer;
 use crate::limiters;
+use crate::refusal::Refusal;
 
 /// The length that most replies do not pass, in bytes.
 const USUAL: usize = 384;
@@ -22,7 +24,7 @@ const USUAL: usize = 384;
 #[derive(Debug)]
 pub(super) enum PendingReply {
     /// The reply of a command that waits for a limiter or for the store.
-    Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs },
+    Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs, by: Changer },
     /// The known reply of a later command, which must wait its turn.
     Known(Vec<u8>),
 }
@@ -32,7 +34,8 @@ impl PendingReply {
         // The key of a call is bytes, which no rule reads.
         let has_bytes = verb(&args) == Some(CommandVerb::Throttle);
         let args = if has_bytes { args.into() } else { args.to_texts() };
-        Self::Asked { state: Arc::clone(&session.state), proto: session.proto, args }
+        let (state, proto) = (Arc::clone(&session.state), session.proto);
+        Self::Asked { state, proto, args, by: session.changer() }
     }
 
     /// The verb of a command that waits.
@@ -45,12 +48,13 @@ impl PendingReply {
 
     /// The reply, when it is ready; a panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
-        let (state, proto, args) = match self {
+        let (state, proto, args, by) = match self {
             Self::Known(reply) => return reply,
-            Self::Asked { state, proto, args } => (state, proto, args),
+            Self::Asked { state, proto, args, by } => (state, proto, args, by),
         };
-        let replied =
-            AssertUnwindSafe(decided(&state, proto, &args.as_args())).catch_unwind().await;
+        let args = args.as_args();
+        let decided = decided(&state, proto, &args, &by);
+        let replied = AssertUnwindSafe(decided).catch_unwind().await;
         replied.unwrap_or_else(|_| {
             let mut out = Vec::new();
             internal(&mut RespReply::new(&mut out, proto));
@@ -64,23 +68,34 @@ fn verb(args: &Args<'_>) -> Option<CommandVerb> {
 }
 
 /// Runs a command that waited, and returns its reply.
-async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
+async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>, by: &Changer) -> Vec<u8> {
+    let decider = &state.decider;
     let mut out = Vec::with_capacity(USUAL);
     let mut reply = RespReply::new(&mut out, proto);
     match verb(args) {
         Some(CommandVerb::Throttle) => throttle::later(state, args, &mut reply).await,
-        Some(CommandVerb::Reserve) => reserve::reserve(state, args, &mut reply).await,
-        Some(CommandVerb::Settle) => reserve::settle(state, args, &mut reply).await,
-        Some(CommandVerb::Renew) => reserve::renew(state, args, &mut reply).await,
-        Some(CommandVerb::Refund) => undo::refund(state, args, &mut reply).await,
-        Some(CommandVerb::ResetLimiters) => undo::reset(state, args, &mut reply).await,
+        Some(CommandVerb::Reserve) => reserve::reserve(decider, args, &mut reply).await,
+        Some(CommandVerb::Settle) => reserve::settle(decider, args, &mut reply).await,
+        Some(CommandVerb::Renew) => reserve::renew(decider, args, &mut reply).await,
+        Some(CommandVerb::Refund) => {
+            refused(undo::refund(decider, by, args, &mut reply).await, &mut reply)
+        }
+        Some(CommandVerb::ResetLimiters) => {
+            refused(undo::reset(decider, by, args, &mut reply).await, &mut reply)
+        }
         Some(CommandVerb::Peek) => {
-            check::later(state, limiters::RequestVerb::Peek, args, &mut reply).await
+            check::later(decider, limiters::RequestVerb::Peek, args, &mut reply).await
         }
         // Only commands that `dispatch.rs` lets wait come here, so the rest are checks.
-        _ => check::later(state, limiters::RequestVerb::Check, args, &mut reply).await,
+        _ => check::later(decider, limiters::RequestVerb::Check, args, &mut reply).await,
     }
     out
+}
+
+fn refused(done: Result<(), Refusal>, reply: &mut RespReply<'_>) {
+    if let Err(why) = done {
+        reply.refuse(&why);
+    }
 }
 
 /// The reply to a request that panicked; the log has the details.

@@ -8,35 +8,26 @@ use super::check::write_answer;
 use super::line::write_line;
 use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
-use super::state::ListenerState;
-use super::usage::mistaken;
-use crate::counts;
-use crate::limiters::{Unreserved, Unsettled};
+use crate::audit::Changer;
+use crate::decide::{Decider, Settlement};
+use crate::limiters::RequestVerb;
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
-pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn reserve(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let mut entries = RespEntries::default();
-    let question = match RespQuestion::read_reserve(args, &mut entries) {
-        Ok(question) => question,
-        Err(mistake) => {
-            state.counts().count(counts::RequestOutcome::Error);
-            return mistaken(&mistake, "tg.reserve", reply);
-        }
+    let reserved = async {
+        let question = RespQuestion::read_reserve(args, &mut entries)
+            .map_err(|mistake| mistake.refusal("tg.reserve"))?;
+        let descriptors = [question.descriptor()];
+        decider.reserve(&question.request(&descriptors), question.life(), "LIFE").await
     };
-    let descriptors = [question.descriptor()];
-    let request = question.request(&descriptors);
-    let read = state.counts().now();
-    let reserved = match state.limiters.reserve(&request, question.life()).await {
+    let reserved = match reserved.await {
         Ok(reserved) => reserved,
         Err(why) => {
-            state.counts().count(counts::RequestOutcome::Error);
-            let is_of_life = matches!(why, Unreserved::TooLong { .. });
-            let option = if is_of_life { "LIFE: " } else { "" };
-            return reply.error(&format!("ERR {option}{why}"));
+            decider.refused(RequestVerb::Check, &why);
+            return reply.refuse(&why);
         }
     };
-    state.counts().answered(&reserved.answer);
-    state.counts().took(read, 1);
     let matched = reserved.answer.matched();
     // Without a reservation the permits belong to an earlier request, which may have returned them.
     let held = if reserved.reservation.is_some() { &*matched } else { &[] };
@@ -62,7 +53,7 @@ pub(super) async fn reserve(state: &ListenerState, args: &Args<'_>, reply: &mut 
 }
 
 /// Settles a reservation, and answers how its limiters stand then.
-pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn settle(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let actual = integer(args.word(2)).and_then(|units| u64::try_from(units).ok());
     let Some(actual) = actual.filter(|units| *units <= MAX_COST) else {
         let shown = String::from_utf8_lossy(args.word(2).get(..32).unwrap_or(args.word(2)));
@@ -71,27 +62,27 @@ pub(super) async fn settle(state: &ListenerState, args: &Args<'_>, reply: &mut R
         ));
     };
     let id = String::from_utf8_lossy(args.word(1));
-    match state.limiters.settle(&id, &[actual]).await {
-        Ok(settling) => match &settling.outcome.stand {
-            Ok(settled) => {
-                write_line(&settled.line(), settled.flags(), 2, reply);
-                let [taken, cut] = settled.shares(0, actual);
-                reply.field("settled", Some(taken));
-                reply.field("cut", Some(cut));
-            }
-            Err(why) => reply
-                .error(&format!("ERR {why}; it is unknown whether the reservation was settled")),
-        },
+    let by = Changer::unnamed();
+    let actual = [actual];
+    let settled = decider.settle(&by, &id, &actual, |settlement| match settlement {
+        Settlement::Settled(settled) => {
+            write_line(&settled.line(), settled.flags(), 2, reply);
+            let [taken, cut] = settled.shares(0, actual[0]);
+            reply.field("settled", Some(taken));
+            reply.field("cut", Some(cut));
+        }
         // It is done as soon as the store answers.
-        Err(Unsettled::Pending(_)) => reply.simple("PENDING"),
-        Err(why) => reply.error(&format!("ERR {why}")),
+        Settlement::Waits { .. } => reply.simple("PENDING"),
+    });
+    if let Err(why) = settled.await {
+        reply.refuse(&why);
     }
 }
 
 /// Makes the permits of a reservation last their lives from now, and answers 1 if all were still out, else 0.
-pub(super) async fn renew(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
-    match state.limiters.renew(&String::from_utf8_lossy(args.word(1))).await {
+pub(super) async fn renew(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
+    match decider.renew(&Changer::unnamed(), &String::from_utf8_lossy(args.word(1))).await {
         Ok(are_out) => reply.integer(i64::from(are_out)),
-        Err(why) => reply.error(&format!("ERR {why}")),
+        Err(why) => reply.refuse(&why),
     }
 }

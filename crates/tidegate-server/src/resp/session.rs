@@ -9,7 +9,8 @@ use super::reply::Proto;
 use super::state::ListenerState;
 use super::tracking::Tracking;
 use super::transaction::Transaction;
-use crate::listener::{Given, ReachedAddress, Regrant};
+use crate::audit::Changer;
+use crate::listener::{Given, Peer, ReachedAddress, Regrant};
 use crate::verbs::PublicVerbs;
 
 /// The outcome of a command.
@@ -34,6 +35,8 @@ pub(super) struct Session {
     pub(super) verbs: PublicVerbs,
     /// The verbs of the connection, with any token.
     of_connection: PublicVerbs,
+    /// The client by its certificate, if its name grants something.
+    pub(super) peer: Option<Box<Peer>>,
     /// The token of the client, if one was needed.
     token: Option<Given>,
     /// Wrong tokens since the last right one.
@@ -67,6 +70,7 @@ impl Session {
             is_authenticated: state.clients.secret.is_none(),
             verbs: of_connection,
             of_connection,
+            peer: None,
             token: None,
             wrong_tokens: 0,
             decided: 0,
@@ -105,6 +109,12 @@ impl Session {
         self.token = None;
         self.is_authenticated = self.state.clients.secret.is_none();
         self.verbs = self.of_connection;
+    }
+
+    /// The client as an audit names it.
+    pub(super) fn changer(&self) -> Changer {
+        let token = self.token.as_ref().map(Given::token);
+        Changer::client(&self.state.clients, self.peer.as_deref().cloned(), token)
     }
 
     /// The bounds of its input and unread replies.

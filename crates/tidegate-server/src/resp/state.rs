@@ -8,7 +8,7 @@ use tidegate::RuleErrors;
 use tokio::time::Instant;
 
 use super::call_limits::Throttle;
-use crate::counts::ListenerCounts;
+use crate::decide::Decider;
 use crate::limiters::Limiters;
 use crate::listener::Clients;
 
@@ -30,7 +30,7 @@ impl From<SocketAddr> for ListenerAddress {
 /// The shared state of a listener.
 #[derive(Debug)]
 pub(super) struct ListenerState {
-    pub(super) limiters: Arc<Limiters>,
+    pub(super) decider: Decider,
     pub(super) throttle: Throttle,
     pub(super) clients: Clients,
     /// The address that clients in cluster mode are told, if it is not the address that they have reached.
@@ -47,18 +47,13 @@ impl ListenerState {
     pub(super) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
         Ok(Self {
             throttle: Throttle::beside(&limiters)?,
-            limiters,
+            decider: Decider::new(limiters, |counts| &counts.resp),
             clients,
             announced: None,
             since: Instant::now(),
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),
         })
-    }
-
-    /// The counts of the listener's requests.
-    pub(super) fn counts(&self) -> &ListenerCounts {
-        &self.limiters.counts().resp
     }
 
     /// Counts a connection; returns its number, from 1.

@@ -39,14 +39,16 @@ pub(super) fn answer(
 
 /// Answers once the store has decided.
 pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
-    let read = state.counts().now();
+    let read = state.decider.counts.now();
     let decided = in_store(state, args).await;
-    state.counts().took(read, u64::from(decided.is_ok()));
+    state.decider.counts.took(read, u64::from(decided.is_ok()));
     write_decision(state, decided, reply);
 }
 
 async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, String> {
-    let Some(gate) = state.limiters.shared() else { return Err("there is no store".to_owned()) };
+    let Some(gate) = state.decider.limiters.shared() else {
+        return Err("there is no store".to_owned());
+    };
     let call = ThrottleCall::read(args)?;
     let rule = call.limit.rule()?;
     let decided = gate.store().check_under(NAMESPACE, call.key, &rule, call.cost).await;
@@ -63,13 +65,13 @@ fn write_decision(
     let decision = match decided {
         Ok(decision) => decision,
         Err(message) => {
-            state.counts().count(counts::RequestOutcome::Error);
+            state.decider.counts.count(counts::RequestOutcome::Error);
             // The words of redis-cell for every error, of the arguments too.
             return reply.error(&format!("Cell error: Store error: {message}"));
         }
     };
     let outcome = counts::RequestOutcome::of_decision(&decision);
-    state.counts().count(outcome);
+    state.decider.counts.count(outcome);
     tracing::debug!(verb = "check", domain = NAMESPACE, outcome = outcome.name(), "decided");
     // redis-cell answers -1 for an allowed call; a wait that never ends has no number either.
     let wait = decision.retry_after_micros().filter(|_| !decision.is_allowed());

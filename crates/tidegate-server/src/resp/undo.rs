@@ -5,46 +5,47 @@ use tidegate::json::DecisionLine;
 
 use super::args::Args;
 use super::line::write_line;
-use super::question::{self, QuestionMistake, RespEntries, RespQuestion};
+use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
-use super::state::ListenerState;
-use super::usage::mistaken;
+use crate::audit::Changer;
+use crate::decide::Decider;
 use crate::flags;
-use crate::limiters::said_of_change;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// Gives the cost back; the reply is as over HTTP.
-pub(super) async fn refund(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn refund(
+    decider: &Decider,
+    by: &Changer,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) -> Result<(), Refusal> {
     let mut entries = RespEntries::default();
-    let question = match read(args, &mut entries, "a refund") {
-        Ok(question) => question,
-        Err(mistake) => return mistaken(&mistake, "tg.refund", reply),
-    };
+    let question = read(args, &mut entries, "a refund", "tg.refund")?;
     let descriptors = [question.descriptor()];
-    match state.limiters.refund(&question.request(&descriptors)).await {
-        Ok(answer) => write_line(&DecisionLine::from(&answer), flags::of(&answer), 0, reply),
-        Err(error) => not_changed(&error, reply),
-    }
+    let answer = decider.refund(by, &question.request(&descriptors)).await?;
+    write_line(&DecisionLine::from(&answer), flags::of(&answer), 0, reply);
+    Ok(())
 }
 
 /// Resets the limiters; the reply is their number.
-pub(super) async fn reset(state: &ListenerState, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn reset(
+    decider: &Decider,
+    by: &Changer,
+    args: &Args<'_>,
+    reply: &mut RespReply<'_>,
+) -> Result<(), Refusal> {
     let mut entries = RespEntries::default();
-    let question = match read(args, &mut entries, "a reset") {
-        // Its client may have meant a refund, so the cost is not ignored.
-        Ok(question) if question.names_a_cost() => {
-            return reply.error(
-                "ERR COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
-                 to give so many units back",
-            );
-        }
-        Ok(question) => question,
-        Err(mistake) => return mistaken(&mistake, "tg.reset", reply),
-    };
-    let descriptors = [question.descriptor()];
-    match state.limiters.reset(&question.request(&descriptors)).await {
-        Ok(limiters) => reply.integer(limiters as u64),
-        Err(error) => not_changed(&error, reply),
+    let question = read(args, &mut entries, "a reset", "tg.reset")?;
+    // Its client may have meant a refund, so the cost is not ignored.
+    if question.names_a_cost() {
+        let detail = "COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
+                      to give so many units back";
+        return Err(Refusal::new(RefusalKind::InvalidQuestion, detail));
     }
+    let descriptors = [question.descriptor()];
+    let limiters = decider.reset(by, &question.request(&descriptors), None).await?;
+    reply.integer(limiters as u64);
+    Ok(())
 }
 
 /// Reads a question without an id, because a repeated question is executed again.
@@ -52,16 +53,13 @@ fn read<'a, 'e>(
     args: &Args<'a>,
     entries: &'e mut RespEntries<'a>,
     what: &str,
-) -> Result<RespQuestion<'a, 'e>, QuestionMistake> {
-    let question = RespQuestion::read(args, entries)?;
+    command: &str,
+) -> Result<RespQuestion<'a, 'e>, Refusal> {
+    let question = RespQuestion::read(args, entries).map_err(|mistake| mistake.refusal(command))?;
     if question.names_an_id() {
-        return Err(question::invalid(format!(
-            "ID means nothing to {what}, which is done each time it is asked: remove it"
-        )));
+        let detail =
+            format!("ID means nothing to {what}, which is done each time it is asked: remove it");
+        return Err(Refusal::new(RefusalKind::InvalidQuestion, detail));
     }
     Ok(question)
-}
-
-fn not_changed(error: &tidegate::StoreError, reply: &mut RespReply<'_>) {
-    reply.error(&format!("ERR {}", said_of_change(error)));
 }

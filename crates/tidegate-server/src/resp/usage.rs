@@ -5,9 +5,14 @@ use std::borrow::Cow;
 use super::args::Args;
 use super::question::QuestionMistake;
 use super::reply::RespReply;
+use crate::refusal::{Refusal, RefusalKind};
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
+    reply.refuse(&Refusal::new(RefusalKind::InvalidQuestion, wrong_words(command)));
+}
+
+fn wrong_words(command: &str) -> String {
     let words = match command {
         "tg.check" | "tg.peek" => "domain [COST n] [ID id] [name value ...]",
         "tg.reserve" => "domain [COST n] [ID id] [LIFE ms] [name value ...]",
@@ -15,20 +20,23 @@ pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
         "tg.renew" => "reservation",
         "tg.refund" => "domain [COST n] [name value ...]",
         "tg.reset" => "domain [name value ...]",
-        _ => "",
+        _ => return format!("wrong number of arguments for '{command}' command"),
     };
-    let form = match words {
-        "" => String::new(),
-        words => format!(": expected {} {words}", command.to_ascii_uppercase()),
-    };
-    reply.error(&format!("ERR wrong number of arguments for '{command}' command{form}"));
+    format!(
+        "wrong number of arguments for '{command}' command: expected {} {words}",
+        command.to_ascii_uppercase()
+    )
 }
 
-/// The error of a command whose question is invalid.
-pub(super) fn mistaken(mistake: &QuestionMistake, command: &str, reply: &mut RespReply<'_>) {
-    match mistake {
-        QuestionMistake::Arity | QuestionMistake::NoText => wrong_number(command, reply),
-        QuestionMistake::Invalid(why) => reply.refuse(why),
+impl QuestionMistake {
+    /// The refusal of a command whose question is invalid.
+    pub(super) fn refusal(self, command: &str) -> Refusal {
+        match self {
+            Self::Arity | Self::NoText => {
+                Refusal::new(RefusalKind::InvalidQuestion, wrong_words(command))
+            }
+            Self::Invalid(why) => why,
+        }
     }
 }
 

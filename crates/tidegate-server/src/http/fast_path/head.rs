@@ -7,10 +7,11 @@ use std::ops::Range;
 use httparse::{Header, Status};
 
 use crate::http::media_type::is_json;
-use crate::http::paths::CHECK;
 use crate::listener::{ListenerSecret, bearer};
 use crate::otlp::{self, TRACEPARENT};
 
+/// The path of checks.
+pub(in crate::http) const CHECK: &str = "/v1/check";
 /// Most bytes of a head, and of a body. Larger ones go to hyper, where their size is bounded.
 pub(super) const MOST_BYTES: usize = 4 << 10;
 /// Most header fields.

@@ -11,7 +11,7 @@ use super::head::{Found, look};
 use crate::http::HttpService;
 use crate::http::app::App;
 use crate::http::connection::Endpoint;
-use crate::http::routes::Public;
+use crate::http::routes::{Access, HttpRoutes};
 use crate::http::testing::{self, Server, until_closed};
 use crate::limiters::Limiters;
 use crate::listener::Bounds;
@@ -30,8 +30,9 @@ fn app(bounds: Bounds) -> Arc<App> {
     HttpService::new(Arc::new(Limiters::of(policy).unwrap().with_top_keys(256)), bounds, 100).0
 }
 
-fn public(app: Arc<App>) -> Public {
-    Public { app, clients: Clients { verbs: PublicVerbs::usual(), ..Clients::default() } }
+fn public(app: Arc<App>) -> HttpRoutes {
+    let clients = Clients { verbs: PublicVerbs::usual(), ..Clients::default() };
+    HttpRoutes { app, access: Access::Public(clients) }
 }
 
 /// A server with the fast path.

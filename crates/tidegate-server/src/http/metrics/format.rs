@@ -1,12 +1,12 @@
 //! The text formats of metrics, which of them a client prefers, and the rewriting of the newer format into the older.
-//! `routes.rs` asks for the preference, and [`metrics`](super::metrics) rewrites.
+//! [`metrics`](super::metrics) asks for the preference, and rewrites.
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum MetricsFormat {
+pub(super) enum MetricsFormat {
     /// OpenMetrics 1.0.0, the usual one.
     OpenMetrics,
     /// The format that Prometheus had before, 0.0.4, which every collector reads.
@@ -15,7 +15,7 @@ pub(in crate::http) enum MetricsFormat {
 
 impl MetricsFormat {
     /// The format that a client prefers by its `Accept`; OpenMetrics if both are alike to it, or neither is accepted.
-    pub(in crate::http) fn preferred(headers: &HeaderMap) -> Self {
+    pub(super) fn preferred(headers: &HeaderMap) -> Self {
         let fields = headers.get_all(ACCEPT).into_iter().filter_map(|field| field.to_str().ok());
         let ranges: Vec<_> = fields.flat_map(|field| field.split(',')).filter_map(range).collect();
         // A more specific range decides before a higher quality (RFC 9110, 12.5.1).
