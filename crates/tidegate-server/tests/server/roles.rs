@@ -164,6 +164,38 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
     }
 }
 
+#[tokio::test]
+async fn a_refund_and_a_reset_of_a_client_are_lines_that_name_its_token() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "first\nsecond verbs=refund,reset\n");
+    let mut server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
+    let client = Client::new(server.http);
+    let spend = json!({"descriptor": {"user": "ada-s3cret"}, "cost": 3}).to_string();
+    assert_eq!(client.post_as("/v1/check", &spend, "Bearer first").await.status, 200);
+    assert_eq!(client.post_as("/v1/refund", &spend, "Bearer first").await.status, 403);
+    for (path, parts) in [
+        ("/v1/refund", ["verb=\"refund\"", "units=3"]),
+        ("/v1/reset", ["verb=\"reset\"", "limiters=1"]),
+    ] {
+        let body = if path == "/v1/reset" { ADA } else { &spend };
+        assert_eq!(client.post_as(path, body, "Bearer second").await.status, 200);
+        let line = server.logs("limiters were changed by a client");
+        assert!(line.contains("tidegate::audit") && line.contains("listener=\"http\""), "{line}");
+        assert!(line.contains("who=127.0.0.1:") && line.contains(", token 2 "), "{line}");
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        assert!(!line.contains("s3cret") && !line.contains("second"), "{line}");
+    }
+    let url = format!("redis://:second@{}/", server.resp);
+    let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+    for (command, verb) in [("TG.REFUND", "refund"), ("TG.RESET", "reset")] {
+        let _: redis::Value =
+            redis::cmd(command).arg(&["default", "user", "ada-s3cret"]).query(&mut redis).unwrap();
+        let line = server.logs("limiters were changed by a client");
+        assert!(line.contains("listener=\"resp\"") && line.contains(", token 2 "), "{line}");
+        assert!(line.contains(&format!("verb=\"{verb}\"")), "{line}");
+    }
+}
+
 #[test]
 fn only_a_certificate_that_is_named_so_changes_anything() {
     let files = Certificates::new();
