@@ -1,12 +1,17 @@
-//! The decisions of each rule in `GET /metrics`, and their rates between two readings, for `tidegate top`.
+//! The decisions of each rule in `GET /v1/stats`, and their rates between two readings, for `tidegate top`.
 
 use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{items, text};
 
 /// The decisions of a rule since the start of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decisions {
     pub(super) domain: String,
     pub(super) rule: String,
+    pub(super) mode: String,
     pub(super) all: u64,
     /// Denied by this rule, also in shadow mode.
     pub(super) refused: u64,
@@ -14,7 +19,7 @@ pub(super) struct Decisions {
 
 impl Decisions {
     /// The domain and the name of the rule.
-    fn name(&self) -> (&str, &str) {
+    pub(super) fn name(&self) -> (&str, &str) {
         (&self.domain, &self.rule)
     }
 }
@@ -27,36 +32,25 @@ pub(super) struct RuleRate {
     pub(super) refused: f64,
 }
 
+/// The outcomes of a refusal by a rule.
+const REFUSALS: [&str; 4] = ["refused", "never", "unavailable", "shadow_refused"];
+
 /// Reads the rules of an answer, in its order.
-pub(super) fn read(metrics: &str) -> Vec<Decisions> {
-    let mut rules: Vec<Decisions> = Vec::new();
-    let mut places = HashMap::new();
-    for line in metrics.lines() {
-        let Some((labels, count)) = line
-            .strip_prefix("tidegate_rule_decisions_total{")
-            // The last, because the value of a label may contain the same characters.
-            .and_then(|rest| rest.rsplit_once("} "))
-        else {
-            continue;
-        };
-        let labels = labels_of(labels);
-        let count = count.trim().parse().unwrap_or(0);
-        let name = (value(&labels, "domain"), value(&labels, "rule"));
-        let place = *places.entry(name).or_insert_with_key(|(domain, rule)| {
-            rules.push(Decisions {
-                domain: domain.clone(),
-                rule: rule.clone(),
-                ..Decisions::default()
-            });
-            rules.len() - 1
-        });
-        if let Some(of_rule) = rules.get_mut(place) {
-            of_rule.all += count;
-            let outcome = value(&labels, "outcome");
-            if ["refused", "never", "unavailable", "shadow_refused"].contains(&outcome.as_str()) {
-                of_rule.refused += count;
+pub(super) fn read(stats: &Value) -> Vec<Decisions> {
+    let mut rules = Vec::new();
+    for rule in items(stats, "rules") {
+        let [domain, name, mode] = ["domain", "rule", "mode"].map(|of| text(rule, of).to_owned());
+        let mut counted = Decisions { domain, rule: name, mode, all: 0, refused: 0 };
+        // Outcomes that never occurred are not in the answer.
+        for (outcome, count) in rule["decisions"].as_object().into_iter().flatten() {
+            let count = count.as_u64().unwrap_or_default();
+            counted.all += count;
+            // In shadow mode it would have been refused.
+            if REFUSALS.contains(&outcome.as_str()) {
+                counted.refused += count;
             }
         }
+        rules.push(counted);
     }
     rules
 }
@@ -75,59 +69,22 @@ pub(super) fn between(before: &[Decisions], after: Vec<Decisions>, seconds: f64)
     rates
 }
 
-/// The value of a label, empty if there is none.
-fn value(labels: &[(String, String)], name: &str) -> String {
-    let found = labels.iter().find(|(label, _)| label == name);
-    found.map(|(_, value)| value.clone()).unwrap_or_default()
-}
-
-/// The labels of a series: `a="b",c="d"`, in which `\`, `"` and line feeds are escaped.
-fn labels_of(text: &str) -> Vec<(String, String)> {
-    let mut labels = Vec::new();
-    let mut chars = text.chars();
-    loop {
-        // The equals sign is taken as well, so a quote comes next.
-        let name: String = chars.by_ref().take_while(|c| *c != '=').collect();
-        if chars.next() != Some('"') {
-            return labels;
-        }
-        let mut value = String::new();
-        while let Some(c) = chars.next().filter(|c| *c != '"') {
-            match c {
-                '\\' => match chars.next() {
-                    Some('n') => value.push('\n'),
-                    escaped => value.extend(escaped),
-                },
-                c => value.push(c),
-            }
-        }
-        labels.push((name.trim_start_matches(',').to_owned(), value));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const BEFORE: &str = r#"# HELP tidegate_rule_decisions Decisions of a rule by outcome.
-tidegate_rule_decisions_total{domain="a \"b\", \\ c",rule="r",outcome="allowed"} 90
-tidegate_rule_decisions_total{domain="a \"b\", \\ c",rule="r",outcome="refused"} 10
-tidegate_rule_decisions_total{domain="d",rule="tried",outcome="shadow_allowed"} 5
-tidegate_rule_decisions_total{domain="d",rule="tried",outcome="shadow_refused"} 1
-# EOF
-"#;
+    use serde_json::json;
 
     #[test]
     fn rates_are_differences_over_the_time_between() {
-        let before = read(BEFORE);
-        assert_eq!(
-            (before[0].domain.as_str(), before[0].all, before[0].refused),
-            ("a \"b\", \\ c", 100, 10)
-        );
-        assert_eq!((before[1].rule.as_str(), before[1].refused), ("tried", 1));
-        let new =
-            "tidegate_rule_decisions_total{domain=\"d\",rule=\"new\",outcome=\"allowed\"} 7\n";
-        let after = read(&(BEFORE.replace("} 10\n", "} 30\n") + new));
+        let rule = |name: &str, mode: &str, decisions: Value| json!({"domain": "d", "rule": name, "mode": mode, "decisions": decisions});
+        let tried = rule("tried", "shadow", json!({"shadow_allowed": 5, "shadow_refused": 1}));
+        let refused =
+            |refused: u64| rule("r", "enforce", json!({"allowed": 90, "refused": refused}));
+        let before = read(&json!({"rules": [refused(10), tried]}));
+        assert_eq!((before[0].domain.as_str(), before[0].all, before[0].refused), ("d", 100, 10));
+        assert_eq!((before[1].mode.as_str(), before[1].refused), ("shadow", 1));
+        let new = rule("new", "enforce", json!({"allowed": 7}));
+        let after = read(&json!({"rules": [refused(30), tried, new]}));
         let rates = between(&before, after, 2.0);
         let found: Vec<_> = rates.iter().map(|one| (one.all, one.refused)).collect();
         assert_eq!(found, [(10.0, 10.0), (0.0, 0.0), (0.0, 0.0)]);

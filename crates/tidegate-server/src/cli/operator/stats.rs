@@ -144,14 +144,13 @@ fn tables(stats: &Value) -> String {
 fn page(stats: &Value) -> Page {
     let rules = rows(items(stats, "rules"), &["domain", "rule", "mode"]);
     let resources = rows(items(stats, "resources"), &["resource"]);
-    let has_none = rules.is_empty() && resources.is_empty();
     let mut tables = Vec::new();
     for (columns, rows) in [(&OF_RULES, rules), (&OF_RESOURCES, resources)] {
         if !rows.is_empty() {
             tables.push(PageTable { title: String::new(), columns, rows, most: usize::MAX });
         }
     }
-    if has_none {
+    if tables.is_empty() {
         let title = "no rule or resource has this name".to_owned();
         tables.push(PageTable { title, columns: &OF_RULES, rows: Vec::new(), most: usize::MAX });
     }

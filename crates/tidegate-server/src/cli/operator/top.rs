@@ -118,8 +118,8 @@ struct DecisionsAt {
 
 impl DecisionsAt {
     async fn of(listener: &ListenerClient) -> Result<Self, Failure> {
-        let rules = rates::read(&listener.ask_text("/metrics").await?);
-        Ok(Self { at: now(), rules })
+        let stats = listener.ask(Method::GET, "/v1/stats", "").await?;
+        Ok(Self { at: now(), rules: rates::read(&stats.json) })
     }
 }
 
@@ -135,13 +135,12 @@ async fn read(
     let rates = rates::between(&before.rules, after.rules.clone(), us.max(1) as f64 / 1e6);
     // Kept even if a request below fails: the next rates cover the time since this reading.
     *before = after;
-    let policy = listener.ask(Method::GET, "/v1/rules", "").await?;
-    let mut tables = vec![of_rules(rates, &policy.json)];
+    let mut tables = vec![of_rules(rates)];
     for (by, title) in [("refused", "Refused most"), ("requests", "Asking most")] {
         tables.push(match listener.ask(Method::GET, &path(args, by), "").await {
             Ok(answer) => {
-                let policy = (by == "refused").then_some(&policy.json);
-                of_keys(title, &answer.json, before.at, policy)
+                let rules = if by == "refused" { &before.rules[..] } else { &[] };
+                of_keys(title, &answer.json, before.at, rules)
             }
             Err(failure) => keys(format!("{title}: {}", failure.message()), Vec::new()),
         });
@@ -157,7 +156,7 @@ fn path(args: &TopArgs, by: &str) -> String {
 
 /// The rules in the order of the policy; of many, those that refuse and are asked most go first, so that the keys below
 /// are on the screen.
-fn of_rules(mut rates: Vec<RuleRate>, policy: &Value) -> PageTable {
+fn of_rules(mut rates: Vec<RuleRate>) -> PageTable {
     if rates.len() > MOST_RULES {
         rates.sort_by(|a, b| busy(b).partial_cmp(&busy(a)).unwrap_or(Ordering::Equal));
     }
@@ -165,7 +164,7 @@ fn of_rules(mut rates: Vec<RuleRate>, policy: &Value) -> PageTable {
         vec![
             total.domain.clone(),
             total.rule.clone(),
-            mode(policy, &total.domain, &total.rule),
+            total.mode.clone(),
             format!("{all:.0}"),
             format!("{refused:.0}"),
             total.all.to_string(),
@@ -180,15 +179,8 @@ const fn busy(of: &RuleRate) -> [f64; 4] {
     [of.refused, of.all, of.total.refused as f64, of.total.all as f64]
 }
 
-/// The mode of a rule in the policy.
-fn mode(policy: &Value, domain: &str, name: &str) -> String {
-    let mut rules = items(policy, "rules");
-    let rule = rules.find(|rule| rule["domain"] == domain && rule["name"] == name);
-    rule.map(|rule| text(rule, "mode")).unwrap_or_default().to_owned()
-}
-
-/// A row for each key. With a policy, its rules in shadow mode are marked: they refuse no request.
-fn of_keys(title: &str, answer: &Value, now: Timestamp, policy: Option<&Value>) -> PageTable {
+/// A row for each key. Those of `rules` that are in shadow mode are marked: they refuse no request.
+fn of_keys(title: &str, answer: &Value, now: Timestamp, rules: &[Decisions]) -> PageTable {
     let one_in = number(answer, "sampled_one_in").max(1);
     let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
     let mut rows = Vec::new();
@@ -196,8 +188,9 @@ fn of_keys(title: &str, answer: &Value, now: Timestamp, policy: Option<&Value>) 
         // Counts are of the sample.
         let count = number(one, "count") * one_in;
         let error = number(one, "error") * one_in;
-        let mode = policy.map(|policy| mode(policy, text(one, "domain"), text(one, "rule")));
-        let shadow = if mode.as_deref() == Some("shadow") { " (shadow)" } else { "" };
+        let name = (text(one, "domain"), text(one, "rule"));
+        let is_shadow = rules.iter().any(|rule| rule.name() == name && rule.mode == "shadow");
+        let shadow = if is_shadow { " (shadow)" } else { "" };
         rows.push(vec![
             format!("~{count}"),
             if error == 0 { "-".to_owned() } else { error.to_string() },
@@ -226,12 +219,13 @@ mod tests {
     #[test]
     fn a_sample_says_that_it_is_one_and_marks_rules_in_shadow_mode() {
         let now = Timestamp::from_micros(1_000_000);
-        let none = of_keys("Refused most", &json!({"sampled_one_in": 16}), now, None).printed(None);
+        let none = of_keys("Refused most", &json!({"sampled_one_in": 16}), now, &[]).printed(None);
         assert_eq!(none, "Refused most: none in the sample of 1 in 16\n");
         let key = |rule: &str| json!({"domain": "d", "rule": rule, "key": {"ip": "x"}, "count": 2});
         let answer = json!({"sampled_one_in": 16, "keys": [key("a"), key("b")]});
-        let policy = json!({"rules": [{"domain": "d", "name": "b", "mode": "shadow"}]});
-        let shown = of_keys("Refused most", &answer, now, Some(&policy)).printed(None);
+        let rules =
+            rates::read(&json!({"rules": [{"domain": "d", "rule": "b", "mode": "shadow"}]}));
+        let shown = of_keys("Refused most", &answer, now, &rules).printed(None);
         assert!(shown.contains(" b (shadow)") && !shown.contains(" a (shadow)"), "{shown}");
     }
 
@@ -241,12 +235,12 @@ mod tests {
             let total = Decisions { rule: format!("rule-{number}"), ..Decisions::default() };
             RuleRate { total, all: f64::from(number), refused: f64::from(u32::from(number == 3)) }
         };
-        let shown = of_rules((0..41).map(rate).collect(), &json!({})).printed(None);
+        let shown = of_rules((0..41).map(rate).collect()).printed(None);
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines.len(), 12, "{shown}");
         assert!(lines[1].contains("rule-3 ") && lines[2].contains("rule-40 "), "{shown}");
         assert_eq!(lines[11], " and 31 more rules");
-        let few = of_rules((0..10).map(rate).collect(), &json!({})).printed(None);
+        let few = of_rules((0..10).map(rate).collect()).printed(None);
         assert!(few.lines().nth(1).is_some_and(|line| line.contains("rule-0 ")), "{few}");
     }
 }

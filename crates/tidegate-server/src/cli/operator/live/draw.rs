@@ -62,7 +62,7 @@ fn line(text: &str, columns: u16) -> String {
     cut(&printable::line(text), columns)
 }
 
-/// The last line: what the person has chosen, and the keys.
+/// The last line: the choices of the person, and the keys.
 fn keys(view: &LiveView) -> Line<'static> {
     let filter = printable::line(&view.filter).into_owned();
     if view.is_typing {
@@ -115,6 +115,7 @@ fn tables(view: &LiveView, frame: &mut Frame<'_>, area: Rect) -> usize {
     for (place, (table, more)) in tables.iter().zip(more).enumerate() {
         let height = (table.least_height() + more).min(area.height);
         let area = Rect { y: top, height, ..area };
+        // All tables scroll together, as far as the longest goes.
         offset = offset.max(table.draw(view, frame, area, place == 0));
         top += height;
     }
