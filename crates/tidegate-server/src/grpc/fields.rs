@@ -16,13 +16,9 @@ pub(crate) enum Family {
     RetryAfter,
 }
 
-/// The families in answers; none by default.
+/// The families in answers, each at its number; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GrpcFields {
-    x_ratelimit: bool,
-    ratelimit: bool,
-    retry_after: bool,
-}
+pub(crate) struct GrpcFields([bool; 3]);
 
 impl GrpcFields {
     /// The header fields of an answer.
@@ -31,29 +27,16 @@ impl GrpcFields {
         if self == Self::default() {
             return Vec::new();
         }
-        let all = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
-        all.map(|(name, value)| field(name, value)).collect()
-    }
-
-    const fn has(self, family: Family) -> bool {
-        match family {
-            Family::XRatelimit => self.x_ratelimit,
-            Family::Ratelimit => self.ratelimit,
-            Family::RetryAfter => self.retry_after,
-        }
+        let all = headers::of(answer).into_iter();
+        let wanted = all.filter(|(name, _)| self.0[family(name) as usize]);
+        wanted.map(|(name, value)| field(name, value)).collect()
     }
 }
 
 impl FromIterator<Family> for GrpcFields {
     fn from_iter<T: IntoIterator<Item = Family>>(families: T) -> Self {
         let mut fields = Self::default();
-        for family in families {
-            match family {
-                Family::XRatelimit => fields.x_ratelimit = true,
-                Family::Ratelimit => fields.ratelimit = true,
-                Family::RetryAfter => fields.retry_after = true,
-            }
-        }
+        families.into_iter().for_each(|family| fields.0[family as usize] = true);
         fields
     }
 }
