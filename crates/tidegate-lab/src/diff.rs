@@ -6,6 +6,8 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
+pub use fields::{FieldText, fields};
+
 use std::collections::BTreeMap;
 use std::fmt;
 

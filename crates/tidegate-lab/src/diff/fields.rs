@@ -19,7 +19,7 @@ use crate::report::cut_to;
 const MOST_CHARS: usize = 200;
 
 /// A field, and its value unless it is left out.
-type FieldText = (&'static str, Option<String>);
+pub type FieldText = (&'static str, Option<String>);
 
 /// A field of `T` and its value, unless it is left out.
 type NamedValue<T> = (&'static str, fn(&T) -> Option<String>);
@@ -171,7 +171,8 @@ fn of_stores(old: Option<&StoreSettings>, new: Option<&StoreSettings>) -> Vec<Se
 }
 
 /// Every field of a rule but its overrides, in one order.
-pub(super) fn fields(rule: &RuleSpec) -> Vec<FieldText> {
+#[must_use]
+pub fn fields(rule: &RuleSpec) -> Vec<FieldText> {
     let RuleSpec { spec, .. } = rule;
     // A flag that is off has no text: a file leaves it out as well.
     vec![

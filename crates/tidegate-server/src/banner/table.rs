@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use tidegate::printable;
-use tidegate::{Limit, Micros, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
+use tidegate::{Limit, Micros, Policy, PolicyRule, RuleSpec};
 
-use tidegate_lab::labels;
 use tidegate_lab::trace::DEFAULT_DOMAIN;
+use tidegate_lab::{diff, labels};
 
 use crate::stdout;
 
@@ -138,56 +138,38 @@ fn list(items: &[String], separator: &str) -> String {
     items.iter().map(|item| printable::line(item)).collect::<Vec<_>>().join(separator)
 }
 
-/// Further fields that decide whether a request matches a rule, and its effect, with the names of a
-/// configuration.
-fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
-    let overrides = match rule.overrides.len() {
-        0 => None,
-        1 => Some("1 override".to_owned()),
-        many => Some(format!("{many} overrides")),
-    };
-    let waits = match rule.on_excess {
-        OnExcess::Reject => None,
-        OnExcess::Wait { wait, max_waiters } => {
-            Some(format!("wait {}, max_waiters {max_waiters}", Micros::from(wait)))
-        }
-    };
-    // Only over a store: elsewhere the setting has no effect.
-    let away = is_shared
-        .then(|| format!("on_store_error {}", labels::on_store_error(rule.on_store_error)));
-    let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());
-    let dedupe = rule.dedupe.map(|time| format!("dedupe {}", Micros::from(time)));
-    let life = rule.max_life.map(|life| format!("max_life {}", Micros::from(life)));
-    let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
-    let across = rule.across_slots.then(|| "across_slots".to_owned());
-    let lease = rule.lease.map(|lease| format!("lease {lease}"));
-    let split = rule.split.then(|| "split".to_owned());
-    let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
-    let near = rule.near.map(|near| format!("near {near}"));
-    let hidden = rule.hide_keys.then(|| "hide_keys".to_owned());
-    let exact = rule.exact.then(|| "match exact".to_owned());
-    let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
-    let max_keys = rule.max_keys.map(|keys| format!("max_keys {keys}"));
-    let all = [
-        exact, overrides, own, waits, reported, dedupe, life, max_keys, full, away, tag, across,
-        lease, split, near, hidden,
-    ];
-    all.into_iter().flatten().chain(of_algorithm(&rule.spec)).collect()
-}
+/// Further fields that decide whether a request matches a rule, and its effect, in their order.
+const OPTIONS: &str = "match overrides limit_from_request on_excess usage dedupe max_life max_keys on_full \
+                       on_store_error hash_tag across_slots lease split near hide_keys initial buckets strict anchor \
+                       resolution layout max_memory max_debt";
 
-/// The fields of the algorithm that the column of the limit does not show.
-fn of_algorithm(spec: &Spec) -> impl Iterator<Item = String> {
-    let all = [
-        spec.initial.map(|units| format!("initial {units}")),
-        spec.buckets.map(|count| format!("buckets {count}")),
-        spec.strict.map(|strict| format!("strict {strict}")),
-        spec.anchor.map(|anchor| format!("anchor {}", labels::anchor(anchor))),
-        spec.resolution.map(|time| format!("resolution {}", Micros::from(time))),
-        spec.layout.map(|layout| format!("layout {}", labels::layout(layout))),
-        spec.max_memory.map(|bytes| format!("max_memory {bytes}")),
-        spec.max_debt.map(|units| format!("max_debt {units}")),
-    ];
-    all.into_iter().flatten()
+/// The options of a rule, with the names of a configuration.
+fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
+    let fields = diff::fields(rule);
+    let mut options = Vec::new();
+    for name in OPTIONS.split(' ') {
+        let field = fields.iter().find(|(field, _)| *field == name);
+        let value = field.and_then(|(_, value)| value.as_deref());
+        options.push(match (name, value) {
+            ("overrides", _) => match rule.overrides.len() {
+                0 => continue,
+                1 => "1 override".to_owned(),
+                many => format!("{many} overrides"),
+            },
+            // Only over a store: elsewhere the setting has no effect.
+            ("on_store_error", _) if !is_shared => continue,
+            // A default is left out, also if the file has it.
+            (_, None)
+            | ("match", Some("subset"))
+            | ("on_excess", Some("reject"))
+            | ("usage", Some("requested"))
+            | ("on_full", Some("share")) => continue,
+            ("on_excess", Some(wait)) => wait.to_owned(),
+            ("limit_from_request" | "across_slots" | "split" | "hide_keys", _) => name.to_owned(),
+            (_, Some(value)) => format!("{name} {value}"),
+        });
+    }
+    options
 }
 
 /// The limit, such as `100 per 1s`, and the capacity of a bucket or queue if it differs.
