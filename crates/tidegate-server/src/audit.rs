@@ -1,4 +1,4 @@
-//! The audit lines of changes: who changed what, and the state before and after. [`Decider`](crate::decide::Decider)
+//! The audit lines of changes: the change, its author, and the state before and after. [`RequestDecider`](crate::decide::RequestDecider)
 //! writes them for every protocol.
 //!
 //! A line names rules and numbers, and never the entries of a request, which may name a caller. The line of a client has
@@ -15,7 +15,7 @@ use crate::logging::AUDIT;
 /// The state of a request that no rule with a limiter matches.
 const NO_LIMITER: &str = "no limiter";
 
-/// Who asks for a change.
+/// The operator or the client that asks for a change.
 #[derive(Clone, Debug)]
 pub(crate) enum Changer {
     Operator(Who),
@@ -101,6 +101,7 @@ impl<'a> Audit<'a> {
         changed: Result<Option<usize>, &StoreError>,
     ) {
         let Self { limiters, by: who, verb, before } = self;
+        // Named by their numbers alone, because entries may name a caller.
         let units = request.descriptors().iter().map(Descriptor::units);
         // A reset forgets all used units, so the costs of its descriptors say nothing.
         let units = (verb != "reset").then(|| units.fold(0, u64::saturating_add));

@@ -1,6 +1,6 @@
 //! The way from a request to its answer, which HTTP, gRPC and RESP take alike. The reader of a protocol makes a
-//! [`Request`], [`Decider`] asks the limiters and waits, counts, settles and audits, and the writer of the protocol gets an
-//! answer or a [`Refusal`].
+//! [`Request`], [`RequestDecider`] asks the limiters and waits, counts, settles and audits, and the writer of the protocol gets an
+//! answer or a [`RequestRefusal`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::limiters::{
     Limiters, RequestVerb, ReserveAnswer, SettledReservation, Unreserved, Unsettled,
 };
 use crate::once_a_minute::warn_of;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// Decides the requests of one listener.
 #[derive(Debug)]
-pub(crate) struct Decider {
+pub(crate) struct RequestDecider {
     pub(crate) limiters: Arc<Limiters>,
     /// The counts of the listener.
     pub(crate) counts: Arc<ListenerCounts>,
 }
 
 /// The result of a settle.
-pub(crate) enum Settlement<'a> {
+pub(crate) enum SettleAnswer<'a> {
     Settled(&'a SettledReservation),
     /// It is settled as soon as the store answers, unless it ends before.
     Waits {
@@ -33,7 +33,7 @@ pub(crate) enum Settlement<'a> {
     },
 }
 
-impl Decider {
+impl RequestDecider {
     /// Asks these limiters, and counts for the listener that `counts` chooses.
     pub(crate) fn new(
         limiters: Arc<Limiters>,
@@ -44,7 +44,7 @@ impl Decider {
     }
 
     /// Passes the answer to `write`, if it needs no wait for a limiter or the store. Without an answer nothing was taken,
-    /// so [`Self::decide`] may ask the same. The caller counts the time, because it is one for all requests that are read
+    /// so [`Self::decide`] may ask the same. The caller counts the time, which is the same for all requests that are read
     /// together.
     #[inline]
     pub(crate) fn try_decide<T>(
@@ -75,7 +75,7 @@ impl Decider {
 
     /// Counts a request that is refused before it is decided, and warns of the mistake of its sender.
     #[cold]
-    pub(crate) fn refused(&self, verb: RequestVerb, why: &Refusal) {
+    pub(crate) fn refused(&self, verb: RequestVerb, why: &RequestRefusal) {
         if verb != RequestVerb::Check {
             return;
         }
@@ -94,14 +94,15 @@ impl Decider {
         request: &Request<'_>,
         life: Option<Duration>,
         name: &str,
-    ) -> Result<ReserveAnswer<'_>, Refusal> {
+    ) -> Result<ReserveAnswer<'_>, RequestRefusal> {
         let read = self.counts.now();
         let reserved = self.limiters.reserve(request, life).await.map_err(|why| {
             let is_of_life = matches!(why, Unreserved::TooLong { .. });
-            let why = Refusal::from(why);
+            let why = RequestRefusal::from(why);
             let detail = if is_of_life { format!("{name}: {}", why.detail) } else { why.detail };
-            Refusal { detail, ..why }
+            RequestRefusal { detail, ..why }
         })?;
+        // A refused reserve is an answer as well.
         self.counts.answered(&reserved.answer);
         self.counts.took(read, 1);
         Ok(reserved)
@@ -116,24 +117,26 @@ impl Decider {
         by: &Changer,
         id: &str,
         actual: &[u64],
-        write: impl FnOnce(Settlement<'_>) -> T,
-    ) -> Result<T, Refusal> {
+        write: impl FnOnce(SettleAnswer<'_>) -> T,
+    ) -> Result<T, RequestRefusal> {
         let settling = match self.limiters.settle(id, actual).await {
             Ok(settling) => settling,
+            // It is a promise, and no failure: the first settle that waits is the settle that is made.
             Err(why @ Unsettled::Pending(ends)) => {
                 audit::waits(by, actual);
                 let waits =
-                    Settlement::Waits { detail: why.to_string(), ends_us: ends.as_micros() };
+                    SettleAnswer::Waits { detail: why.to_string(), ends_us: ends.as_micros() };
                 return Ok(write(waits));
             }
             Err(why) => return Err(why.into()),
         };
         match &settling.outcome.stand {
+            // A repeated settle has the same result and no line: nothing was changed by it.
             Ok(settled) => {
                 audit::settled(by, settling.done.as_ref());
-                Ok(write(Settlement::Settled(settled)))
+                Ok(write(SettleAnswer::Settled(settled)))
             }
-            Err(why) => Err(Refusal::unavailable(format!(
+            Err(why) => Err(RequestRefusal::unavailable(format!(
                 "{why}; it is unknown whether the reservation was settled"
             ))),
         }
@@ -143,7 +146,7 @@ impl Decider {
     ///
     /// # Errors
     /// Returns why nothing was renewed.
-    pub(crate) async fn renew(&self, by: &Changer, id: &str) -> Result<bool, Refusal> {
+    pub(crate) async fn renew(&self, by: &Changer, id: &str) -> Result<bool, RequestRefusal> {
         let renewed = self.limiters.renew(id).await?;
         audit::renewed(by, renewed);
         Ok(renewed)
@@ -153,7 +156,7 @@ impl Decider {
     ///
     /// # Errors
     /// Returns why there is none.
-    pub(crate) async fn drop_open(&self, by: &Changer, id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn drop_open(&self, by: &Changer, id: &str) -> Result<(), RequestRefusal> {
         self.limiters.drop_reservation(id).await?;
         audit::dropped(by);
         Ok(())
@@ -167,14 +170,15 @@ impl Decider {
         &self,
         by: &Changer,
         request: &Request<'_>,
-    ) -> Result<Answer<'_>, Refusal> {
+    ) -> Result<Answer<'_>, RequestRefusal> {
+        // The look before the change is part of the line, so it begins first.
         let audit = Audit::begin(&self.limiters, by, "refund", request, None).await;
         let refunded = self.limiters.refund(request).await;
         audit.end(request, refunded.as_ref().map(|_| None)).await;
-        refunded.map_err(|error| Refusal::of_change(&error))
+        refunded.map_err(|error| RequestRefusal::of_change(&error))
     }
 
-    /// Resets the limiters of a request, and returns their number. `looked` is a look at them, if there was one.
+    /// Resets the limiters of a request, and returns their number. `looked` is a look at them, if the caller has it.
     ///
     /// # Errors
     /// Returns a refusal if the store did not reply.
@@ -183,10 +187,10 @@ impl Decider {
         by: &Changer,
         request: &Request<'_>,
         looked: Option<&Answer<'_>>,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<usize, RequestRefusal> {
         let audit = Audit::begin(&self.limiters, by, "reset", request, looked).await;
         let reset = self.limiters.reset(request).await;
         audit.end(request, reset.as_ref().map(|count| Some(*count))).await;
-        reset.map_err(|error| Refusal::of_change(&error))
+        reset.map_err(|error| RequestRefusal::of_change(&error))
     }
 }

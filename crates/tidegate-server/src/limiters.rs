@@ -252,7 +252,7 @@ impl Limiters {
     /// process stops. A request that cannot wait is run to its end, because a store might have
     /// decided it already.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        if let Some(answer) = self.try_check(request) {
+        if let Some(answer) = self.try_answer(RequestVerb::Check, request) {
             return answer;
         }
         let answer = self.check_as_long_as_it_takes(request).await;
@@ -287,36 +287,26 @@ impl Limiters {
         }
     }
 
-    /// Decides and takes if that needs no waiting, neither for a limiter nor for the store.
-    #[inline]
-    pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        let answer = match &self.store {
-            ServerStore::Memory(gate) => gate.check_unless_waiting(request),
-            ServerStore::Shared(gate, _) => gate.check_unless_waiting(request),
-        };
-        if let Some(answer) = &answer {
-            self.log(RequestVerb::Check, request, answer);
-        }
-        answer
-    }
-
-    /// Checks or peeks if that needs no waiting.
+    /// Checks or peeks if that needs no waiting, neither for a limiter nor for the store.
     #[inline]
     pub(crate) fn try_answer(
         &self,
         verb: RequestVerb,
         request: &Request<'_>,
     ) -> Option<Answer<'_>> {
-        match (verb, &self.store) {
-            (RequestVerb::Check, _) => self.try_check(request),
-            (RequestVerb::Peek, ServerStore::Memory(gate)) => {
-                let answer = gate.peek(request);
-                self.log(verb, request, &answer);
-                Some(answer)
+        let answer = match (verb, &self.store) {
+            (RequestVerb::Check, ServerStore::Memory(gate)) => gate.check_unless_waiting(request),
+            (RequestVerb::Check, ServerStore::Shared(gate, _)) => {
+                gate.check_unless_waiting(request)
             }
+            (RequestVerb::Peek, ServerStore::Memory(gate)) => Some(gate.peek(request)),
             // A store answers a peek over the network only.
             (RequestVerb::Peek, ServerStore::Shared(..)) => None,
+        };
+        if let Some(answer) = &answer {
+            self.log(verb, request, answer);
         }
+        answer
     }
 
     /// Checks or peeks.

@@ -1,4 +1,4 @@
-//! The refusal of a request, as every listener reports it: its kind, what is wrong, and what was expected. One table has
+//! The refusal of a request, as every listener reports it: its kind, the mistake, and the expected text. One table has
 //! the status that a kind has over HTTP and over gRPC; `http/problem.rs`, `grpc/reply.rs` and `resp/reply.rs` write
 //! refusals. A refusal by a limit is an answer, and not a refusal.
 
@@ -67,43 +67,41 @@ pub(crate) enum WarningKind {
 
 impl RefusalKind {
     /// The status over HTTP, and the code over gRPC.
-    const fn statuses(self) -> (StatusCode, Code) {
+    const fn statuses(self) -> (u16, Code) {
         match self {
             Self::InvalidRequest
             | Self::InvalidBody
             | Self::InvalidQuestion
             | Self::InvalidLimit
             | Self::InvalidQuery
-            | Self::InvalidRules => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
-            Self::BrokenBody => (StatusCode::BAD_REQUEST, Code::Cancelled),
-            Self::InvalidFrame => (StatusCode::BAD_REQUEST, Code::Internal),
-            Self::Conflict | Self::SettledOtherwise => (StatusCode::CONFLICT, Code::Aborted),
-            Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Code::FailedPrecondition),
-            Self::PreconditionRequired => {
-                (StatusCode::PRECONDITION_REQUIRED, Code::FailedPrecondition)
-            }
-            Self::UnsupportedMediaType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidArgument)
-            }
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Code::ResourceExhausted),
-            Self::HeadTooLarge => {
-                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Code::ResourceExhausted)
-            }
-            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Code::DeadlineExceeded),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
+            | Self::InvalidRules => (400, Code::InvalidArgument),
+            // A client that leaves has cancelled its call.
+            Self::BrokenBody => (400, Code::Cancelled),
+            Self::InvalidFrame => (400, Code::Internal),
+            Self::Unauthorized => (401, Code::Unauthenticated),
             Self::Forbidden | Self::VerbForbidden | Self::RoleForbidden => {
-                (StatusCode::FORBIDDEN, Code::PermissionDenied)
+                (403, Code::PermissionDenied)
             }
-            Self::NotFound => (StatusCode::NOT_FOUND, Code::Unimplemented),
-            Self::UnknownReservation => (StatusCode::NOT_FOUND, Code::NotFound),
-            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented),
-            Self::UnknownCoding => (StatusCode::NOT_IMPLEMENTED, Code::Unimplemented),
+            // A path that is not there is a method of gRPC that is not known.
+            Self::NotFound => (404, Code::Unimplemented),
+            Self::UnknownReservation => (404, Code::NotFound),
+            Self::MethodNotAllowed => (405, Code::Unimplemented),
+            Self::BodyTimeout => (408, Code::DeadlineExceeded),
+            Self::Conflict | Self::SettledOtherwise => (409, Code::Aborted),
+            Self::PreconditionFailed => (412, Code::FailedPrecondition),
+            Self::BodyTooLarge => (413, Code::ResourceExhausted),
+            Self::UnsupportedMediaType => (415, Code::InvalidArgument),
+            Self::PreconditionRequired => (428, Code::FailedPrecondition),
+            Self::HeadTooLarge => (431, Code::ResourceExhausted),
+            Self::Internal => (500, Code::Internal),
+            // gRPC defines this code for an encoding that a server does not know.
+            Self::UnknownCoding => (501, Code::Unimplemented),
             Self::TooMuchUnread
             | Self::TooManyReservations
             | Self::TooManyResources
-            | Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted),
-            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),
+            // Space that other clients may free: the same request may be taken later.
+            | Self::TooManyStreams => (503, Code::ResourceExhausted),
+            Self::Unavailable => (503, Code::Unavailable),
         }
     }
 
@@ -122,11 +120,13 @@ impl RefusalKind {
             Self::InvalidBody | Self::UnsupportedMediaType => WarningKind::Message,
             Self::InvalidQuestion => WarningKind::Question,
             Self::InvalidLimit => WarningKind::Limit,
+            // Clients that read too slowly look alike to an operator as clients that send too much.
             Self::BodyTooLarge | Self::TooMuchUnread => WarningKind::Size,
             Self::BrokenBody | Self::BodyTimeout | Self::InvalidFrame | Self::UnknownCoding => {
                 WarningKind::Incomplete
             }
             Self::Internal => WarningKind::Defect,
+            // The store, a right or the state of the server is at fault.
             _ => return None,
         })
     }
@@ -182,7 +182,7 @@ impl RefusalKind {
 
 /// A refusal, with the details of this occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct RequestRefusal {
     pub(crate) kind: RefusalKind,
     /// The mistake, and what was expected.
     pub(crate) detail: String,
@@ -219,7 +219,7 @@ impl PlacedMistake {
 /// The largest number of mistakes that a problem lists.
 const MOST_MISTAKES: usize = 100;
 
-impl Refusal {
+impl RequestRefusal {
     pub(crate) fn new(kind: RefusalKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
     }
@@ -229,8 +229,9 @@ impl Refusal {
         Self::new(RefusalKind::Unavailable, detail)
     }
 
-    pub(crate) const fn status(&self) -> StatusCode {
-        self.kind.statuses().0
+    pub(crate) fn status(&self) -> StatusCode {
+        // Each number of the table is a status.
+        StatusCode::from_u16(self.kind.statuses().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     pub(crate) const fn code(&self) -> Code {

@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// A verb of a public listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +38,7 @@ impl PublicVerb {
     }
 
     /// The refusal at a listener that grants `all` clients these verbs, and each line that would grant it.
-    pub(crate) fn refusal(self, all: PublicVerbs) -> Refusal {
+    pub(crate) fn refusal(self, all: PublicVerbs) -> RequestRefusal {
         let name = self.name();
         let listed = Self::value_variants().iter().filter(|verb| all.has(**verb) || **verb == self);
         let listed: Vec<_> = listed.map(|verb| format!("\"{}\"", verb.name())).collect();
@@ -53,7 +53,7 @@ impl PublicVerb {
                 _ => "; or the admin listener",
             }
         );
-        Refusal::new(RefusalKind::VerbForbidden, detail)
+        RequestRefusal::new(RefusalKind::VerbForbidden, detail)
     }
 }
 

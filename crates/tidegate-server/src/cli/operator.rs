@@ -155,12 +155,6 @@ impl ListenerClient {
         }
     }
 
-    /// Asks for a text that need not be JSON.
-    async fn ask_text(&self, path: &str) -> Result<String, Failure> {
-        let (status, text) = self.send(Method::GET, path, "").await?;
-        if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
-    }
-
     async fn send(
         &self,
         method: Method,

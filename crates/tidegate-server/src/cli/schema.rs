@@ -174,7 +174,7 @@ fn of_text(command: &Command, flag: &Arg) -> Value {
         _ => ValueKind::Text,
     };
     let text = of_kind("server", kind);
-    // A path or a name may be any text, also this text.
+    // A path or a name may be any text, `off` included.
     if matches!(kind, ValueKind::Pattern(_)) && accepts(command, flag, "off") {
         let off = json!({"type": "string", "enum": ["off"]});
         // The enumeration is for editors, which complete it; some readers take any case.

@@ -12,7 +12,7 @@ use super::Bounds;
 use super::reply::{self, GrpcReply};
 use super::response::PREFIX_BYTES;
 use crate::listener::{BadBody, KeptBytes, answer_begins, read_body};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Most bytes of a message, as usual for gRPC: more than a proxy makes of the header fields that it takes.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -26,8 +26,8 @@ pub(super) async fn unary(
     request: Request<Incoming>,
     bounds: Bounds,
     mut kept: KeptBytes,
-    answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Refusal>,
-    refusal: impl FnOnce(Refusal) -> Result<Bytes, Refusal>,
+    answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, RequestRefusal>,
+    refusal: impl FnOnce(RequestRefusal) -> Result<Bytes, RequestRefusal>,
 ) -> Response<GrpcReply> {
     let call = async {
         let message = message(request.into_body(), bounds, &mut kept).await?;
@@ -49,12 +49,16 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The bytes of the call's message.
-async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result<Bytes, Refusal> {
+async fn message(
+    body: Incoming,
+    bounds: Bounds,
+    kept: &mut KeptBytes,
+) -> Result<Bytes, RequestRefusal> {
     match tokio::time::timeout(bounds.body, whole(body, MESSAGE_BYTES, kept)).await {
         Ok(bytes) => unwrapped(bytes?),
         Err(_) => {
             let within = bounds.body;
-            Err(Refusal::new(
+            Err(RequestRefusal::new(
                 RefusalKind::BodyTimeout,
                 format!("the message did not come within {within:?}"),
             ))
@@ -62,14 +66,14 @@ async fn message(body: Incoming, bounds: Bounds, kept: &mut KeptBytes) -> Result
     }
 }
 
-async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, Refusal> {
+async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Bytes, RequestRefusal> {
     // The bound is of the message; a body has a prefix before it.
     let bytes = most + PREFIX_BYTES;
     read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
         BadBody::Broken(error) => {
-            Refusal::new(RefusalKind::BrokenBody, format!("broke off: {error}"))
+            RequestRefusal::new(RefusalKind::BrokenBody, format!("broke off: {error}"))
         }
-        BadBody::TooLarge => Refusal::new(
+        BadBody::TooLarge => RequestRefusal::new(
             RefusalKind::BodyTooLarge,
             format!("expected at most {most} bytes of message"),
         ),
@@ -78,11 +82,11 @@ async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Byte
 }
 
 /// A message without its prefix.
-fn unwrapped(mut body: Bytes) -> Result<Bytes, Refusal> {
+fn unwrapped(mut body: Bytes) -> Result<Bytes, RequestRefusal> {
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
     // UNIMPLEMENTED is the status that gRPC defines for an encoding that a server does not know.
     if flag != 0 {
-        return Err(Refusal::new(
+        return Err(RequestRefusal::new(
             RefusalKind::UnknownCoding,
             "the message is compressed: expected grpc-encoding identity",
         ));
@@ -92,24 +96,24 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Refusal> {
         std::cmp::Ordering::Equal => Ok(body),
         std::cmp::Ordering::Less => Err(incomplete()),
         std::cmp::Ordering::Greater => {
-            Err(Refusal::new(RefusalKind::InvalidFrame, "expected one message"))
+            Err(RequestRefusal::new(RefusalKind::InvalidFrame, "expected one message"))
         }
     }
 }
 
-fn incomplete() -> Refusal {
-    Refusal::new(RefusalKind::InvalidFrame, "the call ended before its message did")
+fn incomplete() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::InvalidFrame, "the call ended before its message did")
 }
 
 /// The result of a call; a panic becomes INTERNAL.
 pub(super) fn unpanicked<T>(
-    call: impl Future<Output = Result<T, Refusal>>,
-) -> impl Future<Output = Result<T, Refusal>> {
+    call: impl Future<Output = Result<T, RequestRefusal>>,
+) -> impl Future<Output = Result<T, RequestRefusal>> {
     // The state that it uses survives a panic anywhere in the server.
     AssertUnwindSafe(call).catch_unwind().map(|result| {
         result.unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
-            Err(Refusal::new(RefusalKind::Internal, DEFECT))
+            Err(RequestRefusal::new(RefusalKind::Internal, DEFECT))
         })
     })
 }

@@ -14,15 +14,15 @@ use super::response::{Code, RateLimitResponse};
 use super::undecided;
 use super::{Choices, Unavailable, status};
 use crate::counts::RequestOutcome;
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::limiters::{self, RequestVerb};
 use crate::otlp::Span;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// Answers calls with these limiters.
 pub(super) struct GrpcDecider {
-    pub(super) decider: Decider,
+    pub(super) decider: RequestDecider,
     pub(super) choices: Choices,
     /// The verbs of all clients, for a refusal.
     pub(super) verbs: PublicVerbs,
@@ -34,7 +34,7 @@ impl GrpcDecider {
     /// # Errors
     /// Returns the refusal if it is to be answered as an error.
     #[cold]
-    pub(super) fn refusal(&self, why: Refusal) -> Result<Bytes, Refusal> {
+    pub(super) fn refusal(&self, why: RequestRefusal) -> Result<Bytes, RequestRefusal> {
         undecided::refusal(self.choices.bad_request, why)
     }
 
@@ -49,7 +49,7 @@ impl GrpcDecider {
         message: Bytes,
         granted: PublicVerbs,
         span: Option<Span>,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, RequestRefusal> {
         let counts = &self.decider.counts;
         let read = counts.now();
         let mut counted = false;
@@ -70,9 +70,12 @@ impl GrpcDecider {
         granted: PublicVerbs,
         mut span: Option<Span>,
         counted: &mut bool,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, RequestRefusal> {
         let message = RateLimitRequest::read(message).map_err(|error| {
-            Refusal::new(RefusalKind::InvalidBody, format!("not a RateLimitRequest: {error}"))
+            RequestRefusal::new(
+                RefusalKind::InvalidBody,
+                format!("not a RateLimitRequest: {error}"),
+            )
         })?;
         let entries = question::entries(&message)?;
         let question = GrpcQuestion::of(&message, &entries);
@@ -107,10 +110,10 @@ impl GrpcDecider {
         Ok(self.response(message.domain(), &question, &answer, refunded.as_ref()))
     }
 
-    fn no_refunds(&self) -> Refusal {
+    fn no_refunds(&self) -> RequestRefusal {
         let why = PublicVerb::GrpcRefund.refusal(self.verbs);
         let detail = format!("a descriptor gives hits back (is_negative_hits): {}", why.detail);
-        Refusal { detail, ..why }
+        RequestRefusal { detail, ..why }
     }
 
     /// Refunds come first, because the charges may need their units. A refunded descriptor takes no part in the check,
@@ -120,7 +123,7 @@ impl GrpcDecider {
         &self,
         domain: &str,
         question: &GrpcQuestion<'q>,
-    ) -> Result<(Answer<'_>, Option<Answer<'_>>), Refusal> {
+    ) -> Result<(Answer<'_>, Option<Answer<'_>>), RequestRefusal> {
         let charges = question.charges();
         let mut refunded = None;
         if question.has_refunds() {
@@ -172,12 +175,15 @@ impl GrpcDecider {
     }
 }
 
-fn stops() -> Refusal {
-    Refusal::new(RefusalKind::Unavailable, "the server stops before it is the turn of this request")
+fn stops() -> RequestRefusal {
+    RequestRefusal::new(
+        RefusalKind::Unavailable,
+        "the server stops before it is the turn of this request",
+    )
 }
 
-fn undecided(overloaded: bool) -> Refusal {
-    Refusal::new(
+fn undecided(overloaded: bool) -> RequestRefusal {
+    RequestRefusal::new(
         RefusalKind::Unavailable,
         if overloaded {
             "the store is asked for more than it decides in time, and no decision can be taken without it"

@@ -7,7 +7,7 @@ use tidegate::{Descriptor, Limit, Policy, RequestLimit};
 
 use super::messages::{Multiplier, RateLimitOverride, RateLimitRequest};
 use super::unit::seconds_of;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The limit of each descriptor; empty if no descriptor has one.
 #[derive(Debug, Default)]
@@ -23,12 +23,15 @@ impl OwnLimits {
         message: &RateLimitRequest,
         descriptors: &[Descriptor<'_>],
         policy: &Policy,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RequestRefusal> {
         let all = message.descriptors.iter().zip(descriptors).enumerate();
         let own = all.map(|(number, (sent, descriptor))| {
             let Some(limit) = &sent.limit else { return Ok(None) };
             own_limit(limit, message.domain(), descriptor, policy).map_err(|error| {
-                Refusal::new(RefusalKind::InvalidLimit, format!("descriptor {number}: {error}"))
+                RequestRefusal::new(
+                    RefusalKind::InvalidLimit,
+                    format!("descriptor {number}: {error}"),
+                )
             })
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
@@ -78,7 +81,7 @@ mod tests {
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// The result for a limit under two rules that use it, and one that does not.
-    fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Refusal> {
+    fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, RequestRefusal> {
         let spec = |algorithm| Spec::new(algorithm, 5, Duration::from_secs(1));
         let mut bucket = spec(AlgorithmKind::TokenBucket);
         bucket.capacity = Some(7);

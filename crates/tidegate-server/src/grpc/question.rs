@@ -8,7 +8,7 @@ use tidegate::Descriptor;
 
 use super::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::own_limits::OwnLimits;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The largest number of descriptors of a request: the statuses can distinguish this many.
 const MOST_DESCRIPTORS: usize = 63;
@@ -27,7 +27,7 @@ pub(super) type MessageEntries<'e> = SmallVec<[(&'e str, &'e str); ENTRIES_AT_HA
 /// # Errors
 /// Returns a refusal if there is no domain, no descriptor, or there are too many; or if
 /// a descriptor has too many entries.
-pub(super) fn entries(message: &RateLimitRequest) -> Result<MessageEntries<'_>, Refusal> {
+pub(super) fn entries(message: &RateLimitRequest) -> Result<MessageEntries<'_>, RequestRefusal> {
     // First, because nothing is to be allocated for a message of too many.
     check(message)?;
     Ok(message.entries().collect())
@@ -115,7 +115,7 @@ fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
 }
 
 /// Refuses a message without a domain, or with too few or too many descriptors or entries.
-fn check(message: &RateLimitRequest) -> Result<(), Refusal> {
+fn check(message: &RateLimitRequest) -> Result<(), RequestRefusal> {
     let wrong = match message.descriptors.len() {
         _ if message.domain.is_empty() => {
             "the domain is empty: expected the domain of the rules".to_owned()
@@ -127,14 +127,14 @@ fn check(message: &RateLimitRequest) -> Result<(), Refusal> {
         }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
-    Err(Refusal::new(RefusalKind::InvalidQuestion, wrong))
+    Err(RequestRefusal::new(RefusalKind::InvalidQuestion, wrong))
 }
 
-fn check_count(number: usize, entries: usize) -> Result<(), Refusal> {
+fn check_count(number: usize, entries: usize) -> Result<(), RequestRefusal> {
     if entries <= MOST_ENTRIES {
         return Ok(());
     }
-    Err(Refusal::new(
+    Err(RequestRefusal::new(
         RefusalKind::InvalidQuestion,
         format!("descriptor {number} has {entries} entries: expected at most {MOST_ENTRIES}"),
     ))

@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use crate::listener::{KeptBytes, RequestUnderWay, TOO_MUCH};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Bytes of any call in addition to its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
@@ -57,7 +57,7 @@ fn sent(bytes: Bytes, kept: KeptBytes) -> Response<GrpcReply> {
 /// even for that.
 #[cold]
 pub(super) fn undecided(
-    answer: Result<Bytes, Refusal>,
+    answer: Result<Bytes, RequestRefusal>,
     kept: Option<KeptBytes>,
 ) -> Response<GrpcReply> {
     let bytes = match answer {
@@ -75,18 +75,18 @@ pub(super) fn too_much() -> Response<GrpcReply> {
     failed(too_much_kept())
 }
 
-pub(super) fn too_much_kept() -> Refusal {
-    Refusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
+pub(super) fn too_much_kept() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
 }
 
-impl From<Refusal> for Status {
-    fn from(why: Refusal) -> Self {
+impl From<RequestRefusal> for Status {
+    fn from(why: RequestRefusal) -> Self {
         Self::new(why.code(), why.detail)
     }
 }
 
 /// A status other than OK, in the head.
-pub(super) fn failed(why: Refusal) -> Response<GrpcReply> {
+pub(super) fn failed(why: RequestRefusal) -> Response<GrpcReply> {
     // A response without a message carries its status in the head, and needs no trailers.
     Status::from(why).into_http::<tonic::body::Body>().map(|_| GrpcReply::Done)
 }

@@ -11,11 +11,11 @@ use super::decide::GrpcDecider;
 use super::reply::{self, GrpcReply};
 use super::tonic_service::TonicService;
 use super::{Bounds, Choices, call, health, reflection};
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::limiters::{Limiters, RequestVerb};
 use crate::listener::{Clients, KeptBytes, Peer, bearer};
 use crate::otlp::Span;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::verbs::PublicVerbs;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -37,7 +37,7 @@ impl Routes {
         bounds: Bounds,
     ) -> Self {
         let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
-        let decider = Decider::new(limiters, |counts| &counts.grpc);
+        let decider = RequestDecider::new(limiters, |counts| &counts.grpc);
         let decider = GrpcDecider { decider, choices, verbs: clients.verbs };
         Self { decider, health, others: reflection::servers(), clients, bounds }
     }
@@ -88,7 +88,7 @@ impl Routes {
             Some(service) => service.answer(request, kept).await,
             None => {
                 let expected = format!("nothing is at {path}: expected {SHOULD_RATE_LIMIT}");
-                reply::failed(Refusal::new(RefusalKind::NotFound, expected))
+                reply::failed(RequestRefusal::new(RefusalKind::NotFound, expected))
             }
         }
     }
@@ -108,14 +108,14 @@ impl Routes {
     }
 
     /// The verbs that the token of a call grants, which is needed if there is a secret.
-    fn token(&self, headers: &HeaderMap) -> Result<PublicVerbs, Refusal> {
+    fn token(&self, headers: &HeaderMap) -> Result<PublicVerbs, RequestRefusal> {
         let Some(secret) = &self.clients.secret else { return Ok(PublicVerbs::default()) };
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let expected =
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
         secret
             .admits(said.and_then(bearer))
-            .ok_or_else(|| Refusal::new(RefusalKind::Unauthorized, expected))
+            .ok_or_else(|| RequestRefusal::new(RefusalKind::Unauthorized, expected))
     }
 }
 

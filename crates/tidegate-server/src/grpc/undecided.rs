@@ -11,7 +11,7 @@ use prost_types::{Struct, Value};
 use super::BadRequest;
 use super::response::{self, RateLimitResponse};
 use crate::once_a_minute::warn_of;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The field of the metadata with the reason of a refusal that no rule made.
 const REASON: &str = "reason";
@@ -20,7 +20,7 @@ const REASON: &str = "reason";
 ///
 /// # Errors
 /// Returns the error if it has another cause, or if errors are to be answered.
-pub(super) fn refusal(choice: BadRequest, why: Refusal) -> Result<Bytes, Refusal> {
+pub(super) fn refusal(choice: BadRequest, why: RequestRefusal) -> Result<Bytes, RequestRefusal> {
     // A store that is away, or a verb that is not granted, is no mistake of the message.
     let Some(kind) = why.kind.warning() else { return Err(why) };
     warn_of(kind, &why.detail);
@@ -68,7 +68,7 @@ mod tests {
             (RefusalKind::Unavailable, Code::Unavailable, false),
             (RefusalKind::Unauthorized, Code::Unauthenticated, false),
         ] {
-            let why = Refusal::new(kind, "because of this");
+            let why = RequestRefusal::new(kind, "because of this");
             let error = refusal(BadRequest::Error, why.clone()).unwrap_err();
             let status = Status::from(error);
             assert_eq!((status.code(), status.message()), (code, "because of this"));

@@ -6,10 +6,10 @@ use tidegate::{Request, readable};
 
 use super::message::HttpResponse;
 use super::question::HttpQuestion;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, body};
 use crate::limiters::RequestVerb;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The limiters that were reset.
 #[derive(Serialize)]
@@ -21,15 +21,15 @@ struct Reset<'a> {
 }
 
 /// Resets every limiter that the descriptors match.
-pub(super) async fn reset(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, by, .. } = asked;
+pub(super) async fn reset(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, by, .. } = asked;
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
     let question = read(&body, "a reset")?;
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
-        return Err(Refusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
     }
     let reset = question.ask(async |request: &Request<'_>| {
         // Peeked before the reset, for the names of the rules in the answer.
@@ -45,8 +45,8 @@ pub(super) async fn reset(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
 }
 
 /// Gives the cost back; the values are the values after that, and `allowed` is true.
-pub(super) async fn refund(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, by, .. } = asked;
+pub(super) async fn refund(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, by, .. } = asked;
     let body = body::read(request, app.bounds).await?;
     let body = readable::json(&body);
     let question = read(&body, "a refund")?;
@@ -58,14 +58,14 @@ pub(super) async fn refund(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
 
 /// Reads a question of a change. An id is refused, because the change is made each time that it is asked for, and
 /// accepting an id would promise that it is not repeated.
-fn read<'b>(body: &'b [u8], what: &str) -> Result<HttpQuestion<'b>, Refusal> {
+fn read<'b>(body: &'b [u8], what: &str) -> Result<HttpQuestion<'b>, RequestRefusal> {
     let question = HttpQuestion::parse(body)?;
     question.refuse_max_wait(what)?;
     if question.names_an_id() {
         let detail = format!(
             "`request_id` means nothing to {what}, which is done each time it is asked: expected none"
         );
-        return Err(Refusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
     }
     Ok(question)
 }

@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 use super::message::{Content, HttpResponse};
 use crate::flags;
 use crate::limiters::{RequestVerb, ReserveAnswer, SettledReservation};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The decision of one rule.
 #[derive(Serialize)]
@@ -56,12 +56,12 @@ impl<'a> PermitJson<'a> {
 
 /// The answer to a check: 200 for yes, 429 for no, 403 at a limit of 0, 422 for never, 503 if the store is
 /// unavailable and a rule is then closed; with header fields.
-pub(super) fn decided(answer: &Answer<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) fn decided(answer: &Answer<'_>) -> Result<HttpResponse, RequestRefusal> {
     with_fields(values(answer)?, answer)
 }
 
 /// The answer to a reserve: the answer to a check, with the id of the reservation if there is any.
-pub(super) fn reserved(reserved: &ReserveAnswer<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) fn reserved(reserved: &ReserveAnswer<'_>) -> Result<HttpResponse, RequestRefusal> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = begin(&reserved.answer, &mut body)?;
     if let Some(id) = reserved.reservation {
@@ -81,7 +81,7 @@ pub(super) fn settled(
     settled: &SettledReservation,
     actual: &[u64],
     is_one: bool,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, RequestRefusal> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     let mut fields = settled.line().write(&mut body).map_err(|error| unwritable(&error))?;
     for (name, is) in settled.flags() {
@@ -112,14 +112,17 @@ struct PendingJson<'a> {
 }
 
 /// The answer to a settle that waits for the store until the reservation ends: 202.
-pub(super) fn pending(detail: &str, ends_us: u64) -> Result<HttpResponse, Refusal> {
+pub(super) fn pending(detail: &str, ends_us: u64) -> Result<HttpResponse, RequestRefusal> {
     let mut response = json(&PendingJson { pending: true, ends_us, detail })?;
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
 }
 
 /// Adds the status and the header fields of a decision.
-fn with_fields(mut response: HttpResponse, answer: &Answer<'_>) -> Result<HttpResponse, Refusal> {
+fn with_fields(
+    mut response: HttpResponse,
+    answer: &Answer<'_>,
+) -> Result<HttpResponse, RequestRefusal> {
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -129,19 +132,19 @@ fn with_fields(mut response: HttpResponse, answer: &Answer<'_>) -> Result<HttpRe
 }
 
 /// The status of the answer to a check or a peek.
-pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Refusal> {
+pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, RequestRefusal> {
     StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
 }
 
 /// The answer to a peek, which names every enforced rule.
-pub(super) fn looked(answer: &Answer<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) fn looked(answer: &Answer<'_>) -> Result<HttpResponse, RequestRefusal> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write_looked(answer, &mut body)?;
     with_fields(of_json(body), answer)
 }
 
 /// Writes the body of the answer to a peek.
-fn write_looked(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Refusal> {
+fn write_looked(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), RequestRefusal> {
     let mut fields = begin(answer, body)?;
     let enforced: Vec<_> = answer.enforced().map(RuleDecision::from).collect();
     fields.value("enforced", &enforced).map_err(|error| unwritable(&error))?;
@@ -150,12 +153,12 @@ fn write_looked(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Refusal> 
 }
 
 /// Writes the body of the answer to a check.
-pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Refusal> {
+pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), RequestRefusal> {
     begin(answer, body).map(JsonObject::end)
 }
 
 /// Writes that body up to its end.
-fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, Refusal> {
+fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b>, RequestRefusal> {
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
     for (name, is) in flags::of(answer) {
@@ -177,7 +180,10 @@ fn begin<'b>(answer: &Answer<'_>, body: &'b mut Vec<u8>) -> Result<JsonObject<'b
 
 /// The answers to a batch, in order. Their bodies contain the values that a single answer has in its status and header
 /// fields.
-pub(super) fn each(verb: RequestVerb, answers: &[Answer<'_>]) -> Result<HttpResponse, Refusal> {
+pub(super) fn each(
+    verb: RequestVerb,
+    answers: &[Answer<'_>],
+) -> Result<HttpResponse, RequestRefusal> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
     for (number, answer) in answers.iter().enumerate() {
@@ -194,7 +200,7 @@ pub(super) fn each(verb: RequestVerb, answers: &[Answer<'_>]) -> Result<HttpResp
 }
 
 /// The values alone, for a request that cannot be refused.
-pub(super) fn values(answer: &Answer<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) fn values(answer: &Answer<'_>) -> Result<HttpResponse, RequestRefusal> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write(answer, &mut body)?;
     Ok(of_json(body))
@@ -202,16 +208,16 @@ pub(super) fn values(answer: &Answer<'_>) -> Result<HttpResponse, Refusal> {
 
 /// A value as JSON, with status 200, without characters that control a terminal, because it may repeat texts of
 /// callers. It must not be cached, because it is valid only for an instant.
-pub(super) fn json(value: &impl Serialize) -> Result<HttpResponse, Refusal> {
+pub(super) fn json(value: &impl Serialize) -> Result<HttpResponse, RequestRefusal> {
     let text = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
     Ok(of_json(printable::json(&text).into_owned().into_bytes()))
 }
 
 /// Makes a slow answer on a blocking thread, because the thread of the connection has to decide.
 pub(super) async fn made_apart(
-    make: impl FnOnce() -> Result<HttpResponse, Refusal> + Send + 'static,
-) -> Result<HttpResponse, Refusal> {
-    spawn_blocking(make).await.unwrap_or_else(|_| Err(Refusal::panicked()))
+    make: impl FnOnce() -> Result<HttpResponse, RequestRefusal> + Send + 'static,
+) -> Result<HttpResponse, RequestRefusal> {
+    spawn_blocking(make).await.unwrap_or_else(|_| Err(RequestRefusal::panicked()))
 }
 
 pub(super) fn of_json(body: impl Into<Bytes>) -> HttpResponse {
@@ -241,13 +247,13 @@ pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     })
 }
 
-fn field(name: &'static str) -> Result<HeaderName, Refusal> {
+fn field(name: &'static str) -> Result<HeaderName, RequestRefusal> {
     match usual_field(name) {
         Some(name) => Ok(HeaderName::from_static(name)),
         None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| unwritable(&error)),
     }
 }
 
-fn unwritable(error: &dyn std::fmt::Display) -> Refusal {
-    Refusal::new(RefusalKind::Internal, format!("the answer cannot be written: {error}"))
+fn unwritable(error: &dyn std::fmt::Display) -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, format!("the answer cannot be written: {error}"))
 }

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::events::Streams;
 use super::latest::Latest;
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::limiters::Limiters;
 use crate::listener::Bounds;
 use crate::probe::Probe;
@@ -14,7 +14,7 @@ use crate::probe::Probe;
 /// The state that every answer uses.
 pub(super) struct App {
     pub(super) limiters: Arc<Limiters>,
-    pub(super) decider: Decider,
+    pub(super) decider: RequestDecider,
     pub(super) probe: Probe,
     pub(super) bounds: Bounds,
     pub(super) streams: Streams,
@@ -28,7 +28,7 @@ impl App {
     pub(super) fn new(limiters: Arc<Limiters>, bounds: Bounds, connections: u32) -> Self {
         Self {
             probe: Probe::new(Arc::clone(&limiters), bounds.probe),
-            decider: Decider::new(Arc::clone(&limiters), |counts| &counts.http),
+            decider: RequestDecider::new(Arc::clone(&limiters), |counts| &counts.http),
             limiters,
             bounds,
             streams: Streams::within(connections),

@@ -18,7 +18,7 @@ use super::message::HttpRequest;
 use super::request_claims::{RequestClaims, too_much};
 use crate::listener::Bounds;
 use crate::listener::{BadBody, read_body};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The server reads a body to its end up to this multiple of its limit, so that its sender sees the answer. Many
 /// senders read only after writing.
@@ -27,7 +27,7 @@ const READ_PAST: usize = 16;
 /// The time for which the body of a refused request is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
-pub(super) async fn read(request: HttpRequest, bounds: Bounds) -> Result<Bytes, Refusal> {
+pub(super) async fn read(request: HttpRequest, bounds: Bounds) -> Result<Bytes, RequestRefusal> {
     read_held(request, bounds).await.map(|(body, _)| body)
 }
 
@@ -36,10 +36,10 @@ pub(super) async fn json<T: DeserializeOwned>(
     request: HttpRequest,
     bounds: Bounds,
     what: &str,
-) -> Result<T, Refusal> {
+) -> Result<T, RequestRefusal> {
     let body = read(request, bounds).await?;
     serde_json::from_slice(&body)
-        .map_err(|error| Refusal::of_json(format!("not {what}: {error}"), &error))
+        .map_err(|error| RequestRefusal::of_json(format!("not {what}: {error}"), &error))
 }
 
 /// The bytes of the body, and the request's claim on its connection: a large request first waits
@@ -47,7 +47,7 @@ pub(super) async fn json<T: DeserializeOwned>(
 pub(super) async fn read_held(
     request: HttpRequest,
     bounds: Bounds,
-) -> Result<(Bytes, Option<RequestClaims>), Refusal> {
+) -> Result<(Bytes, Option<RequestClaims>), RequestRefusal> {
     if let Err(problem) = check_type(request.headers()) {
         Box::pin(pass_over(request, bounds)).await;
         return Err(problem);
@@ -59,7 +59,7 @@ pub(super) async fn read_held(
 pub(super) async fn read_typed(
     mut request: HttpRequest,
     bounds: Bounds,
-) -> Result<(Bytes, Option<RequestClaims>), Refusal> {
+) -> Result<(Bytes, Option<RequestClaims>), RequestRefusal> {
     let held = RequestClaims::take_from(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
@@ -152,7 +152,7 @@ async fn collect(
     body: Incoming,
     bounds: Bounds,
     held: Option<&RequestClaims>,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, RequestRefusal> {
     let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, |bytes| {
         held.is_none_or(|held| held.keep(bytes).is_ok())
     });
@@ -171,17 +171,17 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
 /// A web page can have a browser send a body without a type to any address, this machine's own
 /// included, without being asked; but not a body declared as JSON. So requests that change limiters
 /// must be declared.
-pub(super) fn check_declared(request: &HttpRequest) -> Result<(), Refusal> {
+pub(super) fn check_declared(request: &HttpRequest) -> Result<(), RequestRefusal> {
     if request.method() != Method::POST || request.headers().contains_key(CONTENT_TYPE) {
         return Ok(());
     }
     let detail = "content-type is missing: expected application/json; send the header field \
                   `content-type: application/json` (curl: -H 'content-type: application/json')";
-    Err(Refusal::new(RefusalKind::UnsupportedMediaType, detail))
+    Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail))
 }
 
 /// A missing type counts as JSON; a given one must be JSON.
-fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_type(headers: &HeaderMap) -> Result<(), RequestRefusal> {
     let mut all = headers.get_all(CONTENT_TYPE).iter();
     let Some(given) = all.find(|given| !given.to_str().is_ok_and(is_json)) else {
         return Ok(());
@@ -191,26 +191,26 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         "content-type is {given:?}: expected application/json; send the header field \
          `content-type: application/json` (curl: -H 'content-type: application/json')"
     );
-    Err(Refusal::new(RefusalKind::UnsupportedMediaType, detail))
+    Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail))
 }
 
-fn too_large(bounds: Bounds) -> Refusal {
+fn too_large(bounds: Bounds) -> RequestRefusal {
     let detail = format!("expected at most {} bytes", bounds.body_bytes);
-    Refusal::new(RefusalKind::BodyTooLarge, detail)
+    RequestRefusal::new(RefusalKind::BodyTooLarge, detail)
 }
 
-fn too_slow(bounds: Bounds) -> Refusal {
+fn too_slow(bounds: Bounds) -> RequestRefusal {
     let detail = format!("expected all of it within {} ms", bounds.body.as_millis());
-    Refusal::new(RefusalKind::BodyTimeout, detail)
+    RequestRefusal::new(RefusalKind::BodyTimeout, detail)
 }
 
-fn broken_off(error: &hyper::Error) -> Refusal {
+fn broken_off(error: &hyper::Error) -> RequestRefusal {
     let why = innermost(error).to_string().to_lowercase();
     let detail = format!(
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
          transfer-encoding: chunked) chunks that each follow their size in hexadecimal digits"
     );
-    Refusal::new(RefusalKind::BrokenBody, detail)
+    RequestRefusal::new(RefusalKind::BrokenBody, detail)
 }
 
 /// The innermost cause, which is more precise than the causes around it.
@@ -232,7 +232,7 @@ mod tests {
         let endpoint = testing::endpoint(move |request| async move {
             let read = read(request, bounds).await;
             let counted = |body: Bytes| HttpResponse::new(body.len().to_string().into());
-            read.map_or_else(Refusal::into_response, counted)
+            read.map_or_else(RequestRefusal::into_response, counted)
         });
         testing::serve(endpoint, bounds).await.exchange(sent).await
     }

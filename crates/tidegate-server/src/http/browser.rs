@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use hyper::header::{HOST, ORIGIN};
 
 use super::message::HttpRequest;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Refuses requests of a page of another origin.
-pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), Refusal> {
+pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(), RequestRefusal> {
     // A browser adds no bearer token by itself, so a page cannot send such a request.
     if has_token {
         return Ok(());
@@ -25,14 +25,14 @@ pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(),
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
                  listener; a server with a token (--token-file) does not mind"
             );
-            return Err(Refusal::new(RefusalKind::Forbidden, detail));
+            return Err(RequestRefusal::new(RefusalKind::Forbidden, detail));
         }
     }
     Ok(())
 }
 
 /// Refuses a host that is a name, because any page can have a name that resolves to this machine.
-pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), Refusal> {
+pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), RequestRefusal> {
     match host(request).filter(|host| !has_token && !is_address(host)) {
         None => Ok(()),
         Some(host) => {
@@ -40,7 +40,7 @@ pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), R
                 "the host is {host:?}: expected an IP address or localhost where no token is asked for; \
                  ask at the address, or give the listener a token (--admin-token-file)"
             );
-            Err(Refusal::new(RefusalKind::Forbidden, detail))
+            Err(RequestRefusal::new(RefusalKind::Forbidden, detail))
         }
     }
 }

@@ -9,10 +9,10 @@ use super::app::App;
 use super::body;
 use super::message::{HttpRequest, HttpResponse};
 use super::question::{HttpQuestion, QuestionBody};
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::limiters::RequestVerb;
 use crate::otlp::Span;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The largest number of questions of one batch that are under way at a time.
 const AT_ONCE: usize = 64;
@@ -22,7 +22,7 @@ pub(super) async fn decide(
     app: &App,
     verb: RequestVerb,
     request: HttpRequest,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, RequestRefusal> {
     // Begun before the body is read, so the span includes the time of a slow sender.
     let mut span = Span::begin(verb.name(), request.headers());
     let decider = &app.decider;
@@ -65,7 +65,7 @@ pub(super) async fn decide(
 /// wait for the store once per question, but not all, so that others get their turn and a batch takes
 /// little memory.
 async fn each<'l>(
-    decider: &'l Decider,
+    decider: &'l RequestDecider,
     verb: RequestVerb,
     questions: &[HttpQuestion<'_>],
 ) -> Vec<Answer<'l>> {

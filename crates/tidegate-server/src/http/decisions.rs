@@ -8,9 +8,9 @@ use tokio::time::sleep;
 
 use super::message::HttpResponse;
 use super::query;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use crate::limiters::Filter;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The default and the largest number of decisions a second.
 const USUAL: u32 = 100;
@@ -22,7 +22,7 @@ const GATHERED: Duration = Duration::from_millis(50);
 const MOST_AT_ONCE: usize = 64;
 
 /// Answers with decisions, until the client leaves or the server stops.
-pub(super) async fn decisions(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn decisions(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let (filter, per_second) = wanted(asked.query())?;
     let app = asked.app;
     // Before the stream begins: a filter of an unknown rule would be silent for ever.
@@ -31,7 +31,7 @@ pub(super) async fn decisions(asked: Asked<'_>) -> Result<HttpResponse, Refusal>
         .limiters
         .tail()
         .watch(filter, per_second)
-        .map_err(|error| Refusal::new(RefusalKind::Internal, error.to_string()))?;
+        .map_err(|error| RequestRefusal::new(RefusalKind::Internal, error.to_string()))?;
     app.streams.open(asked.role(), &app.limiters, async move |sink| {
         let mut lines = Vec::new();
         // Without a line the channel is closed, and without a number the client is gone.
@@ -45,7 +45,7 @@ pub(super) async fn decisions(asked: Asked<'_>) -> Result<HttpResponse, Refusal>
 }
 
 /// The filter and the rate of a query.
-fn wanted(query: Option<&str>) -> Result<(Filter, u32), Refusal> {
+fn wanted(query: Option<&str>) -> Result<(Filter, u32), RequestRefusal> {
     let names = ["rule", "outcome", "key", "per_second"];
     let expected = "`rule`, `outcome`, `key` or `per_second`";
     let asked = query::parse(query, &names, expected)?;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::message::{Content, EventBody, HttpResponse};
 use crate::limiters::Limiters;
 use crate::listener::Role;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The largest number of streams of events that are open at a time.
 const MOST_STREAMS: usize = 32;
@@ -121,7 +121,7 @@ impl Streams {
         role: Role,
         limiters: &Arc<Limiters>,
         write: impl FnOnce(Sink) -> Writing,
-    ) -> Result<HttpResponse, Refusal>
+    ) -> Result<HttpResponse, RequestRefusal>
     where
         Writing: Future<Output = ()> + Send + 'static,
     {
@@ -134,7 +134,7 @@ impl Streams {
                 "{most} streams of events are open, as many as may be: close one, or read GET /v1/stats \
                  from time to time"
             );
-            return Err(Refusal::new(RefusalKind::TooManyStreams, detail));
+            return Err(RequestRefusal::new(RefusalKind::TooManyStreams, detail));
         }
         // From here on a drop gives the place back, also if the future is never polled.
         let open = OpenStream(self.clone());

@@ -31,7 +31,7 @@ use crate::limiters::RequestVerb;
 use crate::listener::{
     Account, ConnectionCheck, ConnectionPatience, ListenerSecret, Remainder, Shell, Stream,
 };
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 pub(super) use head::CHECK;
 use head::Found;
 use reply::FastReplies;
@@ -111,7 +111,7 @@ impl FastPath {
             let before = self.answered;
             let next = self.answer_all();
             self.app.decider.counts.took(read, self.answered - before);
-            // Asked before the write, which clears the bytes.
+            // AdmittedRequest before the write, which clears the bytes.
             came |= !self.reply.bytes.is_empty();
             // Written before a hand-over, because hyper must not answer a later request first.
             self.write(stream, account).await?;
@@ -221,7 +221,7 @@ impl FastPath {
             Ok(Some(Err(problem))) => problem,
             Err(_) => {
                 app.decider.counts.count(RequestOutcome::Error);
-                Refusal::panicked()
+                RequestRefusal::panicked()
             }
         };
         reply.bytes.truncate(before);

@@ -8,15 +8,15 @@ use hyper::http::uri::Authority;
 
 use super::connection::HEAD_BYTES;
 use super::message::HttpRequest;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Refuses a request whose head is too large, whose host is missing, repeated or invalid, or whose
 /// body has a coding other than `chunked`.
-pub(super) fn is_clear(request: &HttpRequest) -> Result<(), Refusal> {
+pub(super) fn is_clear(request: &HttpRequest) -> Result<(), RequestRefusal> {
     // The buffer of a connection over HTTP/1.1 has held its head already.
     if request.version() == Version::HTTP_2 && bytes_over_http_2(request) > HEAD_BYTES as usize {
         let detail = format!("the head is too large: expected at most {HEAD_BYTES} bytes");
-        return Err(Refusal::new(RefusalKind::HeadTooLarge, detail));
+        return Err(RequestRefusal::new(RefusalKind::HeadTooLarge, detail));
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -48,10 +48,10 @@ fn bytes_over_http_2(request: &HttpRequest) -> usize {
 }
 
 /// The problem of a body with a coding other than `chunked`.
-fn unknown_coding() -> Refusal {
+fn unknown_coding() -> RequestRefusal {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";
-    Refusal::new(RefusalKind::UnknownCoding, detail)
+    RequestRefusal::new(RefusalKind::UnknownCoding, detail)
 }
 
 /// A name or an address, perhaps with a port; it may be empty.
@@ -61,8 +61,8 @@ fn is_host(host: &HeaderValue) -> bool {
     bytes.is_empty() || Authority::try_from(bytes).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
-fn no_host(what: &str) -> Refusal {
+fn no_host(what: &str) -> RequestRefusal {
     let detail =
         format!("{what}: expected one `host` with the name or address that is asked, and its port");
-    Refusal::new(RefusalKind::InvalidRequest, detail)
+    RequestRefusal::new(RefusalKind::InvalidRequest, detail)
 }

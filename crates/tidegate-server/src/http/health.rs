@@ -7,7 +7,7 @@ use super::answer;
 use super::app::App;
 use super::message::HttpResponse;
 use crate::limiters::StoreStanding;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The body of a healthy answer.
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ impl StoreJson {
 }
 
 /// Answers 200 if a test decision was made in time, else 503.
-pub(super) async fn health(app: &App) -> Result<HttpResponse, Refusal> {
+pub(super) async fn health(app: &App) -> Result<HttpResponse, RequestRefusal> {
     match app.probe.is_answered().await {
         Some(true) => answer::json(&HealthJson { status: "ok", store: StoreJson::of(app) }),
         Some(false) => Err(unwell("a cost of 0 was not allowed")),
@@ -64,9 +64,9 @@ pub(super) async fn health(app: &App) -> Result<HttpResponse, Refusal> {
     }
 }
 
-fn unwell(why: &str) -> Refusal {
+fn unwell(why: &str) -> RequestRefusal {
     tracing::error!(why, "not healthy");
-    Refusal::new(RefusalKind::Unavailable, why)
+    RequestRefusal::new(RefusalKind::Unavailable, why)
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         let problem = health(&app).await.unwrap_err();
         assert_eq!(
             problem,
-            Refusal::new(RefusalKind::Unavailable, "a decision did not come in time")
+            RequestRefusal::new(RefusalKind::Unavailable, "a decision did not come in time")
         );
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let hanging = app.probe.hang();
         let ends = async move { hanging.send_replace(Some(false)) };
         let (one, other, _) = tokio::join!(health(&app), health(&app), ends);
-        let found = Refusal::new(RefusalKind::Unavailable, "a cost of 0 was not allowed");
+        let found = RequestRefusal::new(RefusalKind::Unavailable, "a cost of 0 was not allowed");
         assert_eq!((one.unwrap_err(), other.unwrap_err()), (found.clone(), found));
         assert!(health(&app).await.is_ok(), "the next request checks again");
     }

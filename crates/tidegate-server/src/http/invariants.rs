@@ -11,7 +11,7 @@ use tidegate::{Descriptor, MAX_COST, canonical_text, readable};
 
 use super::question::{HttpQuestion, QuestionBody};
 use crate::admits::no_more_than_the_limit;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// Panics if a body is misread.
 pub(crate) fn judge(body: &[u8]) {
@@ -26,7 +26,7 @@ pub(crate) fn judge(body: &[u8]) {
 }
 
 /// A problem is readable, and contains the expected text.
-fn judge_problem(problem: &Refusal) {
+fn judge_problem(problem: &RequestRefusal) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();
     assert!(document["status"] == 400 && detail.contains("expected such as {"), "{document}");

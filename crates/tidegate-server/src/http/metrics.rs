@@ -15,22 +15,25 @@ use prometheus_client::registry::Registry;
 
 use super::answer::made_apart;
 use super::message::HttpResponse;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use crate::limiters::Limiters;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use format::MetricsFormat;
 use writer::Writer;
 
 /// Answers with all families.
-pub(super) async fn metrics(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn metrics(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let limiters = Arc::clone(&asked.app.limiters);
     let format = MetricsFormat::preferred(asked.request.headers());
     made_apart(move || written(limiters, format)).await
 }
 
-fn written(limiters: Arc<Limiters>, format: MetricsFormat) -> Result<HttpResponse, Refusal> {
+fn written(limiters: Arc<Limiters>, format: MetricsFormat) -> Result<HttpResponse, RequestRefusal> {
     let text = text_of(limiters).map_err(|error| {
-        Refusal::new(RefusalKind::Internal, format!("the metrics cannot be written: {error}"))
+        RequestRefusal::new(
+            RefusalKind::Internal,
+            format!("the metrics cannot be written: {error}"),
+        )
     })?;
     let text = match format {
         MetricsFormat::OpenMetrics => text,

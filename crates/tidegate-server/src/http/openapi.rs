@@ -14,8 +14,8 @@ use tidegate::printable;
 
 use super::answer;
 use super::message::HttpResponse;
-use super::table::{Asked, PublicUse, Row};
-use crate::refusal::{Refusal, RefusalKind};
+use super::table::{AdmittedRequest, PublicUse, Row};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::verbs::PublicVerbs;
 
 /// The descriptions of all rows, and the types that they refer to.
@@ -31,7 +31,10 @@ const OF_TOKENS: [&str; 2] = ["401", "403"];
 static MADE: Mutex<Vec<(Option<PublicVerbs>, Bytes)>> = Mutex::new(Vec::new());
 
 /// Answers with the document: for a client with the paths that its verbs grant, for an operator with all paths.
-pub(super) async fn document(rows: &[Row], asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn document(
+    rows: &[Row],
+    asked: AdmittedRequest<'_>,
+) -> Result<HttpResponse, RequestRefusal> {
     let client = asked.configuration.is_none().then_some(asked.verbs);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, text)) = made.iter().find(|(reader, _)| *reader == client) {
@@ -39,7 +42,7 @@ pub(super) async fn document(rows: &[Row], asked: Asked<'_>) -> Result<HttpRespo
     }
     // Made once: it takes some milliseconds, and a client may ask as often as it likes.
     let document = described(rows, client).ok_or_else(|| {
-        Refusal::new(RefusalKind::Internal, "the description of the paths is not complete")
+        RequestRefusal::new(RefusalKind::Internal, "the description of the paths is not complete")
     })?;
     let text = Bytes::from(printable::json(&document.to_string()).into_owned());
     made.push((client, text.clone()));
@@ -208,7 +211,7 @@ mod tests {
         texts.insert("405", document["info"]["description"].as_str().unwrap().to_owned());
         texts.insert("404", texts["404"].clone() + &texts["405"]);
         for kind in RefusalKind::value_variants() {
-            let document = Refusal::new(*kind, "").document();
+            let document = RequestRefusal::new(*kind, "").document();
             let problem: Value = serde_json::from_slice(&document).unwrap();
             let (_, name) = problem["type"].as_str().unwrap().rsplit_once(':').unwrap();
             let text = &texts[problem["status"].to_string().as_str()];

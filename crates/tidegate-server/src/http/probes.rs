@@ -13,7 +13,7 @@ use super::body;
 use super::connection::Endpoint;
 use super::message::{HttpRequest, HttpResponse};
 use super::routes::guarded;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Succeeds while decisions come: the process need not be restarted.
 const LIVE: &str = "/livez";
@@ -37,24 +37,26 @@ impl Endpoint for Probes {
 
 impl Probes {
     /// The answer to a probe.
-    async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, Refusal> {
+    async fn result_of(&self, request: &HttpRequest) -> Result<HttpResponse, RequestRefusal> {
         let path = request.uri().path();
         if !matches!(path, LIVE | READY) {
             let detail = format!("nothing is at {path}: expected {LIVE} or {READY}");
-            return Err(Refusal::new(RefusalKind::NotFound, detail));
+            return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let detail = format!("{path} does not take {}: expected GET or HEAD", request.method());
-            let problem = Refusal::new(RefusalKind::MethodNotAllowed, detail);
+            let problem = RequestRefusal::new(RefusalKind::MethodNotAllowed, detail);
             return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
         }
         match (self.0.probe.is_answered().await, path) {
             // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false), _) => {
-                Err(Refusal::new(RefusalKind::Unavailable, "the check of a decision failed"))
+                Err(RequestRefusal::new(RefusalKind::Unavailable, "the check of a decision failed"))
             }
-            (None, _) => Err(Refusal::new(RefusalKind::Unavailable, "no decision came in time")),
+            (None, _) => {
+                Err(RequestRefusal::new(RefusalKind::Unavailable, "no decision came in time"))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writes a refusal as `application/problem+json` (RFC 9457). Every handler over HTTP returns a [`Refusal`] for a request
+//! Writes a refusal as `application/problem+json` (RFC 9457). Every handler over HTTP returns a [`RequestRefusal`] for a request
 //! that it cannot answer, and `routes.rs` turns it into a response.
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -6,13 +6,13 @@ use serde::Serialize;
 use tidegate::printable;
 
 use super::message::HttpResponse;
-use crate::refusal::{PlacedMistake, Position, Refusal};
+use crate::refusal::{PlacedMistake, Position, RequestRefusal};
 
 /// The header fields of every problem.
 const FIELDS: [(HeaderName, &str); 2] =
     [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
-impl Refusal {
+impl RequestRefusal {
     /// The response with this problem.
     pub(super) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::new(self.document().into());

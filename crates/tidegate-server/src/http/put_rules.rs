@@ -6,13 +6,13 @@ use serde::Serialize;
 use tidegate_lab::diff::{Change, PolicyDiff};
 
 use super::message::{HttpRequest, HttpResponse};
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, body};
 use crate::audit::Changer;
 use crate::configuration::{Proposal, Proposed, PutRefused};
 use crate::listener::Bounds;
 use crate::policy::Wrong;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The maximum size of a configuration in a request, in bytes.
 const MOST_BYTES: usize = 4 << 20;
@@ -39,9 +39,9 @@ struct Changed<'a> {
 }
 
 /// Puts the body in force, or with `?dry_run=1` answers the changes that it would make.
-pub(super) async fn put(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn put(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let configuration = asked.configuration()?;
-    let Asked { app, request, by: who, .. } = asked;
+    let AdmittedRequest { app, request, by: who, .. } = asked;
     let is_dry_run = match check(&who, &request) {
         Ok(is_dry_run) => is_dry_run,
         Err(problem) => {
@@ -58,7 +58,7 @@ pub(super) async fn put(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
     // A change that is in force is never answered as failed, for want of room.
     held.iter().try_for_each(|held| held.keep_answer(MOST_ANSWERED))?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
-        Refusal::new(
+        RequestRefusal::new(
             RefusalKind::InvalidBody,
             "the body is not UTF-8: expected the TOML of a configuration",
         )
@@ -83,7 +83,7 @@ fn answered(
     Proposed { etag, diff }: Proposed,
     file: &str,
     dry_run: bool,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, RequestRefusal> {
     let mut response = shown(&diff, file, dry_run)?;
     if response.body().len().is_some_and(|bytes| bytes > MOST_ANSWERED) {
         response = shown(&diff.without_rules(), file, dry_run)?;
@@ -93,7 +93,7 @@ fn answered(
     Ok(response)
 }
 
-fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, Refusal> {
+fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, RequestRefusal> {
     answer::json(&Changed {
         dry_run,
         file,
@@ -106,11 +106,11 @@ fn shown(diff: &PolicyDiff, file: &str, dry_run: bool) -> Result<HttpResponse, R
 }
 
 /// Returns whether the request is for a dry run.
-fn check(who: &Changer, request: &HttpRequest) -> Result<bool, Refusal> {
+fn check(who: &Changer, request: &HttpRequest) -> Result<bool, RequestRefusal> {
     if !who.is_known_operator() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
-        return Err(Refusal::new(RefusalKind::Forbidden, detail));
+        return Err(RequestRefusal::new(RefusalKind::Forbidden, detail));
     }
     let is_dry_run = match request.uri().query() {
         None => false,
@@ -118,7 +118,7 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, Refusal> {
         Some("dry_run=0" | "dry_run=false") => false,
         Some(other) => {
             let detail = format!("the query is {other:?}: expected none, or dry_run=1");
-            return Err(Refusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
         }
     };
     let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -127,15 +127,15 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, Refusal> {
     if !given.eq_ignore_ascii_case(b"application/toml") {
         let detail = "expected the header field `content-type: application/toml` (curl: -H \
                       'content-type: application/toml' --data-binary @rules.toml)";
-        return Err(Refusal::new(RefusalKind::UnsupportedMediaType, detail));
+        return Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail));
     }
     Ok(is_dry_run)
 }
 
 /// The problem of a configuration that was refused.
-fn problem(refused: PutRefused) -> Refusal {
+fn problem(refused: PutRefused) -> RequestRefusal {
     match refused {
-        PutRefused::Unconditional => Refusal::new(
+        PutRefused::Unconditional => RequestRefusal::new(
             RefusalKind::PreconditionRequired,
             "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
@@ -148,15 +148,17 @@ fn problem(refused: PutRefused) -> Refusal {
                     "the configuration in force has the `etag` {etag}, whose quotes belong to it: read GET /v1/rules again"
                 )
             };
-            let problem = Refusal::new(RefusalKind::PreconditionFailed, detail);
+            let problem = RequestRefusal::new(RefusalKind::PreconditionFailed, detail);
             // The tag in force goes with the refusal, so that its client can compare and ask again.
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),
                 Err(_) => problem,
             }
         }
-        PutRefused::Conflict(why) => Refusal::new(RefusalKind::Conflict, why),
-        PutRefused::Wrong(Wrong::Text(errors)) => Refusal::of_configuration(&errors),
-        PutRefused::Wrong(wrong) => Refusal::new(RefusalKind::InvalidRules, wrong.to_string()),
+        PutRefused::Conflict(why) => RequestRefusal::new(RefusalKind::Conflict, why),
+        PutRefused::Wrong(Wrong::Text(errors)) => RequestRefusal::of_configuration(&errors),
+        PutRefused::Wrong(wrong) => {
+            RequestRefusal::new(RefusalKind::InvalidRules, wrong.to_string())
+        }
     }
 }

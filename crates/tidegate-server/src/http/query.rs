@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::limiters::Limiters;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Reads a query that may have these names, each once.
 ///
@@ -16,16 +16,16 @@ pub(super) fn parse<'q>(
     query: Option<&'q str>,
     names: &[&str],
     expected: &str,
-) -> Result<BTreeMap<Cow<'q, str>, Cow<'q, str>>, Refusal> {
+) -> Result<BTreeMap<Cow<'q, str>, Cow<'q, str>>, RequestRefusal> {
     let mut found = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if !names.contains(&&*name) {
             let detail = format!("the query has \"{name}\": expected {expected}");
-            return Err(Refusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
         }
         if let Some((name, _)) = found.get_key_value(&name) {
             let detail = format!("the query has \"{name}\" twice: expected it once");
-            return Err(Refusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
         }
         found.insert(name, value);
     }
@@ -41,7 +41,7 @@ pub(super) fn number(
     name: &str,
     usual: u32,
     expected: RangeInclusive<u32>,
-) -> Result<u32, Refusal> {
+) -> Result<u32, RequestRefusal> {
     let Some(text) = query.get(name) else { return Ok(usual) };
     text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(|| {
         wrong(name, text, &format!("a number from {} to {}", expected.start(), expected.end()))
@@ -49,19 +49,19 @@ pub(super) fn number(
 }
 
 /// The problem of a value.
-pub(super) fn wrong(name: &str, value: &str, expected: &str) -> Refusal {
+pub(super) fn wrong(name: &str, value: &str, expected: &str) -> RequestRefusal {
     let detail = format!("`{name}` of the query is \"{value}\": expected {expected}");
-    Refusal::new(RefusalKind::InvalidQuery, detail)
+    RequestRefusal::new(RefusalKind::InvalidQuery, detail)
 }
 
 /// Refuses a name that no rule in force has.
-pub(super) fn check_rule(limiters: &Limiters, name: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn check_rule(limiters: &Limiters, name: Option<&str>) -> Result<(), RequestRefusal> {
     let Some(name) = name else { return Ok(()) };
     if limiters.policy().rules().iter().any(|rule| rule.name() == name) {
         return Ok(());
     }
     let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
-    Err(Refusal::new(RefusalKind::InvalidQuery, detail))
+    Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail))
 }
 
 #[cfg(test)]

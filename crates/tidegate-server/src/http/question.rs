@@ -30,7 +30,7 @@ use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
 use tidegate::Descriptor;
 
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use entries::{BodyEntries, Pairs, Text};
 use item::Item;
 
@@ -113,7 +113,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 
 impl<'b> QuestionBody<'b> {
     /// Reads a body. An error anywhere in a batch refuses all of it, before anything is decided.
-    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, RequestRefusal> {
         // The first byte tells both forms apart: an untagged type would lose the position of a mistake.
         if !is_array(body) {
             return HttpQuestion::parse(body).map(Self::One);
@@ -139,7 +139,7 @@ impl<'b> QuestionBody<'b> {
 
 impl<'b> HttpQuestion<'b> {
     /// Reads a body that is one question.
-    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, RequestRefusal> {
         if is_array(body) {
             return Err(mistaken("the body is an array"));
         }
@@ -147,7 +147,9 @@ impl<'b> HttpQuestion<'b> {
     }
 
     /// Reads a body that is one question with the life of its reservation, if it names one.
-    pub(super) fn parse_reserve(body: &'b [u8]) -> Result<(Self, Option<Duration>), Refusal> {
+    pub(super) fn parse_reserve(
+        body: &'b [u8],
+    ) -> Result<(Self, Option<Duration>), RequestRefusal> {
         if is_array(body) {
             return Err(mistaken("the body is an array, and a reservation is of one request"));
         }
@@ -206,12 +208,12 @@ impl<'b> HttpQuestion<'b> {
     }
 
     /// Refuses `max_wait_ms`, even 0, for requests that never wait.
-    pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), Refusal> {
+    pub(super) fn refuse_max_wait(&self, what: &str) -> Result<(), RequestRefusal> {
         if self.max_wait.is_none() {
             return Ok(());
         }
         let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
-        Err(Refusal::new(RefusalKind::InvalidBody, detail))
+        Err(RequestRefusal::new(RefusalKind::InvalidBody, detail))
     }
 
     pub(super) const fn names_an_id(&self) -> bool {
@@ -257,7 +259,7 @@ fn is_array(body: &[u8]) -> bool {
     body.trim_ascii_start().first() == Some(&b'[')
 }
 
-fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Refusal> {
+fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, RequestRefusal> {
     // UTF-8 is checked once for the whole body; if it is invalid, the reader of bytes finds the
     // position.
     let read = std::str::from_utf8(body)
@@ -275,12 +277,12 @@ fn check_number(descriptors: usize) -> Result<(), String> {
     }
 }
 
-fn mistaken(what: impl fmt::Display) -> Refusal {
-    Refusal::new(RefusalKind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
+fn mistaken(what: impl fmt::Display) -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
 }
 
 /// The text of `error` has the position.
-fn unreadable(error: &serde_json::Error) -> Refusal {
+fn unreadable(error: &serde_json::Error) -> RequestRefusal {
     let what = if error.is_data() { "" } else { "not JSON: " };
-    Refusal::of_json(format!("{what}{error}; expected such as {EXAMPLE}"), error)
+    RequestRefusal::of_json(format!("{what}{error}; expected such as {EXAMPLE}"), error)
 }

@@ -9,8 +9,8 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use tokio::time::timeout;
 
 use super::message::HttpResponse;
-use super::table::Asked;
-use crate::refusal::{Refusal, RefusalKind};
+use super::table::AdmittedRequest;
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The longest time that a client takes to read one block.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,18 +28,18 @@ impl AsRef<[u8]> for LinesOfBlock {
 const FOR_ANOTHER: Duration = Duration::from_secs(1);
 
 /// Answers with all lines. An answer that ends early is shorter than it says, so that its client notices.
-pub(super) async fn recorded(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn recorded(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let app = asked.app;
     let Some(recorder) = app.limiters.recorder() else {
         let detail = "nothing is recorded here, because `record` of `[server]` is \"off\": expected a time such \
                       as \"10m\"";
-        return Err(Refusal::new(RefusalKind::NotFound, detail));
+        return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
     };
     // One client at a time: a client that reads slowly keeps blocks which the recorder has dropped.
     let permit = timeout(FOR_ANOTHER, Arc::clone(&app.recording).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
         let detail = "another client reads the recorded requests: come back when it has them";
-        return Err(Refusal::new(RefusalKind::TooManyStreams, detail));
+        return Err(RequestRefusal::new(RefusalKind::TooManyStreams, detail));
     };
     let blocks = recorder.lines();
     // The blocks are fixed now: later requests are not sent, so the length is known.

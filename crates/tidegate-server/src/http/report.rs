@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use tidegate::printable::is_obeyed;
 
 use super::message::HttpResponse;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, body};
 use crate::limiters::{CallerReport, Subject, Unreported};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The most characters of a name.
 const MOST_CHARS: usize = 120;
@@ -59,19 +59,19 @@ struct ReportedJson {
 }
 
 /// Counts one report or a batch, all or nothing.
-pub(super) async fn report(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, .. } = asked;
+pub(super) async fn report(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, .. } = asked;
     let body = body::read(request, app.bounds).await?;
     // An untagged type would not say what is wrong in either form.
     let written: Result<Vec<WrittenReport>, _> = match body.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice(&body),
         _ => serde_json::from_slice(&body).map(|one| vec![one]),
     };
-    let written =
-        written.map_err(|error| Refusal::of_json(format!("not a report: {error}"), &error))?;
+    let written = written
+        .map_err(|error| RequestRefusal::of_json(format!("not a report: {error}"), &error))?;
     let reports = written.into_iter().enumerate().map(|(number, one)| {
         one.check().map_err(|why| {
-            Refusal::new(RefusalKind::InvalidBody, format!("report {}: {why}", number + 1))
+            RequestRefusal::new(RefusalKind::InvalidBody, format!("report {}: {why}", number + 1))
         })
     });
     let reports = reports.collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +83,7 @@ pub(super) async fn report(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
                 RefusalKind::TooManyResources
             }
         };
-        Refusal::new(kind, why.to_string())
+        RequestRefusal::new(kind, why.to_string())
     })?;
     answer::json(&ReportedJson { reported })
 }

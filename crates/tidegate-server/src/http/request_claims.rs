@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::message::{HttpRequest, HttpResponse};
 use crate::listener::{Account, Activity, KeptBytes, RequestUnderWay, TOO_MUCH};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
@@ -42,7 +42,7 @@ impl ConnectionState {
     /// # Errors
     /// Returns a problem if the connection, or all connections together, keep too many bytes
     /// already.
-    pub(super) fn begin(&self) -> Result<RequestClaims, Refusal> {
+    pub(super) fn begin(&self) -> Result<RequestClaims, RequestRefusal> {
         let kept = self.account.take(REQUEST_BYTES).ok_or_else(too_much)?;
         Ok(RequestClaims {
             activity: Arc::clone(&self.activity),
@@ -96,7 +96,7 @@ impl RequestClaims {
     /// # Errors
     /// Returns a problem if the connection, or all connections together, keep too many bytes
     /// already.
-    pub(super) fn keep(&self, bytes: usize) -> Result<(), Refusal> {
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), RequestRefusal> {
         let fits = self.holdings().kept.as_mut().is_none_or(|kept| kept.add(bytes));
         if fits { Ok(()) } else { Err(too_much()) }
     }
@@ -106,7 +106,7 @@ impl RequestClaims {
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), Refusal> {
+    pub(super) fn keep_answer(&self, bytes: usize) -> Result<(), RequestRefusal> {
         let mut holdings = self.holdings();
         let fits = holdings
             .kept
@@ -119,7 +119,7 @@ impl RequestClaims {
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), Refusal> {
+    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), RequestRefusal> {
         self.keep_answers(questions, 0)
     }
 
@@ -127,7 +127,11 @@ impl RequestClaims {
     ///
     /// # Errors
     /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_answers(&self, questions: usize, rules: usize) -> Result<(), Refusal> {
+    pub(super) fn keep_answers(
+        &self,
+        questions: usize,
+        rules: usize,
+    ) -> Result<(), RequestRefusal> {
         let of_questions = questions.saturating_mul(QUESTION_BYTES);
         self.keep(of_questions.saturating_add(rules.saturating_mul(RULE_BYTES)))
     }
@@ -192,6 +196,6 @@ impl RequestClaims {
     }
 }
 
-pub(super) fn too_much() -> Refusal {
-    Refusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
+pub(super) fn too_much() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
 }

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::message::HttpResponse;
 use super::reserve::NamedReservation;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, body, query};
 use crate::limiters::ListedReservation;
 use crate::listener::Role;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The number of reservations that are listed by default, and at most.
 const USUAL: usize = 100;
@@ -41,7 +41,7 @@ struct Dropped {
 
 /// The open reservations that end first. A caller that has an id may settle the reservation, so an operator who only reads
 /// sees no ids.
-pub(super) async fn list(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn list(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let expected = format!("`n` from 1 to {MOST}");
     let mut most = USUAL;
     for (name, value) in query::parse(asked.query(), &["n"], &expected)? {
@@ -60,8 +60,8 @@ pub(super) async fn list(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
 }
 
 /// Forgets an open reservation, whose units stay taken.
-pub(super) async fn drop_open(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, by, .. } = asked;
+pub(super) async fn drop_open(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, by, .. } = asked;
     let NamedReservation { reservation } = body::json(request, app.bounds, "a reservation").await?;
     app.decider.drop_open(&by, &reservation).await?;
     answer::json(&Dropped { dropped: true })

@@ -1,5 +1,5 @@
 //! `POST /v1/reserve`, `POST /v1/settle` and `POST /v1/renew`: units for work whose cost is known only afterwards, and
-//! permits for as long as work runs. `routes.rs` calls them, and [`Decider`] takes the units and keeps the
+//! permits for as long as work runs. `routes.rs` calls them, and [`RequestDecider`](crate::decide::RequestDecider) takes the units and keeps the
 //! reservations.
 //!
 //! ```json
@@ -12,14 +12,13 @@ use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use tidegate::{MAX_COST, readable};
 
-use super::message::{HttpRequest, HttpResponse};
+use super::message::HttpResponse;
 use super::question::HttpQuestion;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, body};
-use crate::decide::{Decider, Settlement};
+use crate::decide::SettleAnswer;
 use crate::limiters::RequestVerb;
-use crate::listener::Bounds;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// A settle as written.
 #[derive(Deserialize)]
@@ -58,29 +57,23 @@ enum Actual {
 }
 
 /// Answers as a check, and keeps the taken units under an id.
-pub(super) async fn reserve(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let decider = &asked.app.decider;
-    let done = reserve_uncounted(decider, asked.app.bounds, asked.request).await;
-    done.inspect_err(|why| decider.refused(RequestVerb::Check, why))
-}
-
-async fn reserve_uncounted(
-    decider: &Decider,
-    bounds: Bounds,
-    request: HttpRequest,
-) -> Result<HttpResponse, Refusal> {
-    // The claim on the connection lasts until the answer is made.
-    let (body, _held) = body::read_held(request, bounds).await?;
-    let body = readable::json(&body);
-    let (question, life) = HttpQuestion::parse_reserve(&body)?;
-    let reserved =
-        question.ask(async |request| decider.reserve(request, life, "`life_ms`").await).await?;
-    answer::reserved(&reserved)
+pub(super) async fn reserve(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, .. } = asked;
+    let decider = &app.decider;
+    let answered = async {
+        // The claim on the connection lasts until the answer is made.
+        let (body, _held) = body::read_held(request, app.bounds).await?;
+        let body = readable::json(&body);
+        let (question, life) = HttpQuestion::parse_reserve(&body)?;
+        let reserved = question.ask(async |one| decider.reserve(one, life, "`life_ms`").await);
+        answer::reserved(&reserved.await?)
+    };
+    answered.await.inspect_err(|why| decider.refused(RequestVerb::Check, why))
 }
 
 /// Settles a reservation, and answers how its limiters stand then.
-pub(super) async fn settle(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, by, .. } = asked;
+pub(super) async fn settle(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, by, .. } = asked;
     let Settle { reservation, actual } = body::json(request, app.bounds, "a settle").await?;
     let is_one = matches!(actual, Actual::One(_));
     let actual: SmallVec<[u64; 1]> = match actual {
@@ -89,19 +82,19 @@ pub(super) async fn settle(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
     };
     if let Some(units) = actual.iter().find(|units| **units > MAX_COST) {
         let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
-        return Err(Refusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
     }
     let settled = app.decider.settle(&by, &reservation, &actual, |settlement| match settlement {
-        Settlement::Settled(settled) => answer::settled(settled, &actual, is_one),
+        SettleAnswer::Settled(settled) => answer::settled(settled, &actual, is_one),
         // The settle is kept until the store answers, so its client gets 202 and no problem.
-        Settlement::Waits { detail, ends_us } => answer::pending(&detail, ends_us),
+        SettleAnswer::Waits { detail, ends_us } => answer::pending(&detail, ends_us),
     });
     settled.await?
 }
 
 /// Makes the permits of a reservation last their lives from now, and answers whether all were still out.
-pub(super) async fn renew(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
-    let Asked { app, request, by, .. } = asked;
+pub(super) async fn renew(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
+    let AdmittedRequest { app, request, by, .. } = asked;
     let NamedReservation { reservation } = body::json(request, app.bounds, "a renewal").await?;
     let renewed = app.decider.renew(&by, &reservation).await?;
     answer::json(&Renewed { renewed })

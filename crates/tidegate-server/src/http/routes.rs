@@ -16,7 +16,7 @@ use super::app::App;
 use super::connection::Endpoint;
 use super::fast_path::{CHECK, FastPath};
 use super::message::{HttpRequest, HttpResponse};
-use super::table::{Asked, HandlerFn, PublicUse, Row, RowHandler, at_other_listener};
+use super::table::{AdmittedRequest, HandlerFn, PublicUse, Row, RowHandler, at_other_listener};
 use super::{
     admin, authorize, body, browser, check, decisions, head, health, metrics, openapi, put_rules,
     recorded, report, reservations, reserve, rules, stats, top,
@@ -25,7 +25,7 @@ use crate::audit::Changer;
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
 use crate::listener::{Clients, OperatorAccess, Role, Who};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 const fn decide(path: &'static str, verb: RequestVerb) -> Row {
@@ -84,12 +84,12 @@ pub(super) static ROWS: [Row; 20] = [
         .admin(Role::Read),
 ];
 
-/// Who is answered at a listener.
+/// The callers that a listener answers.
 #[derive(Clone)]
 pub(super) enum Access {
-    /// Clients, who ask for decisions, and for other verbs as the setting allows.
+    /// Clients: they ask for decisions, and for other verbs as the setting allows.
     Public(Clients),
-    /// Operators, who read and change limiters and the configuration.
+    /// Operators: they read and change limiters and the configuration.
     Admin(OperatorAccess, Arc<Configuration>),
 }
 
@@ -101,12 +101,12 @@ pub(super) struct HttpRoutes {
 }
 
 /// A caller that may ask for something.
-enum Caller {
+enum AdmittedCaller {
     Client(PublicVerbs),
     Operator(Who),
 }
 
-impl Caller {
+impl AdmittedCaller {
     /// Returns whether its listener answers a row.
     fn is_answered(&self, row: &Row) -> bool {
         match self {
@@ -122,21 +122,11 @@ impl Caller {
             Self::Operator(_) => row.admin.is_some(),
         }
     }
-
-    const fn other_listener(&self) -> &'static str {
-        match self {
-            Self::Client(_) => "the admin listener",
-            Self::Operator(_) => "the public listener",
-        }
-    }
 }
 
 impl Endpoint for HttpRoutes {
     fn names_peers(&self) -> bool {
-        match &self.access {
-            Access::Public(clients) => !clients.certificates.is_empty(),
-            Access::Admin(..) => true,
-        }
+        !matches!(&self.access, Access::Public(clients) if clients.certificates.is_empty())
     }
 
     fn fast_path(&self) -> Option<FastPath> {
@@ -156,7 +146,7 @@ impl Endpoint for HttpRoutes {
 
 impl HttpRoutes {
     /// Checks the head, finds the handler, and runs it.
-    async fn run(&self, request: HttpRequest) -> Result<HttpResponse, Refusal> {
+    async fn run(&self, request: HttpRequest) -> Result<HttpResponse, RequestRefusal> {
         let found = head::is_clear(&request).and_then(|()| self.route(&request));
         let (row, caller) = match found {
             Ok(found) => found,
@@ -167,11 +157,12 @@ impl HttpRoutes {
             }
         };
         let handler = match row.handler {
+            // Not boxed: nearly every request is a check, and an allocation costs a part of a decision.
             RowHandler::Decide(verb) => return check::decide(&self.app, verb, request).await,
             RowHandler::Call(handler) => handler,
         };
         let by = match (&caller, &self.access) {
-            (Some(Caller::Operator(who)), _) => Changer::Operator(who.clone()),
+            (Some(AdmittedCaller::Operator(who)), _) => Changer::Operator(who.clone()),
             // Only the line of such a change names its client.
             (Some(_), Access::Public(clients)) if row.undoes() => {
                 authorize::client(clients, &request)
@@ -179,34 +170,41 @@ impl HttpRoutes {
             _ => Changer::unnamed(),
         };
         let verbs = match caller {
-            Some(Caller::Client(verbs)) => verbs,
+            Some(AdmittedCaller::Client(verbs)) => verbs,
             _ => PublicVerbs::default(),
         };
+        // At the public listener no handler can reach the configuration.
         let configuration = match &self.access {
             Access::Admin(_, configuration) => Some(configuration),
             Access::Public(_) => None,
         };
-        handler(Asked { app: &self.app, request, by, verbs, configuration }).await
+        handler(AdmittedRequest { app: &self.app, request, by, verbs, configuration }).await
     }
 
-    /// The row of a request, and the caller if one had to show itself.
-    fn route(&self, request: &HttpRequest) -> Result<(&'static Row, Option<Caller>), Refusal> {
+    /// The row of a request, and the caller if it had to show itself.
+    fn route(
+        &self,
+        request: &HttpRequest,
+    ) -> Result<(&'static Row, Option<AdmittedCaller>), RequestRefusal> {
         let rows: Rows = ROWS.iter().filter(|row| row.path == request.uri().path()).collect();
         if rows.iter().any(|row| row.is_open()) {
             return Ok((chosen(&rows, request)?, None));
         }
         // Before anything is said about paths and methods, so that a stranger learns none.
-        let (caller, has_token) = match &self.access {
+        let (caller, has_token, other) = match &self.access {
             Access::Public(clients) => {
                 let verbs = authorize::verbs(clients, request)?;
-                (Caller::Client(verbs), clients.secret.is_some())
+                (AdmittedCaller::Client(verbs), clients.secret.is_some(), "the admin listener")
             }
-            Access::Admin(access, _) => {
-                (Caller::Operator(authorize::admit(access, request)?), access.needs_token())
-            }
+            Access::Admin(access, _) => (
+                AdmittedCaller::Operator(authorize::admit(access, request)?),
+                access.needs_token(),
+                "the public listener",
+            ),
         };
         browser::check_origin(has_token, request)?;
-        if matches!(caller, Caller::Operator(_)) {
+        // A page may ask the public listener by a name, because many clients do; changes are checked below.
+        if matches!(caller, AdmittedCaller::Operator(_)) {
             browser::check_host(has_token, request)?;
         }
         if rows.is_empty() {
@@ -215,11 +213,12 @@ impl HttpRoutes {
         // A path that exists only at the other listener gets a hint and not the list of paths.
         let here: Rows = rows.iter().copied().filter(|row| caller.is_answered(row)).collect();
         if here.is_empty() {
-            return Err(at_other_listener(request, caller.other_listener()));
+            return Err(at_other_listener(request, other));
         }
         let row = chosen(&here, request)?;
+        // The right comes after the path and the method: a client that is let in may learn what it lacks.
         match (&caller, &self.access) {
-            (Caller::Client(verbs), Access::Public(clients)) => {
+            (AdmittedCaller::Client(verbs), Access::Public(clients)) => {
                 if let PublicUse::Granted(verb) = row.public
                     && !verbs.has(verb)
                 {
@@ -231,8 +230,9 @@ impl HttpRoutes {
                     body::check_declared(request)?;
                 }
             }
-            (Caller::Operator(who), _) => match row.admin {
+            (AdmittedCaller::Operator(who), _) => match row.admin {
                 Some(role) if who.role < role => return Err(authorize::needs(role, who, request)),
+                // A page of another origin cannot send a declared body without being asked first.
                 _ => body::check_declared(request)?,
             },
             _ => {}
@@ -245,7 +245,7 @@ impl HttpRoutes {
 type Rows = SmallVec<[&'static Row; 2]>;
 
 /// The row of the request's method.
-fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, Refusal> {
+fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, RequestRefusal> {
     let row = rows.iter().find(|row| row.takes(request.method()));
     row.copied().ok_or_else(|| wrong_method(request, rows))
 }
@@ -253,14 +253,14 @@ fn chosen(rows: &[&'static Row], request: &HttpRequest) -> Result<&'static Row, 
 /// Runs a request of either listener: a panic becomes a problem, and the request is logged.
 pub(super) async fn guarded(
     request: HttpRequest,
-    route: impl AsyncFnOnce(HttpRequest) -> Result<HttpResponse, Refusal>,
+    route: impl AsyncFnOnce(HttpRequest) -> Result<HttpResponse, RequestRefusal>,
 ) -> HttpResponse {
     let log = RequestLog::of(&request);
     let is_head = request.method() == Method::HEAD;
     // State that requests share survives a panic: locks ignore poison, and counts are atomic.
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
-    let response = response.unwrap_or_else(|_| Err(Refusal::panicked()));
-    let response = response.unwrap_or_else(Refusal::into_response);
+    let response = response.unwrap_or_else(|_| Err(RequestRefusal::panicked()));
+    let response = response.unwrap_or_else(RequestRefusal::into_response);
     log.write(&response);
     if is_head { without_body(response) } else { response }
 }
@@ -291,7 +291,7 @@ fn without_body(mut response: HttpResponse) -> HttpResponse {
 }
 
 /// The problem of a method that the path does not take.
-fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> Refusal {
+fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> RequestRefusal {
     let names = rows.iter().flat_map(|row| match row.method {
         // A path with GET answers HEAD as well.
         Method::GET => vec!["GET", "HEAD"],
@@ -304,7 +304,7 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> Refusal {
         request.method(),
         names.join(" or ")
     );
-    let problem = Refusal::new(RefusalKind::MethodNotAllowed, detail);
+    let problem = RequestRefusal::new(RefusalKind::MethodNotAllowed, detail);
     match HeaderValue::from_str(&names.join(",")) {
         Ok(allowed) => problem.with(ALLOW, allowed),
         Err(_) => problem,
@@ -312,14 +312,14 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> Refusal {
 }
 
 /// The problem of an unknown path, with the paths of the listener.
-fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> Refusal {
+fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> RequestRefusal {
     let path = request.uri().path();
     let here = ROWS.iter().filter(|row| row.is_open() || is_here(row));
     let mut here: Vec<_> = here.map(|row| row.path).collect();
     // Rows of one path are next to each other in the table.
     here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
-    Refusal::new(RefusalKind::NotFound, detail)
+    RequestRefusal::new(RefusalKind::NotFound, detail)
 }
 
 #[cfg(test)]
@@ -343,7 +343,7 @@ mod tests {
         assert!(answers.ends_with("fine"), "{answers}");
     }
 
-    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, Refusal> {
+    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, RequestRefusal> {
         assert_ne!(request.uri().path(), "/panic", "a defect");
         Ok(HttpResponse::new("fine".into()))
     }

@@ -13,11 +13,11 @@ use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Res
 
 use super::answer;
 use super::message::HttpResponse;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use crate::configuration::Configuration;
 use crate::limiters::Limiters;
 use crate::ordered_map::OrderedMap;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 use tidegate_lab::labels;
 
 /// The answer.
@@ -237,13 +237,16 @@ fn units(limit: Limit) -> i64 {
 }
 
 /// Answers with the policy in force, and the tag of the configuration.
-pub(super) async fn rules(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn rules(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let limiters = Arc::clone(&asked.app.limiters);
     let configuration = asked.configuration()?;
     answer::made_apart(move || shown(&limiters, &configuration)).await
 }
 
-fn shown(limiters: &Limiters, configuration: &Configuration) -> Result<HttpResponse, Refusal> {
+fn shown(
+    limiters: &Limiters,
+    configuration: &Configuration,
+) -> Result<HttpResponse, RequestRefusal> {
     // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();

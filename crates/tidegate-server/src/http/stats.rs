@@ -13,10 +13,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::message::HttpResponse;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, query};
 use crate::limiters::{Limiters, Subject};
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The time between two events.
 const EACH: Duration = Duration::from_secs(1);
@@ -91,7 +91,7 @@ struct StatsFilter {
 }
 
 impl StatsFilter {
-    fn of(asked: &Asked<'_>) -> Result<Self, Refusal> {
+    fn of(asked: &AdmittedRequest<'_>) -> Result<Self, RequestRefusal> {
         let expected = "`rule` with the name of a rule, or `resource` with the name of a resource";
         let mut found = query::parse(asked.query(), &["rule", "resource"], expected)?;
         let [rule, resource] =
@@ -159,14 +159,14 @@ fn decisions(counts: &OutcomeCounts) -> BTreeMap<&'static str, u64> {
 }
 
 /// Answers with the statistics of now.
-pub(super) async fn stats(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn stats(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let filter = StatsFilter::of(&asked)?;
     let limiters = Arc::clone(&asked.app.limiters);
     answer::made_apart(move || answer::json(&Stats::of(&limiters, &filter))).await
 }
 
 /// Answers with the statistics of each second, until the client leaves or the server stops.
-pub(super) async fn events(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn events(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let filter = Arc::new(StatsFilter::of(&asked)?);
     let app = asked.app;
     let limiters = Arc::clone(&app.limiters);

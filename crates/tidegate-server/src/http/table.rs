@@ -12,11 +12,11 @@ use crate::audit::Changer;
 use crate::configuration::Configuration;
 use crate::limiters::RequestVerb;
 use crate::listener::Role;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::verbs::{PublicVerb, PublicVerbs};
 
 /// A request that was let in, as its handler gets it.
-pub(super) struct Asked<'a> {
+pub(super) struct AdmittedRequest<'a> {
     pub(super) app: &'a Arc<App>,
     pub(super) request: HttpRequest,
     pub(super) by: Changer,
@@ -26,7 +26,7 @@ pub(super) struct Asked<'a> {
     pub(super) configuration: Option<&'a Arc<Configuration>>,
 }
 
-impl Asked<'_> {
+impl AdmittedRequest<'_> {
     pub(super) fn query(&self) -> Option<&str> {
         self.request.uri().query()
     }
@@ -39,7 +39,7 @@ impl Asked<'_> {
     }
 
     /// The configuration, for a handler that the table has at the admin listener alone.
-    pub(super) fn configuration(&self) -> Result<Arc<Configuration>, Refusal> {
+    pub(super) fn configuration(&self) -> Result<Arc<Configuration>, RequestRefusal> {
         self.configuration
             .cloned()
             .ok_or_else(|| at_other_listener(&self.request, "the admin listener"))
@@ -48,10 +48,10 @@ impl Asked<'_> {
 
 /// The future of a handler. It is boxed, because the future of a check would be as large as the largest of them.
 pub(super) type Answering<'a> =
-    Pin<Box<dyn Future<Output = Result<HttpResponse, Refusal>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<HttpResponse, RequestRefusal>> + Send + 'a>>;
 
 /// A function that answers the requests of a row.
-pub(super) type HandlerFn = fn(Asked<'_>) -> Answering<'_>;
+pub(super) type HandlerFn = fn(AdmittedRequest<'_>) -> Answering<'_>;
 
 /// The handler of a row.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +132,9 @@ impl Row {
 }
 
 /// The problem of a path that only the other listener answers.
-pub(super) fn at_other_listener(request: &HttpRequest, listener: &str) -> Refusal {
+pub(super) fn at_other_listener(request: &HttpRequest, listener: &str) -> RequestRefusal {
     let path = request.uri().path();
-    Refusal::new(
+    RequestRefusal::new(
         RefusalKind::NotFound,
         format!("{path} is answered on {listener}, at its own port"),
     )

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::message::HttpResponse;
-use super::table::Asked;
+use super::table::AdmittedRequest;
 use super::{answer, query};
 use crate::limiters::{ONE_IN, Top, TopKeysBy};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The number of keys by default, and the largest.
 const USUAL: usize = 20;
@@ -34,13 +34,13 @@ struct TopQuery<'a> {
 }
 
 /// Answers with the first keys.
-pub(super) async fn top(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
+pub(super) async fn top(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let TopQuery { rule, by, n } = wanted(asked.query())?;
     let limiters = &asked.app.limiters;
     let Some(keys) = limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
-        return Err(Refusal::new(RefusalKind::NotFound, detail));
+        return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
     };
     query::check_rule(limiters, rule.as_deref())?;
     let (since, keys) =
@@ -49,7 +49,7 @@ pub(super) async fn top(asked: Asked<'_>) -> Result<HttpResponse, Refusal> {
 }
 
 /// Reads the query.
-fn wanted(query: Option<&str>) -> Result<TopQuery<'_>, Refusal> {
+fn wanted(query: Option<&str>) -> Result<TopQuery<'_>, RequestRefusal> {
     let mut wanted = TopQuery { rule: None, by: TopKeysBy::Refused, n: USUAL };
     let expected = format!(
         "`rule` with the name of a rule, `by` with refused or requests, or `n` from 1 to {MOST}"

@@ -4,7 +4,7 @@
 use tidegate::StoreError;
 
 use super::{Unreserved, Unsettled};
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Returns whether the store was not asked, so that nothing was changed and the caller may repeat the request. After
 /// any other error a repeated refund may count twice.
@@ -12,7 +12,7 @@ pub(crate) const fn was_not_sent(error: &StoreError) -> bool {
     matches!(error, StoreError::Away | StoreError::Overloaded { .. })
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// The refusal of a refund or a reset that ended with this error, and its effect.
     pub(crate) fn of_change(error: &StoreError) -> Self {
         if was_not_sent(error) {
@@ -23,7 +23,7 @@ impl Refusal {
     }
 }
 
-impl From<Unreserved> for Refusal {
+impl From<Unreserved> for RequestRefusal {
     fn from(why: Unreserved) -> Self {
         let detail = why.to_string();
         match why {
@@ -34,7 +34,7 @@ impl From<Unreserved> for Refusal {
     }
 }
 
-impl From<Unsettled> for Refusal {
+impl From<Unsettled> for RequestRefusal {
     /// The refusal of a settle, a renewal or a drop that changed nothing.
     fn from(why: Unsettled) -> Self {
         let detail = why.to_string();
@@ -66,7 +66,7 @@ mod tests {
             (StoreError::Timeout, false),
             (StoreError::Unreachable("a part was done".to_owned()), false),
         ] {
-            let said = Refusal::of_change(&error);
+            let said = RequestRefusal::of_change(&error);
             assert_eq!(was_not_sent(&error), may_repeat, "{said:?}");
             assert_eq!(said.field.is_some(), may_repeat, "{said:?}");
             assert_eq!(

@@ -9,7 +9,7 @@ use super::line::write_line;
 use super::question::{QuestionMistake, RespEntries, RespQuestion};
 use super::reply::RespReply;
 use super::session::{CommandOutcome, Session};
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::flags;
 use crate::limiters::RequestVerb;
 
@@ -32,6 +32,7 @@ pub(super) fn answer(
             return CommandOutcome::Answered;
         }
     };
+    // Without an answer nothing was taken, so `later` may ask the same again.
     let decider = &session.state.decider;
     let answered = question
         .ask(|request| decider.try_decide(verb, request, |answer| write_answer(answer, 0, reply)));
@@ -44,7 +45,7 @@ pub(super) fn answer(
 
 /// Answers once the limiters have decided.
 pub(super) async fn later(
-    decider: &Decider,
+    decider: &RequestDecider,
     verb: RequestVerb,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
@@ -64,7 +65,7 @@ pub(super) async fn later(
 
 #[cold]
 fn refuse(
-    decider: &Decider,
+    decider: &RequestDecider,
     verb: RequestVerb,
     mistake: QuestionMistake,
     reply: &mut RespReply<'_>,

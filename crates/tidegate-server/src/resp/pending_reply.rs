@@ -15,7 +15,7 @@ use super::table::{self, CommandVerb};
 use super::{check, reserve, throttle, undo};
 use crate::audit::Changer;
 use crate::limiters;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The length that most replies do not pass, in bytes.
 const USUAL: usize = 384;
@@ -34,8 +34,9 @@ impl PendingReply {
         // The key of a call is bytes, which no rule reads.
         let has_bytes = verb(&args) == Some(CommandVerb::Throttle);
         let args = if has_bytes { args.into() } else { args.to_texts() };
-        let (state, proto) = (Arc::clone(&session.state), session.proto);
-        Self::Asked { state, proto, args, by: session.changer() }
+        let state = Arc::clone(&session.state);
+        // The client is named now: its connection may authenticate as another before the reply.
+        Self::Asked { state, proto: session.proto, args, by: session.changer() }
     }
 
     /// The verb of a command that waits.
@@ -92,7 +93,7 @@ async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>, by: &Chan
     out
 }
 
-fn refused(done: Result<(), Refusal>, reply: &mut RespReply<'_>) {
+fn refused(done: Result<(), RequestRefusal>, reply: &mut RespReply<'_>) {
     if let Err(why) = done {
         reply.refuse(&why);
     }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
 use super::args::Args;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use options::QuestionOptions;
 
 /// Entries that are stored without an allocation.
@@ -36,7 +36,7 @@ pub(super) enum QuestionMistake {
     Arity,
     /// A word has to be escaped.
     NoText,
-    Invalid(Refusal),
+    Invalid(RequestRefusal),
 }
 
 impl<'a, 'e> RespQuestion<'a, 'e> {
@@ -119,7 +119,7 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
 
 /// A question that is written well and cannot be asked.
 pub(super) fn invalid(detail: impl Into<String>) -> QuestionMistake {
-    QuestionMistake::Invalid(Refusal::new(RefusalKind::InvalidQuestion, detail))
+    QuestionMistake::Invalid(RequestRefusal::new(RefusalKind::InvalidQuestion, detail))
 }
 
 fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, QuestionMistake> {

@@ -3,7 +3,7 @@
 
 use tidegate::printable;
 
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// The protocol version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<'a> RespReply<'a> {
     }
 
     /// A request that is refused.
-    pub(super) fn refuse(&mut self, why: &Refusal) {
+    pub(super) fn refuse(&mut self, why: &RequestRefusal) {
         self.error(&format!("{} {}", why.kind.word(), why.detail));
     }
 

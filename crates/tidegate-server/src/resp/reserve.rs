@@ -9,11 +9,11 @@ use super::line::write_line;
 use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
 use crate::audit::Changer;
-use crate::decide::{Decider, Settlement};
+use crate::decide::{RequestDecider, SettleAnswer};
 use crate::limiters::RequestVerb;
 
 /// Decides as a check, and adds the id of the reservation: null if there is none.
-pub(super) async fn reserve(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn reserve(decider: &RequestDecider, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let mut entries = RespEntries::default();
     let reserved = async {
         let question = RespQuestion::read_reserve(args, &mut entries)
@@ -53,7 +53,7 @@ pub(super) async fn reserve(decider: &Decider, args: &Args<'_>, reply: &mut Resp
 }
 
 /// Settles a reservation, and answers how its limiters stand then.
-pub(super) async fn settle(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn settle(decider: &RequestDecider, args: &Args<'_>, reply: &mut RespReply<'_>) {
     let actual = integer(args.word(2)).and_then(|units| u64::try_from(units).ok());
     let Some(actual) = actual.filter(|units| *units <= MAX_COST) else {
         let shown = String::from_utf8_lossy(args.word(2).get(..32).unwrap_or(args.word(2)));
@@ -65,14 +65,14 @@ pub(super) async fn settle(decider: &Decider, args: &Args<'_>, reply: &mut RespR
     let by = Changer::unnamed();
     let actual = [actual];
     let settled = decider.settle(&by, &id, &actual, |settlement| match settlement {
-        Settlement::Settled(settled) => {
+        SettleAnswer::Settled(settled) => {
             write_line(&settled.line(), settled.flags(), 2, reply);
             let [taken, cut] = settled.shares(0, actual[0]);
             reply.field("settled", Some(taken));
             reply.field("cut", Some(cut));
         }
         // It is done as soon as the store answers.
-        Settlement::Waits { .. } => reply.simple("PENDING"),
+        SettleAnswer::Waits { .. } => reply.simple("PENDING"),
     });
     if let Err(why) = settled.await {
         reply.refuse(&why);
@@ -80,7 +80,7 @@ pub(super) async fn settle(decider: &Decider, args: &Args<'_>, reply: &mut RespR
 }
 
 /// Makes the permits of a reservation last their lives from now, and answers 1 if all were still out, else 0.
-pub(super) async fn renew(decider: &Decider, args: &Args<'_>, reply: &mut RespReply<'_>) {
+pub(super) async fn renew(decider: &RequestDecider, args: &Args<'_>, reply: &mut RespReply<'_>) {
     match decider.renew(&Changer::unnamed(), &String::from_utf8_lossy(args.word(1))).await {
         Ok(are_out) => reply.integer(i64::from(are_out)),
         Err(why) => reply.refuse(&why),

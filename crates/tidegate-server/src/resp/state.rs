@@ -8,7 +8,7 @@ use tidegate::RuleErrors;
 use tokio::time::Instant;
 
 use super::call_limits::Throttle;
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::limiters::Limiters;
 use crate::listener::Clients;
 
@@ -30,7 +30,7 @@ impl From<SocketAddr> for ListenerAddress {
 /// The shared state of a listener.
 #[derive(Debug)]
 pub(super) struct ListenerState {
-    pub(super) decider: Decider,
+    pub(super) decider: RequestDecider,
     pub(super) throttle: Throttle,
     pub(super) clients: Clients,
     /// The address that clients in cluster mode are told, if it is not the address that they have reached.
@@ -47,7 +47,7 @@ impl ListenerState {
     pub(super) fn new(limiters: Arc<Limiters>, clients: Clients) -> Result<Self, RuleErrors> {
         Ok(Self {
             throttle: Throttle::beside(&limiters)?,
-            decider: Decider::new(limiters, |counts| &counts.resp),
+            decider: RequestDecider::new(limiters, |counts| &counts.resp),
             clients,
             announced: None,
             since: Instant::now(),

@@ -8,17 +8,17 @@ use super::line::write_line;
 use super::question::{RespEntries, RespQuestion};
 use super::reply::RespReply;
 use crate::audit::Changer;
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::flags;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Gives the cost back; the reply is as over HTTP.
 pub(super) async fn refund(
-    decider: &Decider,
+    decider: &RequestDecider,
     by: &Changer,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), RequestRefusal> {
     let mut entries = RespEntries::default();
     let question = read(args, &mut entries, "a refund", "tg.refund")?;
     let descriptors = [question.descriptor()];
@@ -29,18 +29,18 @@ pub(super) async fn refund(
 
 /// Resets the limiters; the reply is their number.
 pub(super) async fn reset(
-    decider: &Decider,
+    decider: &RequestDecider,
     by: &Changer,
     args: &Args<'_>,
     reply: &mut RespReply<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), RequestRefusal> {
     let mut entries = RespEntries::default();
     let question = read(args, &mut entries, "a reset", "tg.reset")?;
     // Its client may have meant a refund, so the cost is not ignored.
     if question.names_a_cost() {
         let detail = "COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
                       to give so many units back";
-        return Err(Refusal::new(RefusalKind::InvalidQuestion, detail));
+        return Err(RequestRefusal::new(RefusalKind::InvalidQuestion, detail));
     }
     let descriptors = [question.descriptor()];
     let limiters = decider.reset(by, &question.request(&descriptors), None).await?;
@@ -54,12 +54,12 @@ fn read<'a, 'e>(
     entries: &'e mut RespEntries<'a>,
     what: &str,
     command: &str,
-) -> Result<RespQuestion<'a, 'e>, Refusal> {
+) -> Result<RespQuestion<'a, 'e>, RequestRefusal> {
     let question = RespQuestion::read(args, entries).map_err(|mistake| mistake.refusal(command))?;
     if question.names_an_id() {
         let detail =
             format!("ID means nothing to {what}, which is done each time it is asked: remove it");
-        return Err(Refusal::new(RefusalKind::InvalidQuestion, detail));
+        return Err(RequestRefusal::new(RefusalKind::InvalidQuestion, detail));
     }
     Ok(question)
 }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::args::Args;
 use super::question::QuestionMistake;
 use super::reply::RespReply;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
-    reply.refuse(&Refusal::new(RefusalKind::InvalidQuestion, wrong_words(command)));
+    reply.refuse(&RequestRefusal::new(RefusalKind::InvalidQuestion, wrong_words(command)));
 }
 
 fn wrong_words(command: &str) -> String {
@@ -30,10 +30,10 @@ fn wrong_words(command: &str) -> String {
 
 impl QuestionMistake {
     /// The refusal of a command whose question is invalid.
-    pub(super) fn refusal(self, command: &str) -> Refusal {
+    pub(super) fn refusal(self, command: &str) -> RequestRefusal {
         match self {
             Self::Arity | Self::NoText => {
-                Refusal::new(RefusalKind::InvalidQuestion, wrong_words(command))
+                RequestRefusal::new(RefusalKind::InvalidQuestion, wrong_words(command))
             }
             Self::Invalid(why) => why,
         }

@@ -10,7 +10,7 @@ use prost::Message;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Policy, RuleSpec, Spec};
 
-use crate::decide::Decider;
+use crate::decide::RequestDecider;
 use crate::grpc::Choices;
 use crate::grpc::decide::GrpcDecider;
 use crate::grpc::messages::{EntryMessage, RateLimitDescriptor, RateLimitRequest};
@@ -34,7 +34,7 @@ fn a_decision_allocates_its_messages_and_no_more() {
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     let limiters = Arc::new(Limiters::of(policy).unwrap().with_top_keys(256));
     let decider = GrpcDecider {
-        decider: Decider::new(limiters, |counts| &counts.grpc),
+        decider: RequestDecider::new(limiters, |counts| &counts.grpc),
         choices: Choices::default(),
         verbs: PublicVerbs::default(),
     };

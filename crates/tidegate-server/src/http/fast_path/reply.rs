@@ -8,7 +8,7 @@ use tidegate::{Answer, Timestamp, headers};
 
 use crate::http::answer;
 use crate::http::message::HttpResponse;
-use crate::refusal::Refusal;
+use crate::refusal::RequestRefusal;
 
 /// Bytes of memory that are kept for the next answers.
 const KEPT: usize = 16 << 10;
@@ -26,7 +26,7 @@ pub(super) struct FastReplies {
 
 impl FastReplies {
     /// An answer of the gate.
-    pub(super) fn decided(&mut self, answer: &Answer<'_>) -> Result<(), Refusal> {
+    pub(super) fn decided(&mut self, answer: &Answer<'_>) -> Result<(), RequestRefusal> {
         self.body.clear();
         answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
