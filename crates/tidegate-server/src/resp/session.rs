@@ -39,7 +39,7 @@ pub(super) struct Session {
     pub(super) peer: Option<Box<Peer>>,
     /// The token of the client, if one was needed.
     token: Option<Given>,
-    /// Wrong tokens since the last right one.
+    /// Wrong tokens since the last right token.
     pub(super) wrong_tokens: u32,
     /// Decisions that were made at once.
     pub(super) decided: u64,

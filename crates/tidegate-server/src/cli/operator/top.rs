@@ -154,7 +154,7 @@ fn path(args: &TopArgs, by: &str) -> String {
     with_query("/v1/top", &parameters)
 }
 
-/// The rules in the order of the policy; of many, those that refuse and are asked most go first, so that the keys below
+/// The rules in the order of the policy; of many, the busiest go first, so that the keys below
 /// are on the screen.
 fn of_rules(mut rates: Vec<RuleRate>) -> PageTable {
     if rates.len() > MOST_RULES {
@@ -179,7 +179,7 @@ const fn busy(of: &RuleRate) -> [f64; 4] {
     [of.refused, of.all, of.total.refused as f64, of.total.all as f64]
 }
 
-/// A row for each key. Those of `rules` that are in shadow mode are marked: they refuse no request.
+/// A row for each key. A rule that `rules` has in shadow mode is marked: it refuses no request.
 fn of_keys(title: &str, answer: &Value, now: Timestamp, rules: &[Decisions]) -> PageTable {
     let one_in = number(answer, "sampled_one_in").max(1);
     let seconds = now.as_micros().saturating_sub(number(answer, "since_us")) / 1_000_000;
