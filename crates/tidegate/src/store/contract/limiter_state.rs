@@ -152,16 +152,9 @@ impl LimiterState {
     }
 
     fn run(&mut self, rule: &Rule, step: Step, cost: u64, now: Timestamp) -> LimiterReply {
-        let one = if rule.is_unlimited() {
-            if matches!(step, Step::Settle { .. }) {
-                // The state may be of a rule that had a limit: its units come back, though no limit decides now.
-                self.0.run_as_it_is(step, cost, now);
-            }
-            None
-        } else {
-            self.0.run(rule, step, cost, now)
+        let Some(mut one) = self.0.run(rule, step, cost, now) else {
+            return LimiterReply::unlimited();
         };
-        let Some(mut one) = one else { return LimiterReply::unlimited() };
         if matches!(step, Step::Renew { .. }) {
             // The values are of no request, so the verdict alone says if the permit is still out.
             one.decided.decision.outcome = without_values(one.verdict).outcome;

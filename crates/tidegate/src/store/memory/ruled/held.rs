@@ -184,7 +184,8 @@ pub(crate) struct Single(Option<RuledEntry>);
 
 #[cfg(feature = "redis")]
 impl Single {
-    /// Runs a step under `rule`, which takes effect; `None` if the rule is unlimited.
+    /// Runs a step under `rule`, which takes effect; `None` if the rule is unlimited. The state may then be of a rule that
+    /// had a limit: units come back to it, though no limit decides now.
     pub(crate) fn run(
         &mut self,
         rule: &Rule,
@@ -193,12 +194,10 @@ impl Single {
         now: Timestamp,
     ) -> Option<One> {
         RuledEntry::put_under(&mut self.0, rule, now);
-        self.run_as_it_is(step, cost, now)
-    }
-
-    /// Runs a step under its own rule; `None` if it has none yet.
-    pub(crate) fn run_as_it_is(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
-        Some(self.0.as_mut()?.any_mut().run(step, cost, now, false))
+        let is_unlimited = rule.is_unlimited();
+        let runs = !is_unlimited || matches!(step, Step::Settle { .. });
+        let one = self.0.as_mut().filter(|_| runs).map(|entry| entry.run_alone(step, cost, now));
+        one.filter(|_| !is_unlimited)
     }
 
     /// Returns whether a new limiter would decide the same, unless its rule begins in use.
