@@ -20,7 +20,10 @@ pub(super) const TOWER: &[Mutant] = &[
     Mutant {
         name: "an admitted request releases the leased units that it held",
         file: SPEND,
-        replacements: &[("            spending.commit();\n", "            spending.release();\n")],
+        replacements: &[(
+            "            self.commit(asks, &std::mem::take(&mut spending.held));\n",
+            "            spending.release();\n",
+        )],
     },
     Mutant {
         name: "a request that its caller gave up keeps the leased units that it held",

@@ -100,7 +100,7 @@ impl<S: Store> Leases<S> {
         };
         self.note(&rest, &reply);
         let decisions = if reply.allowed {
-            spending.commit();
+            self.commit(asks, &std::mem::take(&mut spending.held));
             spending.decisions()
         } else {
             spending.refused()
@@ -199,11 +199,6 @@ impl<S: Store> Spending<'_, S> {
     /// Releases the units that are held.
     fn release(&mut self) {
         self.layer.release(self.asks, &std::mem::take(&mut self.held));
-    }
-
-    /// Spends the units that are held, because the request is admitted.
-    fn commit(&mut self) {
-        self.layer.commit(self.asks, &std::mem::take(&mut self.held));
     }
 
     /// Holds the units while an outer layer decides about the limiters at these places, because the store did not.
