@@ -185,7 +185,10 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     // Two passes, because a settlement comes after the admission that it makes smaller.
     let mut taken_at = BTreeMap::new();
     let mut surplus = BTreeMap::new();
-    let (mut resets, mut losses) = (0, 0);
+    let mut steps = 0;
+    let mut resets = 0;
+    let mut losses = 0;
+    let mut resets_of = BTreeMap::<usize, u64>::new();
     for event in events {
         match event.what {
             LayersEventKind::Taken { request, .. } => {
@@ -196,9 +199,12 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
             }
             // Units that are taken while the clock runs late are taken at the last instant that counted.
             LayersEventKind::Stepped { by } if by > 0 || by.unsigned_abs() > window_us => {
-                resets += 1
+                steps += 1
             }
             LayersEventKind::Reset => resets += 1,
+            LayersEventKind::Back { node, is_reset: true } => {
+                *resets_of.entry(node).or_default() += 1;
+            }
             LayersEventKind::Lost { .. } => losses += 1,
             _ => {}
         }
@@ -245,7 +251,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
     // Each reset allows the bound once more, and each loss of data as much as a limiter can hold.
-    let most = rules().map(bound_of).sum::<u64>() * (1 + resets) + losses * full;
+    let most = rules().map(bound_of).sum::<u64>() * (1 + steps + resets) + losses * full;
     for admitted in admitted {
         let (sum, begins) = most_within(&admitted, window_us);
         if sum > most {
@@ -253,8 +259,10 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
         }
     }
     let share = |rule: &Rule| bound_of(&Share::of(Some(plan.most_nodes)).rule(rule));
-    let most = rules().map(share).sum::<u64>() * (1 + resets);
     for (node, admitted) in here {
+        // A reset that does not reach the store still resets the node that was asked for it.
+        let resets = resets_of.get(&node).copied().unwrap_or_default();
+        let most = rules().map(share).sum::<u64>() * (1 + steps + resets);
         let (sum, begins) = most_within(&admitted, window_us);
         if sum > most {
             return Err(format!(
