@@ -84,6 +84,8 @@ impl LayersRun {
         let now: Timestamp = world.store_now();
         let used = |limiter| world.limiters().used(&world.ask(limiter, 0), now);
         let used = (0..plan.limiters.len()).map(used).collect();
+        // The world and a node hold each other.
+        (0..self.nodes.len()).for_each(|number| world.holds(number, None));
         let mut history = std::mem::take(&mut *world.history());
         // At one time, limiters are asked in any order.
         history.events.sort_by_key(|event| (event.at, event.limiter));
