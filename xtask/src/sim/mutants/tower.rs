@@ -14,7 +14,7 @@ pub(super) const TOWER: &[Mutant] = &[
         file: SPEND,
         replacements: &[(
             "        self.release();\n        let now = self",
-            "        self.commit();\n        let now = self",
+            "        self.layer.commit(self.asks, &std::mem::take(&mut self.held));\n        let now = self",
         )],
     },
     Mutant {
