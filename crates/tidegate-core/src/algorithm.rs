@@ -108,7 +108,29 @@ pub trait Persist: Scripted {
     }
 }
 
-/// One algorithm with the checked parameters of one rule: every trait that a store uses.
-pub trait Algorithm: Decide + Pack + Scripted + Amend + Persist + Lease {}
+/// Carrying the units in use to a store that lost them.
+pub trait CarryUnits: Decide {
+    /// Calls `note` with the units in use and the time when they count as taken, oldest first. Taken at these times from
+    /// [`CarryUnits::unused`], they leave a state that admits no more than this state, and as much to the microsecond.
+    fn used_units(&self, state: &Self::State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64));
 
-impl<A: Decide + Pack + Scripted + Amend + Persist + Lease> Algorithm for A {}
+    /// The amount in use, by a measure of the algorithm that is as fine as its states.
+    fn amount(&self, state: &Self::State, at: Timestamp) -> u128 {
+        self.used(state, at).into()
+    }
+
+    /// When units that were taken at `since` count no more, if each unit has a time of its own.
+    fn ends(&self, since: Timestamp) -> Timestamp {
+        since.plus(self.window())
+    }
+
+    /// A state in which nothing is used, also if a fresh state begins with units in use.
+    fn unused(&self) -> Self::State {
+        self.fresh(Timestamp::EPOCH)
+    }
+}
+
+/// One algorithm with the checked parameters of one rule: every trait that a store uses.
+pub trait Algorithm: Decide + Pack + Scripted + Amend + Persist + Lease + CarryUnits {}
+
+impl<A: Decide + Pack + Scripted + Amend + Persist + Lease + CarryUnits> Algorithm for A {}

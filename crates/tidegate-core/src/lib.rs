@@ -45,6 +45,7 @@ mod debug_as_display;
 
 mod algorithm;
 mod algorithms;
+mod carry;
 mod decide;
 mod decision;
 mod error;
@@ -63,11 +64,14 @@ mod spec;
 pub mod text;
 mod time;
 
-pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted};
+pub use algorithm::{
+    Algorithm, Amend, CarryUnits, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted,
+};
 pub use algorithms::{
     AlgorithmKind, Closed, Concurrency, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog,
     SlidingWindow, TokenBucket, guides,
 };
+pub use carry::{KnownUnits, UsedUnits};
 pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use field::Field;

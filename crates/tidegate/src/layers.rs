@@ -1,7 +1,8 @@
 //! Layers over a store: each is a struct over an inner store and adds one concern.
 //!
 //! From the outside in: [`Fallback`] decides without the store, [`Denials`] repeats the store's latest denials,
-//! [`Leases`] spends units that were taken ahead, and [`AcrossSlots`] asks several slots for one request.
+//! [`Leases`] spends units that were taken ahead, [`AcrossSlots`] asks several slots for one request, and [`Carry`]
+//! carries units to a store that lost them.
 
 /// Passes the verbs that a layer does not change to the store in it.
 macro_rules! pass_inward {
@@ -76,12 +77,13 @@ macro_rules! pass_inward {
             self.inner.attach(hooks);
         }
 
-        fn counts(&self) -> $crate::store::StoreCounts {
-            self.inner.counts()
-        }
-
         async fn leave(&self) -> Result<(), $crate::store::StoreError> {
             self.inner.leave().await
+        }
+    };
+    (@counts) => {
+        fn counts(&self) -> $crate::store::StoreCounts {
+            self.inner.counts()
         }
     };
     (@now) => {
@@ -124,6 +126,7 @@ macro_rules! pass_inward {
 }
 
 mod across_slots;
+mod carry;
 mod denials;
 mod fallback;
 mod leases;
@@ -136,12 +139,13 @@ use std::sync::Arc;
 use crate::store::Store;
 use crate::store::memory::Generation;
 pub(crate) use across_slots::AcrossSlots;
+pub(crate) use carry::Carry;
 pub(crate) use denials::{DenialMemory, Denials, OnDenied};
 pub(crate) use fallback::{Fallback, Local, Share};
 pub(crate) use leases::{Handles, Leases, Lost, UntilDropped};
 
 /// A store and the layers over it, from the outside in.
-pub(crate) type Tower<S> = Fallback<Denials<Leases<AcrossSlots<S>>>>;
+pub(crate) type Tower<S> = Fallback<Denials<Leases<AcrossSlots<Carry<S>>>>>;
 
 /// The parts of a tower besides the store.
 pub(crate) struct LayerParts {
@@ -162,7 +166,8 @@ pub(crate) fn tower_over<S: Store>(
     parts: LayerParts,
 ) -> Tower<S> {
     let LayerParts { local, denials, on_denied, nodes, handles } = parts;
-    let across_slots = AcrossSlots::new(store, Arc::clone(generation));
+    let carry = Carry::new(store, Arc::clone(generation), Arc::clone(&handles.report));
+    let across_slots = AcrossSlots::new(carry, Arc::clone(generation));
     let leases = Leases::new(across_slots, generation, nodes, handles);
     let denials = Denials::new(leases, Arc::clone(generation), denials, on_denied);
     Fallback::new(denials, Arc::clone(generation), local)

@@ -204,9 +204,9 @@ pub use store::redis::{Finding, script};
 #[cfg(feature = "redis")]
 pub use store::{StoreCounts, StoreError, StoreEvent};
 pub use tidegate_core::{
-    AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
-    MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token, Verdict,
-    guides,
+    AlgorithmKind, Anchor, Decision, Field, KnownUnits, Layout, Limit, MAX_COST, MAX_LIMIT,
+    MAX_WINDOW, MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token,
+    UsedUnits, Verdict, guides,
 };
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]

@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::frontend::{self, Frontend, GateQueue, GateQueues, keep_limited, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
-use crate::layers::{AcrossSlots, Leases, Local, Tower, UntilDropped};
+use crate::layers::{AcrossSlots, Carry, Leases, Local, Tower, UntilDropped};
 use crate::request::{Descriptor, Origin, Request};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Done;
@@ -175,7 +175,7 @@ impl<S: Store> SharedGate<S> {
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         let in_force = self.newest();
-        let counts = self.undecided.read(in_force.leases(), self.store.counts());
+        let counts = self.undecided.read(in_force.leases(), in_force.tower.counts());
         StoreCounts { nodes: self.local.share().nodes(), ..counts }
     }
 
@@ -313,12 +313,12 @@ struct InForce<S> {
 }
 
 impl<S> InForce<S> {
-    const fn leases(&self) -> &Leases<AcrossSlots<S>> {
+    const fn leases(&self) -> &Leases<AcrossSlots<Carry<S>>> {
         &self.tower.inner.inner
     }
 
     const fn innermost(&self) -> &S {
-        &self.leases().inner.inner
+        &self.leases().inner.inner.inner
     }
 }
 

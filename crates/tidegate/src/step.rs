@@ -12,6 +12,6 @@ pub(crate) use op::Step;
 pub(crate) use reply::{Decided, Done, Lack, One, Standing, without_values};
 pub use reply::{FirstReservation, TakenUnits};
 #[cfg(feature = "redis")]
-pub(crate) use values::BUCKET;
-#[cfg(feature = "redis")]
 pub use values::Values;
+#[cfg(feature = "redis")]
+pub(crate) use values::{BUCKET, QUEUE};

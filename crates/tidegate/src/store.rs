@@ -34,4 +34,6 @@ pub use contract::{
     StoreCounts, StoreError, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
-pub(crate) use contract::{Layer, OnEvent, OnUnitsBack, StoreObserver, at_places, is_report};
+pub(crate) use contract::{
+    KnownUse, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData, at_places, is_report,
+};

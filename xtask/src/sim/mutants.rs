@@ -1,5 +1,6 @@
 //! The mutants: one mistake each that leases, permits and the layers over a store must not make.
 
+mod carry;
 mod permits;
 mod tower;
 
@@ -58,6 +59,7 @@ const CORE: &str = "crates/tidegate-core/src/lease.rs";
 pub(crate) const MUTANTS: &[(&str, &[Mutant])] = &[
     ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", LEASES),
     ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", tower::TOWER),
+    ("no_seed_passes_a_bound_or_loses_a_unit_without_a_cause", carry::CARRIED),
     ("no_seed_has_more_permits_out_than_the_limit_or_a_token_twice", permits::PERMITS),
     ("a_reservation_that_is_settled_leaves_the_level_that_a_later_lease_relies_on", EXACT),
     ("the_next_lease_is_asked_for_when_half_is_spent_and_spent_after_the_first", OLDEST),

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::algorithm::{
-    Amend, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+    Amend, CarryUnits, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
 };
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
@@ -127,6 +127,12 @@ impl Amend for Closed {
 
 /// There is nothing to lease.
 impl Lease for Closed {}
+
+impl CarryUnits for Closed {
+    fn used_units(&self, state: &State, _at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        note(state.last, state.used);
+    }
+}
 
 impl Pack for Closed {
     fn packing(&self) -> Packing {

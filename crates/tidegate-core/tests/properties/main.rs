@@ -11,6 +11,7 @@
 
 mod amend;
 mod bounds;
+mod carried;
 mod clock;
 #[path = "../common/mod.rs"]
 mod common;

@@ -152,6 +152,12 @@ impl StoreEvents {
                  store that replies sooner, or a longer `life` of the rule's `lease`"
             ),
             StoreEvent::LeasesInTime => tracing::info!(store, "leases are granted in time again"),
+            StoreEvent::DataLost { limiters } => tracing::warn!(
+                store,
+                limiters,
+                "the store lost data: this server carried the units in use of these limiters to it; expected data on \
+                 disk, and a replica that is not behind"
+            ),
             StoreEvent::Finding(finding) => tracing::warn!(store, "{finding}"),
             _ => {}
         }

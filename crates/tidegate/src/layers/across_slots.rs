@@ -339,7 +339,7 @@ impl<S: Store> Store for AcrossSlots<S> {
         Self { inner: self.inner.under(generation), generation: Arc::clone(generation) }
     }
 
-    pass_inward!(undo leases store);
+    pass_inward!(undo leases store counts);
 }
 
 impl SlotPart {

@@ -111,7 +111,7 @@ impl<S: Layer> Store for Denials<S> {
         Self { inner, generation: Arc::clone(generation), ..self.clone() }
     }
 
-    pass_inward!(undo leases store);
+    pass_inward!(undo leases store counts);
 }
 
 impl<S: Layer> Layer for Denials<S> {

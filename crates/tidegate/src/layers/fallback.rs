@@ -137,7 +137,7 @@ impl<S: Layer> Store for Fallback<S> {
         Self { inner, generation: Arc::clone(generation), local: Arc::clone(&self.local) }
     }
 
-    pass_inward!(undo leases store);
+    pass_inward!(undo leases store counts);
 }
 
 impl<S: Layer> Layer for Fallback<S> {

@@ -116,7 +116,7 @@ impl<S: Store> Store for Leases<S> {
         Self { inner, generation: Arc::clone(generation), state, handles: self.handles.clone() }
     }
 
-    pass_inward!(undo leases store);
+    pass_inward!(undo leases store counts);
 }
 
 impl<S: Store> Layer for Leases<S> {

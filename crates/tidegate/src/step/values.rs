@@ -4,7 +4,7 @@ use tidegate_core::Rule;
 
 /// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
 pub(crate) const BUCKET: u8 = 1;
-const QUEUE: u8 = 2;
+pub(crate) const QUEUE: u8 = 2;
 const PERMITS: u8 = 10;
 
 /// The values of a rule that say whether units which were taken under them come back under others.

@@ -8,13 +8,14 @@
 //!
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is
 //! not), and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the
-//! arguments and the reply of a step (`step`), its errors, events and counts, the records of reservations, the
+//! arguments and the reply of a step (`step`), the knowledge of a node about lost data (`known`), its errors, events and counts, the records of reservations, the
 //! process around a store (`host`), and the verbs of the algorithms for a store of your own (`limiter_state`).
 
 mod counts;
 mod error;
 mod event;
 mod host;
+mod known;
 mod limiter_state;
 mod record;
 mod step;
@@ -22,7 +23,7 @@ mod step;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{Micros, Rule, Timestamp, UsedUnits};
 use tokio::sync::oneshot;
 
 use super::memory::Generation;
@@ -35,6 +36,7 @@ pub use error::StoreError;
 pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
 pub use host::Host;
+pub(crate) use known::{KnownUse, StoredData};
 pub use limiter_state::{LimiterState, LimiterStep};
 pub use record::{Receipt, RecordReply, RecordVerb};
 pub use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
@@ -145,7 +147,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         _lease: LeaseAsk<'_>,
     ) -> impl Future<Output = LeaseReply> + Send {
         // In time: a late reply would count as the sign of a store that is too slow for leases.
-        std::future::ready(LeaseReply { is_in_time: true, result: LeaseResult::Undecided })
+        std::future::ready(LeaseReply::new(true, LeaseResult::Undecided))
     }
 
     /// Gives back units that were taken ahead, once: giving back consumes the record of `node`. Returns their fate, and
@@ -347,15 +349,28 @@ pub struct LeaseAsk<'a> {
     pub node: u64,
     /// Called when no reply came in time, before a late reply is waited for.
     pub on_late: &'a (dyn Fn() + Sync),
+    /// The knowledge of this node of the limiter.
+    pub(crate) known: &'a KnownUse,
 }
 
 /// The reply to a question for a lease.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseReply {
     /// True if the reply came by the deadline.
     pub is_in_time: bool,
     /// The state of the lease, as far as it is known.
     pub result: LeaseResult,
+    /// The units in use, and the time of the last, if the store reported them.
+    pub(crate) used: Option<(Vec<UsedUnits>, Timestamp)>,
+    pub(crate) data: StoredData,
+}
+
+impl LeaseReply {
+    /// The reply to a question for a lease.
+    #[must_use]
+    pub fn new(is_in_time: bool, result: LeaseResult) -> Self {
+        Self { is_in_time, result, used: None, data: StoredData::default() }
+    }
 }
 
 /// The state of a lease that was asked for, as far as it is known.

@@ -2,8 +2,9 @@
 //!
 //! A test puts the layer that it tests over a [`FakeStore`], says which of the next steps go wrong
 //! ([`FakeStore::fault`]), and reads the steps that got through the layer ([`FakeStore::steps`]). The states are in
-//! `limiters`, the records of reservations in `records`.
+//! `limiter` and `limiters`, the records of reservations in `records`.
 
+mod limiter;
 mod limiters;
 mod records;
 
@@ -26,7 +27,8 @@ use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{AskKind, AskValues, DescriptorSet, Lineage, TakenUnits};
 use crate::store::StoreError;
-pub(crate) use limiters::{FakeLimiters, limiter};
+pub(crate) use limiter::limiter;
+pub(crate) use limiters::FakeLimiters;
 use records::FakeRecords;
 
 /// The time of the store when a test begins.
@@ -104,6 +106,16 @@ impl FakeStore {
         let look = StepArgs::peek(self.shared.host.deadline());
         let reply = self.decide(&[ask.costing(0)], look);
         reply.replies[0].as_ref().unwrap().decided.decision.remaining
+    }
+
+    /// Lets the store have only the limiters of a server: an empty one, or a copy of its own.
+    pub(crate) fn put(&self, limiters: FakeLimiters) {
+        self.state().limiters = limiters;
+    }
+
+    /// A copy of its limiters.
+    pub(crate) fn copy(&self) -> FakeLimiters {
+        self.state().limiters.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, FakeState> {
@@ -198,8 +210,7 @@ impl Store for FakeStore {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let policy = &self.generation.policy;
         let now = self.shared.host.now();
-        let result = self.state().limiters.lease(policy, ask, lease.wanted, lease.node, now);
-        LeaseReply { is_in_time: true, result }
+        self.state().limiters.lease(policy, ask, lease, now)
     }
 
     async fn give_back_lease(

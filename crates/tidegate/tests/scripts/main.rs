@@ -8,6 +8,7 @@
 )]
 
 mod batch;
+mod carried;
 mod changed_values;
 mod each;
 mod given_back;

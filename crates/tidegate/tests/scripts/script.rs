@@ -121,8 +121,13 @@ fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: it did not begin");
         client.step(&one(&key, &rule, 40), ScriptStep::Ask, None);
         assert_eq!(client.int(&["EXISTS", &key]), 1, "{algorithm}");
+        let lives = client.int(&["PTTL", &key]);
         client.step(&one(&key, &rule, 40), ScriptStep::Settle, None);
-        assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: all was given back");
+        // It lives no longer than with the units, so that it is not taken for lost.
+        let left = client.int(&["PTTL", &key]);
+        assert!((1..=lives).contains(&left), "{algorithm}: all was given back");
+        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
+        assert_eq!(answer.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
 

@@ -7,7 +7,7 @@ mod permits;
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Lease, Pack, Persist, Scripted};
+use crate::algorithm::{Amend, CarryUnits, Decide, Lease, Pack, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -254,6 +254,15 @@ impl Amend for Concurrency {
 
 /// A unit is out at one place at a time, so none is taken ahead.
 impl Lease for Concurrency {}
+
+impl CarryUnits for Concurrency {
+    /// A life before they end. Units of a permit that was never renewed get the token that it had.
+    fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        for permit in state.permits.iter().filter(|permit| permit.ends > at) {
+            note(permit.ends.minus(self.life), permit.units);
+        }
+    }
+}
 
 impl Pack for Concurrency {}
 

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use crate::algorithm::{
-    Amend, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+    Amend, CarryUnits, Decide, HORIZON, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
 };
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
@@ -201,6 +201,13 @@ impl Amend for FixedWindow {
 impl Lease for FixedWindow {
     fn lease_end(&self, state: &State, at: Timestamp) -> Option<Timestamp> {
         Some(if self.left(state, at).is_zero() { self.end(at) } else { state.ends })
+    }
+}
+
+impl CarryUnits for FixedWindow {
+    /// At the beginning of their window.
+    fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        note(state.ends.minus(self.window), self.count(state, at));
     }
 }
 

@@ -5,7 +5,10 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Lease, Pack, Packing, Persist, Scripted, resized};
+use crate::algorithm::{
+    Amend, CarryUnits, Decide, Lease, Pack, Packing, Persist, Scripted, resized,
+};
+use crate::carry::level_units;
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -188,6 +191,17 @@ impl Pack for LeakyQueue {
     #[inline]
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> Level {
         Level::unpack_with_last(self.rate, resized(words))
+    }
+}
+
+impl CarryUnits for LeakyQueue {
+    fn used_units(&self, state: &Level, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        let (since, units) = level_units(state, self.rate, at);
+        note(since, units);
+    }
+
+    fn amount(&self, state: &Level, at: Timestamp) -> u128 {
+        state.left(self.rate, at)
     }
 }
 

@@ -5,7 +5,9 @@ mod eased;
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized};
+use crate::algorithm::{
+    CarryUnits, Decide, Lease, Pack, Packing, Persist, Scripted, WORD_BITS, resized,
+};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::field::Field;
@@ -319,6 +321,16 @@ impl Pack for SlidingCounter {
         let current = counts >> bits & most;
         let previous = counts & most;
         State { index, current, previous, last: Timestamp::EPOCH, past: Past::NONE }
+    }
+}
+
+impl CarryUnits for SlidingCounter {
+    /// At the beginnings of both windows.
+    fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        let View { current, previous, .. } = self.view(state, at);
+        let index = self.number(self.not_before(state, at));
+        note(self.start(index.saturating_sub(1)), previous);
+        note(self.start(index), current);
     }
 }
 

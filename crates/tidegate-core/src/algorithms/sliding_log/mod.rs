@@ -11,7 +11,7 @@ mod scripted;
 
 use core::time::Duration;
 
-use crate::algorithm::{Amend, Decide, Lease, Pack};
+use crate::algorithm::{Amend, CarryUnits, Decide, Lease, Pack};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -319,6 +319,26 @@ impl Decide for SlidingLog {
 
     fn most_heap_bytes(&self) -> u64 {
         self.most_entries * LogRing::BYTES_PER_ENTRY
+    }
+}
+
+impl CarryUnits for SlidingLog {
+    /// At the beginnings of their ticks: at the ends, units taken before might have left.
+    fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        let (mut through, _) = state.left(at);
+        for entry in state.ring.entries().filter(|entry| entry.leaves > at) {
+            let next = state.through(entry);
+            let end_of_tick = entry.leaves.minus(self.window);
+            note(
+                end_of_tick.minus(Micros::from_micros(self.tick_us - 1)),
+                next.saturating_sub(through),
+            );
+            through = next;
+        }
+    }
+
+    fn ends(&self, since: Timestamp) -> Timestamp {
+        self.leaves(since)
     }
 }
 

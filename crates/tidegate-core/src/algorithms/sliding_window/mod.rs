@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::{Amend, Decide, Lease, Persist, Scripted};
+use crate::algorithm::{Amend, CarryUnits, Decide, Lease, Persist, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::field::Field;
@@ -309,6 +309,16 @@ impl Lease for SlidingWindow {
     fn lease_end(&self, _state: &State, at: Timestamp) -> Option<Timestamp> {
         let end = (self.bucket(at) + 1).saturating_mul(self.width_us);
         Some(Timestamp::EPOCH.plus(Micros::from_micros(end)))
+    }
+}
+
+impl CarryUnits for SlidingWindow {
+    /// At the beginnings of their buckets.
+    fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        for age in self.counting(state, at).rev() {
+            let begins = state.newest.saturating_sub(age).saturating_mul(self.width_us);
+            note(Timestamp::EPOCH.plus(Micros::from_micros(begins)), self.aged(state, age));
+        }
     }
 }
 

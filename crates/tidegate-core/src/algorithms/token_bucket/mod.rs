@@ -7,7 +7,10 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Amend, Decide, Lease, Pack, Packing, Persist, Scripted, resized};
+use crate::algorithm::{
+    Amend, CarryUnits, Decide, Lease, Pack, Packing, Persist, Scripted, resized,
+};
+use crate::carry::level_units;
 use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
 use crate::field::Field;
@@ -261,6 +264,21 @@ impl Pack for TokenBucket {
     #[inline]
     fn unpack<const WORDS: usize>(&self, base: Timestamp, words: [u64; WORDS]) -> Level {
         Level::unpack(self.rate, base, resized(words))
+    }
+}
+
+impl CarryUnits for TokenBucket {
+    fn used_units(&self, state: &Level, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
+        let (since, units) = level_units(state, self.rate, at);
+        note(since, units);
+    }
+
+    fn amount(&self, state: &Level, at: Timestamp) -> u128 {
+        state.left(self.rate, at)
+    }
+
+    fn unused(&self) -> Level {
+        Level::EMPTY
     }
 }
 

@@ -94,8 +94,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     else
       all_us, all_part = level_us, level_part
     end
-    -- An argument has 113 bytes; the byte more opens a reservation.
-    if #arg == 114 then
+    -- An argument has 113 bytes, and two more for a known state; one byte more opens a reservation.
+    if #arg % 2 == 0 then
       if not first then first, open, least_us, least_part = at, 0, 0, 0 end
       -- Nothing is left of earlier units, so the mark begins again with these.
       if least_us == 0 and least_part == 0 then began, least_us, least_part = at, all_us, all_part end

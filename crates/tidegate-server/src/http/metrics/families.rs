@@ -247,6 +247,8 @@ fn store(gate: &SharedGate, standing: StoreStanding, to: &mut Writer<'_>) -> fmt
     to.counter("tidegate_leases", "Leases that the store was asked for", asked)?;
     let renewed = [([], counts.shares_renewed)];
     to.counter("tidegate_shares_renewed", "Shares asked for as one ended", renewed)?;
+    let help = "Limiters whose units were carried to a store that had lost them";
+    to.counter("tidegate_carried_limiters", help, [([], counts.carried)])?;
     let without = [
         ("unavailable", counts.unavailable),
         ("overloaded_local", counts.local),

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Leases;
 use super::state::LeaseState;
 use crate::lease::{Grant, Granted, Unspent, Wanted};
-use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent};
+use crate::store::{KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent};
 
 impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back its unspent units later. A share is renewed then, as long as requests come.
@@ -59,13 +59,14 @@ impl<S: Store> Leases<S> {
         // The gate may have closed since the lease was wanted.
         let result = if state.may_spend() {
             let reply = self.ask_for_lease(ask, wanted).await;
+            let result = reply.result;
             let granted =
                 state.answered(self.inner.host().uptime(), ask, wanted.ticket, reply.result);
-            self.count(ask, reply, granted);
+            self.count(ask, &reply, granted);
             if let Granted::Held { due, ends } = granted {
                 return Some([due, ends]);
             }
-            reply.result
+            result
         } else {
             LeaseResult::NotSent
         };
@@ -91,13 +92,14 @@ impl<S: Store> Leases<S> {
             node: state.held.node,
             // The limiter waits for it no longer, and asks again after a pause. A late lease is given back.
             on_late: &|| state.book().not_granted(self.inner.host().uptime(), ask, wanted.ticket),
+            known: &KnownUse::Nothing,
         };
         self.inner.lease(ask, lease).await
     }
 
     /// Counts a question for a lease, and reports if many in a row are in vain. A question that the store answered
     /// without deciding was not in vain: it came in time.
-    fn count(&self, ask: &KeyAsk, reply: LeaseReply, granted: Granted) {
+    fn count(&self, ask: &KeyAsk, reply: &LeaseReply, granted: Granted) {
         let calls = &self.state.held.calls;
         let counter = match (reply.result, granted) {
             (_, Granted::Held { .. }) => &calls.granted,

@@ -76,6 +76,10 @@ pub(super) enum LayersEventKind {
         drained: u64,
     },
     Reset,
+    /// A node carried units to the store, which counts so many more since.
+    Carried {
+        units: u64,
+    },
     /// A caller heard that a settlement or a reset was done, or that it is not known if it was.
     Back {
         node: usize,

@@ -12,7 +12,9 @@ use super::history::{LayersEventKind, LayersLossCause, PermitStep};
 use super::link::{Carried, StoreLink};
 use crate::request::Origin;
 use crate::store::fake::FakeLimiters;
-use crate::store::{KeyAsk, LimiterReply, Receipt, StepArgs, StepReply, Verb};
+use crate::store::{
+    KeyAsk, KnownUse, LimiterReply, Receipt, StepArgs, StepReply, StoredData, Verb,
+};
 
 /// A step that is sent, with everything that belongs to it. The source of its origin is the number of its request.
 pub(super) struct SentStep {
@@ -22,6 +24,7 @@ pub(super) struct SentStep {
     actual: Vec<u64>,
     costs: Vec<u64>,
     leased: Vec<Option<Micros>>,
+    known: Vec<KnownUse>,
     /// The store that it is sent to.
     server: u64,
 }
@@ -29,17 +32,23 @@ pub(super) struct SentStep {
 impl SentStep {
     pub(super) fn new(asks: &[KeyAsk], args: StepArgs<'_>, server: u64) -> Self {
         let (actual, costs) = (args.actual.to_vec(), args.costs.to_vec());
-        let (leased, request) = (args.leased.to_vec(), args.origin.source);
-        Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased, server }
+        let leased = args.leased.to_vec();
+        let known = args.known.to_vec();
+        let request = args.origin.source;
+        Self { asks: asks.to_vec(), verb: args.verb, request, actual, costs, leased, known, server }
     }
 
     /// Runs the step in the store, and notes the units it takes.
     fn run(&self, link: &StoreLink, limiters: &mut FakeLimiters, now: Timestamp) -> StepReply {
-        let Self { asks, verb, actual, costs, leased, .. } = self;
+        let Self { asks, verb, actual, costs, leased, known, .. } = self;
         // The deadline is the caller's: the store decides a message that comes late all the same.
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
-        let reply =
-            limiters.step(link.policy(), asks, StepArgs { actual, costs, leased, ..args }, now);
+        let data = carry_known(link, limiters, (asks, known), now);
+        if !data.lost.is_empty() {
+            return StepReply { data, ..StepReply::nothing(asks.len(), now) };
+        }
+        let args = StepArgs { actual, costs, leased, ..args };
+        let reply = StepReply { data, ..limiters.step(link.policy(), asks, args, now) };
         if *verb == Verb::Reset {
             asks.iter().for_each(|ask| link.world().note(ask, LayersEventKind::Reset));
         }
@@ -175,6 +184,24 @@ impl SentStep {
             Carried::NotThere => {}
         }
     }
+}
+
+/// Lets the store take over the units that are carried, and notes them.
+pub(super) fn carry_known(
+    link: &StoreLink,
+    limiters: &mut FakeLimiters,
+    (asks, known): (&[KeyAsk], &[KnownUse]),
+    now: Timestamp,
+) -> StoredData {
+    let before: Vec<_> = asks.iter().map(|ask| limiters.used(ask, now)).collect();
+    let data = limiters.carry(link.policy(), asks, known, now);
+    for (ask, before) in asks.iter().zip(before) {
+        let units = limiters.used(ask, now).saturating_sub(before);
+        if units > 0 {
+            link.world().note(ask, LayersEventKind::Carried { units });
+        }
+    }
+    data
 }
 
 /// A reply at the node. If it is dropped, the units that it granted are given back.

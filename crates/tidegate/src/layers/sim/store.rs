@@ -2,6 +2,7 @@
 //!
 //! The layers of a node call them as they call the store that ships.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::history::LayersEventKind;
 use super::link::{Carried, StoreLink};
 use super::plan::Trouble;
-use super::sent::SentStep;
+use super::sent::{SentStep, carry_known};
 use crate::clock::Clock;
 use crate::lease::{GivenBack, LimiterReport, Unspent};
 use crate::store::fake::FakeLimiters;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply, Store,
-    StoreError,
+    GaveUp, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply,
+    Store, StoreError,
 };
 
 impl StoreLink {
@@ -89,29 +90,34 @@ impl Store for StoreLink {
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         if self.knows_away(ask) {
-            return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
+            return LeaseReply::new(false, LeaseResult::NotSent);
         }
-        let LeaseAsk { wanted, node, on_late } = lease;
-        let (wanted, of) = (*wanted, ask.clone());
+        let LeaseAsk { wanted, node, on_late, known } = lease;
+        let (wanted, of, known) = (*wanted, ask.clone(), known.clone());
         let take = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
-            let result = limiters.lease(link.policy(), &of, &wanted, node, now);
-            if let LeaseResult::Decided(_, Some([since, end])) = result {
+            let data = carry_known(link, limiters, (from_ref(&of), from_ref(&known)), now);
+            if !data.lost.is_empty() {
+                return LeaseReply { data, ..LeaseReply::new(true, LeaseResult::Undecided) };
+            }
+            let known = &KnownUse::Nothing;
+            let asked = LeaseAsk { wanted: &wanted, node, on_late: &|| (), known };
+            let reply = limiters.lease(link.policy(), &of, asked, now);
+            let reply = LeaseReply { data, ..reply };
+            if let LeaseResult::Decided(_, Some([since, end])) = reply.result {
                 let (node, ticket, units) = (link.wire.node, wanted.ticket, wanted.units);
                 let ends = link.world().passed_us() + end.since(since).as_micros();
                 let revision = limiters.revision(&of);
                 let granted = LayersEventKind::Granted { node, ticket, units, ends, revision };
                 link.world().note(&of, granted);
             }
-            result
+            reply
         };
         match self.ask_by(ask, self.host().deadline(), take).await {
-            Ok(replied) => {
-                LeaseReply { is_in_time: true, result: replied.unwrap_or(LeaseResult::Unknown) }
-            }
+            Ok(replied) => replied.unwrap_or_else(|_| LeaseReply::new(true, LeaseResult::Unknown)),
             Err(late) => {
                 on_late();
-                let result = late.await.unwrap_or(LeaseResult::Unknown);
-                LeaseReply { is_in_time: false, result }
+                let unknown = |_| LeaseReply::new(true, LeaseResult::Unknown);
+                LeaseReply { is_in_time: false, ..late.await.unwrap_or_else(unknown) }
             }
         }
     }

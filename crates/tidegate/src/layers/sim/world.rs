@@ -50,10 +50,13 @@ pub(super) struct LayersWorld {
 
 impl LayersWorld {
     pub(super) fn new(plan: LayersPlan) -> Self {
+        // The judge of permits follows each of them, and so knows no permits that are carried.
+        let of_permits = plan.rules.iter().any(|rule| rule.spec.algorithm.holds_permits());
+        let limiters = FakeLimiters::of_server(u64::from(!of_permits));
         Self {
             plan,
             began: Instant::now(),
-            limiters: Mutex::default(),
+            limiters: Mutex::new(limiters),
             copy: Mutex::default(),
             former: Mutex::default(),
             server: AtomicU64::new(0),
@@ -138,9 +141,25 @@ impl LayersWorld {
 
     /// Loses the data that the replica does not have, or all data.
     pub(super) fn lose(&self, to_copy: bool) {
-        *self.limiters() =
-            if to_copy { locked(&self.copy).clone() } else { FakeLimiters::default() };
-        self.note_of_all(LayersEventKind::Lost { to_copy });
+        let mut limiters = self.limiters();
+        let server = limiters.server;
+        let ms = self.passed_us() / 1_000;
+        let slot = (self.plan.has_slots && !to_copy && ms.is_multiple_of(3)).then_some(ms / 3 % 3);
+        match slot {
+            // One slot comes back empty.
+            Some(slot) => limiters.forget_rules(|rule| u64::from(rule) % 3 == slot),
+            None if to_copy => limiters.clone_from(&locked(&self.copy)),
+            None => *limiters = FakeLimiters::default(),
+        }
+        // Another server, or a restart; or the same server, which was flushed.
+        let is_same = server == 0 || slot.is_some() || !to_copy && ms.is_multiple_of(2);
+        limiters.server = if is_same { server } else { server + 1 };
+        drop(limiters);
+        for (limiter, rule) in self.plan.limiters.iter().enumerate() {
+            if slot.is_none_or(|slot| *rule as u64 % 3 == slot) {
+                self.note_of(limiter, LayersEventKind::Lost { to_copy });
+            }
+        }
     }
 
     /// Puts a replica with all data in the place of a store that stood still for a time. The store goes on when no
@@ -149,6 +168,9 @@ impl LayersWorld {
         // By then every request that was sent to the former store has passed its deadline.
         let until = self.passed_us() + stood_ms.max(TIMEOUT_MS) * 1_000 + 1_000;
         *locked(&self.former) = Some((self.limiters().clone(), until));
+        let mut limiters = self.limiters();
+        limiters.server += u64::from(limiters.server > 0);
+        drop(limiters);
         self.server.fetch_add(1, Relaxed);
     }
 

@@ -71,6 +71,8 @@ pub struct StoreCounts {
     /// Units of requests that were sent and never got a reply, because their connection broke or was silent for long:
     /// the store may have taken them.
     pub unanswered_units: u64,
+    /// Limiters whose units in use were carried to the store, because it had lost them.
+    pub carried: u64,
     /// Calls that failed: the connection broke, or the store answered with an error.
     pub failed: u64,
     /// The time from sending calls to their answers.

@@ -89,6 +89,12 @@ pub enum StoreEvent<'a> {
     },
     /// After that a reply to a question for a lease came in time.
     LeasesInTime,
+    /// The store lost data: it was restarted without its file, was flushed, or a replica without the last writes took its
+    /// place. Reported five seconds after the first of these limiters was asked.
+    DataLost {
+        /// The number of limiters whose units in use this process has carried there since.
+        limiters: u64,
+    },
     /// A property of its setup can make limits fail; reported once each.
     Finding(&'a Finding),
 }
@@ -146,6 +152,10 @@ impl fmt::Display for StoreEvent<'_> {
                  request"
             ),
             Self::LeasesInTime => f.write_str("leases are granted in time again"),
+            Self::DataLost { limiters } => write!(
+                f,
+                "the store lost data; the units in use of {limiters} limiters were carried there"
+            ),
             Self::Finding(finding) => write!(f, "{finding}"),
         }
     }

@@ -1,9 +1,9 @@
 //! The question to a store about one request ([`StepArgs`]), with its limiters, and the reply ([`StepReply`]).
 
-use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token};
+use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token, UsedUnits};
 use tokio::time::Instant;
 
-use super::Receipt;
+use super::{KnownUse, Receipt, StoredData};
 use crate::inline_list::InlineList;
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyRule};
@@ -80,6 +80,8 @@ pub struct StepArgs<'a> {
     pub at: Option<Timestamp>,
     /// Why this process decided the request whose cost is settled, if it did.
     pub(crate) lack: Option<Lack>,
+    /// The knowledge of this node of each limiter; empty if it has none.
+    pub(crate) known: &'a [KnownUse],
 }
 
 impl<'a> StepArgs<'a> {
@@ -96,6 +98,7 @@ impl<'a> StepArgs<'a> {
             leased: &[],
             at: None,
             lack: None,
+            known: &[],
         }
     }
 
@@ -154,6 +157,7 @@ pub struct StepReply {
     pub(crate) replies: InlineList<Option<LimiterReply>>,
     /// The note of the store for undoing the step.
     pub(crate) receipt: Option<Receipt>,
+    pub(crate) data: StoredData,
 }
 
 /// The reply of one limiter of a step.
@@ -164,6 +168,8 @@ pub struct LimiterReply {
     pub(crate) by_store: bool,
     /// The state that the store decided by, from which waits are foretold; `None` if it did not report the state.
     pub(crate) state: Option<ScriptReply>,
+    /// The units in use after the step, oldest first, and the time of the last, if the store reported them.
+    pub(crate) used: Option<(Vec<UsedUnits>, Timestamp)>,
 }
 
 impl LimiterReply {
@@ -222,12 +228,12 @@ impl LimiterReply {
 
     /// The reply of a limiter that a layer decided, without the store.
     pub(crate) const fn of_layer(decided: Decided) -> Self {
-        Self { decided, by_store: false, state: None }
+        Self { decided, by_store: false, state: None, used: None }
     }
 
     /// The reply of a limiter of the store.
     pub(crate) const fn of_store(decided: Decided) -> Self {
-        Self { decided, by_store: true, state: None }
+        Self { decided, by_store: true, state: None, used: None }
     }
 }
 
@@ -309,6 +315,7 @@ impl StepReply {
             standing: Standing::Exact,
             replies: (0..limiters).map(|_| None).collect(),
             receipt: None,
+            data: StoredData::default(),
         }
     }
 

@@ -4,126 +4,19 @@
 //! The [`FakeStore`](super::FakeStore) of the layers' tests and the simulator of the layers run their steps here.
 //! It is the plainest code that keeps the contract, for comparison with the script in Redis.
 
+mod carried;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use tidegate_core::{
-    Algorithm, Decision, Held, Micros, Rule, Settled, Timestamp, TokenBucket, Verbs as _, Visitor,
-};
+use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp};
 
+use super::limiter::{FakeLimiter, limiter};
 use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
-use crate::store::memory::carried;
 use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb, is_report};
-
-/// One limiter with any algorithm.
-pub(crate) trait FakeLimiter: fmt::Debug + Send {
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One;
-
-    /// Takes a lease, and returns its end.
-    fn lease(&mut self, units: u64, now: Timestamp, life: Micros) -> Option<Timestamp>;
-
-    /// Gives units back that others under leases may rely on. Returns how many of them still counted.
-    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> u64;
-
-    /// Returns the units in use, rounded up.
-    fn used(&self, now: Timestamp) -> u64;
-
-    /// Returns the limiter under another rule; `None` if this is its rule.
-    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>>;
-
-    /// Forgets the units if the limiter exists and is idle, and returns whether it was.
-    fn forget_if_idle(&mut self, now: Timestamp) -> bool;
-
-    fn rule(&self) -> &Rule;
-
-    fn copy(&self) -> Box<dyn FakeLimiter>;
-}
-
-/// A new limiter of a rule; `None` if it is unlimited.
-pub(crate) fn limiter(rule: &Rule) -> Option<Box<dyn FakeLimiter>> {
-    rule.visit(New::<TokenBucket>(rule, None, Timestamp::EPOCH))
-}
-
-#[derive(Clone, Debug)]
-struct FakeLimiterOf<R: Algorithm> {
-    rule: Rule,
-    algorithm: R,
-    slot: Option<R::State>,
-}
-
-/// Makes the limiter of a rule, with the usage under another rule.
-struct New<'a, Old: Algorithm>(&'a Rule, Option<(&'a Old, Old::State)>, Timestamp);
-
-impl<Old: Algorithm> Visitor for New<'_, Old> {
-    type Out = Box<dyn FakeLimiter>;
-
-    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn FakeLimiter> {
-        let Self(rule, old, now) = self;
-        let slot = old.and_then(|(old, state)| carried(old, state, algorithm, now));
-        Box::new(FakeLimiterOf { rule: rule.clone(), algorithm: algorithm.clone(), slot })
-    }
-}
-
-impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
-    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> One {
-        let begins = self.slot.is_some() || step.begins(cost);
-        let one = step.run(&self.algorithm, &mut self.slot, cost, now);
-        // A verb of the core may leave a fresh state; a step that begins no limiter leaves none.
-        self.slot.take_if(|_| !begins);
-        one
-    }
-
-    fn lease(&mut self, units: u64, now: Timestamp, life: Micros) -> Option<Timestamp> {
-        Held::new(&self.algorithm, &mut self.slot, units).lease(now, life)
-    }
-
-    fn give_back_lease(&mut self, units: u64, now: Timestamp, since: Timestamp) -> u64 {
-        Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(now, since)
-    }
-
-    fn used(&self, now: Timestamp) -> u64 {
-        let mut held = Held::of_copy(&self.algorithm, self.slot.clone(), 0);
-        held.advance(now);
-        let at = held.at();
-        held.into_slot().map_or(0, |state| self.algorithm.used(&state, at))
-    }
-
-    fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>> {
-        if self.rule == *rule {
-            return None;
-        }
-        let state = self.slot.take();
-        rule.visit(New(rule, state.map(|state| (&self.algorithm, state)), now))
-    }
-
-    fn forget_if_idle(&mut self, now: Timestamp) -> bool {
-        let algorithm = &self.algorithm;
-        let is_idle = |state: &mut R::State| {
-            let mut state = state.clone();
-            let at = algorithm.advance(&mut state, now);
-            algorithm.is_idle(&state, at)
-        };
-        self.slot.take_if(is_idle).is_some()
-    }
-
-    fn rule(&self) -> &Rule {
-        &self.rule
-    }
-
-    fn copy(&self) -> Box<dyn FakeLimiter> {
-        Box::new(self.clone())
-    }
-}
-
-impl Clone for Box<dyn FakeLimiter> {
-    fn clone(&self) -> Self {
-        self.copy()
-    }
-}
 
 type LimiterKey = (Lineage, Vec<u8>);
 
@@ -140,6 +33,10 @@ pub(crate) struct FakeLimiters {
     /// With the newest revision that each was asked under.
     all: BTreeMap<LimiterKey, (Option<NonZeroU32>, Box<dyn FakeLimiter>)>,
     leases: BTreeMap<(LimiterKey, u64, u64), Recorded>,
+    /// When limiters were reset: units that were reported before are not carried there.
+    resets: BTreeMap<LimiterKey, Timestamp>,
+    /// The number of the server; 0 if it does not tell.
+    pub(crate) server: u64,
 }
 
 impl FakeLimiters {
@@ -166,8 +63,23 @@ impl FakeLimiters {
         (!is_own).then(|| Arc::new(limiter.rule().clone()))
     }
 
-    /// Runs one step over the limiters of a request.
+    /// Runs one step over the limiters of a request, if the states are there that must be.
     pub(crate) fn step(
+        &mut self,
+        policy: &Policy,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        now: Timestamp,
+    ) -> StepReply {
+        let data = self.carry(policy, asks, args.known, now);
+        if !data.lost.is_empty() {
+            return StepReply { data, ..StepReply::nothing(asks.len(), now) };
+        }
+        let reply = self.run(policy, asks, args, now);
+        StepReply { data, ..reply }
+    }
+
+    fn run(
         &mut self,
         policy: &Policy,
         asks: &[KeyAsk],
@@ -226,7 +138,8 @@ impl FakeLimiters {
         }
         let replies = asks.iter().zip(ones).map(|(ask, one)| {
             let decided = Decided { values: self.other_values(policy, ask), ..one.decided };
-            Some(LimiterReply::of_store(decided))
+            let used = Some(self.of(policy, ask, now).used_units(now));
+            Some(LimiterReply { used, ..LimiterReply::of_store(decided) })
         });
         let replies = replies.collect();
         StepReply { allowed, replies, ..StepReply::nothing(asks.len(), now) }
@@ -283,10 +196,11 @@ impl FakeLimiters {
     fn reset(&mut self, policy: &Policy, ask: &KeyAsk, now: Timestamp) {
         self.of(policy, ask, now).run(Step::Reset { remembers: true }, 0, now);
         self.leases.retain(|(key, ..), _| *key != key_of(ask));
+        self.resets.insert(key_of(ask), now);
     }
 
     /// Takes a lease for a node, unless the limiter has other values.
-    pub(crate) fn lease(
+    fn take_lease(
         &mut self,
         policy: &Policy,
         ask: &KeyAsk,
@@ -361,7 +275,13 @@ impl FakeLimiters {
 
     /// Forgets the units of a limiter if it exists and is idle, and returns whether it was.
     pub(crate) fn forget_if_idle(&mut self, ask: &KeyAsk, now: Timestamp) -> bool {
-        self.all.get_mut(&key_of(ask)).is_some_and(|(_, limiter)| limiter.forget_if_idle(now))
+        let is_idle =
+            self.all.get_mut(&key_of(ask)).is_some_and(|(_, limiter)| limiter.forget_if_idle(now));
+        // Units that a node knows of from before came back, or have left.
+        if is_idle {
+            self.resets.insert(key_of(ask), now);
+        }
+        is_idle
     }
 
     /// Returns the units of a limiter in use, rounded up.

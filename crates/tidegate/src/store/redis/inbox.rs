@@ -1,6 +1,7 @@
 //! The data that callers and the store's thread share: its inbox, where other threads put questions, and the replies
 //! to them.
 
+use std::collections::VecDeque;
 use std::mem::{self, Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -135,7 +136,19 @@ pub(super) struct StoreState {
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,
     began: Instant,
+    servers: Mutex<KnownServers>,
 }
+
+/// The servers that connections were opened to, and the number of the last.
+#[derive(Debug, Default)]
+struct KnownServers {
+    last: u64,
+    /// The latest, by their ids.
+    by_id: VecDeque<(String, u64)>,
+}
+
+/// The maximum number of servers that are known by their ids.
+const MOST_SERVERS: usize = 1_024;
 
 impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
@@ -148,8 +161,25 @@ impl StoreState {
             undecided: Mutex::default(),
             deadline: settings.timeout,
             began: Instant::now(),
+            servers: Mutex::default(),
             settings,
         }
+    }
+
+    /// Returns the number of a run of a server, from 1 up; a new number if it does not tell its id.
+    pub(super) fn server_of(&self, run_id: Option<String>) -> u64 {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = servers.by_id.iter().find(|(id, _)| run_id.as_ref() == Some(id));
+        if let Some((_, number)) = known {
+            return *number;
+        }
+        servers.last += 1;
+        let number = servers.last;
+        servers.by_id.extend(run_id.map(|id| (id, number)));
+        if servers.by_id.len() > MOST_SERVERS {
+            servers.by_id.pop_front();
+        }
+        number
     }
 
     /// Counts a request that was not decided because of overload, and reports the beginning of an

@@ -24,6 +24,8 @@ const LATEST: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     line: Arc<SharedConnection>,
+    /// The number of the server.
+    server: u64,
     /// The slots of the server, for scripts that count keys.
     part: Arc<[u8]>,
 }
@@ -35,9 +37,14 @@ struct SharedConnection {
 }
 
 impl Route {
-    pub(super) fn new(connection: MultiplexedConnection) -> Self {
+    pub(super) fn new(connection: MultiplexedConnection, server: u64) -> Self {
         let turns = Semaphore::new(MOST_UNDER_WAY);
-        Self { line: Arc::new(SharedConnection { connection, turns }), part: Arc::default() }
+        let line = Arc::new(SharedConnection { connection, turns });
+        Self { line, server, part: Arc::default() }
+    }
+
+    pub(crate) const fn server(&self) -> u64 {
+        self.server
     }
 
     pub(super) fn connection(&self) -> MultiplexedConnection {
@@ -46,7 +53,7 @@ impl Route {
 
     /// Returns this route to a server that serves `part` of the slots.
     pub(super) fn of_part(&self, part: &Arc<[u8]>) -> Self {
-        Self { line: Arc::clone(&self.line), part: Arc::clone(part) }
+        Self { line: Arc::clone(&self.line), part: Arc::clone(part), ..*self }
     }
 
     /// Runs a call at the end of this route. It is never sent to another server: a redirection is an error.

@@ -25,6 +25,7 @@
 mod batch;
 mod call;
 mod call_result;
+mod carried;
 mod each;
 mod joined;
 mod limiter;
@@ -42,9 +43,9 @@ pub use call::Call;
 pub use call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 pub use each::Each;
 pub use joined::JoinedScript;
-pub(crate) use limiter::Purpose;
 pub use limiter::{Among, ScriptLimiter};
 pub use reply::{NotAnAnswer, RedisReply};
+pub(crate) use units::Purpose;
 pub use units::{LeaseRecord, SettledUnits, Surplus};
 
 /// The version of stored states: the first byte of every state, below 32. A state of another version is neither read

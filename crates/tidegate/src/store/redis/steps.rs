@@ -24,7 +24,7 @@ use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb, StepArgs,
-    StepReply, Store, StoreCounts, StoreError, Verb, is_report,
+    StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,
 };
 use decide::{Remembered, by_key};
 use late::took;
@@ -124,7 +124,8 @@ impl Store for RedisStore {
             known.inspect_err(|error| self.note_undecided(error, asks))?;
         }
         let (step, costs) = part(self.policy(), asks, args);
-        let limiters = script_limiters(self, asks, &costs, args.leased, (args.actual, args.under));
+        let settled = (args.actual, args.under);
+        let limiters = script_limiters(self, asks, &costs, args.leased, settled, args.known);
         if limiters.is_empty() {
             return Ok(self.nothing(asks, args.at));
         }
@@ -138,7 +139,7 @@ impl Store for RedisStore {
             return Ok(step_reply((done.put_back(&places), route)));
         }
         let mut reply = step_reply(self.decide(&limiters, pending).await?);
-        if args.verb == Verb::Settle {
+        if args.verb == Verb::Settle && reply.data.lost.is_empty() {
             units::note_kept(asks, args, &mut reply);
         }
         Ok(reply)
@@ -312,7 +313,8 @@ impl RedisStore {
 
 /// Returns the result of a step as the reply of the store.
 fn step_reply((done, route): RoutedReply) -> StepReply {
-    let DecidedStep { allowed, now, repeated, first, replies, newer, .. } = done;
+    let DecidedStep { allowed, now, repeated, first, replies, newer, lost, carried, .. } = done;
+    let server = route.as_ref().map_or(0, Route::server);
     let mut reply = StepReply {
         allowed,
         now,
@@ -321,6 +323,7 @@ fn step_reply((done, route): RoutedReply) -> StepReply {
         standing: Standing::Exact,
         replies: replies.into_iter().map(Some).collect(),
         receipt: Some(Receipt::new(OfStep { route, newer })),
+        data: StoredData { server, lost, carried },
     };
     reply.standing = reply.standing_by_replies();
     reply

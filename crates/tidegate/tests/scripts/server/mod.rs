@@ -116,6 +116,7 @@ impl Client {
                     by = by.and(newer);
                 }
                 CallResult::NoSpace(lacks) => panic!("{lacks:?}"),
+                CallResult::Lost(places) => panic!("{places:?} are lost"),
             }
         }
         panic!("not amended");

@@ -45,7 +45,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
     assert!(gate.counts().degraded() >= 50);
     server.start_again(&[]);
     gate.store().fit().await;
-    assert_eq!(remaining(&gate).await, 9, "its memory was lost with it, and not the limit");
+    assert_eq!(remaining(&gate).await, 8, "the server kept nothing, and the node knew of a unit");
     one_outage(&events, "cannot be reached");
 }
 

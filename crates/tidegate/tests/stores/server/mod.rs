@@ -105,6 +105,7 @@ impl Events {
                 StoreEvent::LeasesInTime => "leases in time".to_owned(),
                 StoreEvent::Overloaded => "overloaded".to_owned(),
                 StoreEvent::OverloadEnded { undecided } => format!("overload ended: {undecided}"),
+                StoreEvent::DataLost { limiters } => format!("data lost: {limiters}"),
                 StoreEvent::Finding(finding) => format!("finding: {finding}"),
                 _ => "?".to_owned(),
             };

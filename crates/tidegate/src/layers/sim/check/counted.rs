@@ -16,6 +16,8 @@ use crate::store::fake::limiter;
 /// A lease, or a request that does not need all of its units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TakenFor {
+    /// Units that a node carried to a store that had not lost them: they came back elsewhere since it knew of them.
+    Carried(u64),
     Lease(usize, u64),
     Request(u64),
 }
@@ -117,6 +119,9 @@ pub(super) fn at_each_step(
             LayersEventKind::Returned { node, ticket, units, is_late: false, drained } => {
                 let idle = idle.get_mut(&TakenFor::Lease(node, ticket));
                 came_back(idle, is_level, units, drained);
+            }
+            LayersEventKind::Carried { units } => {
+                idle.insert(TakenFor::Carried(at), Idle { units, end: at });
             }
             LayersEventKind::Reset
             | LayersEventKind::Lost { .. }

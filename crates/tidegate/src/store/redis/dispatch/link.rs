@@ -6,8 +6,15 @@ use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use crate::store::redis::route::{Route, command};
+use super::pending::Pending;
+use crate::store::redis::route::{Delivered, Route, command};
 use crate::store::redis::script::JoinedScript;
+
+/// A new connection to a server, and the id of this run of the server, if it tells.
+pub(super) struct FoundServer {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) run_id: Option<String>,
+}
 
 /// A connection that many calls share.
 #[derive(Debug)]
@@ -30,9 +37,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
+    /// The connection with this number, to the server with that number.
+    pub(super) fn new(connection: MultiplexedConnection, number: u64, server: u64) -> Self {
         Self {
-            route: Route::new(connection),
+            route: Route::new(connection, server),
             number,
             sent_at: VecDeque::new(),
             holds_writes: false,
@@ -40,6 +48,16 @@ impl Link {
             limiters: 0,
             known: HashSet::new(),
         }
+    }
+
+    /// Returns whether a request may be sent over it. A request that only another server may run is answered.
+    pub(super) fn may_run(&self, request: &Pending) -> bool {
+        let may_run = request.asked.may_run_at(self.route.server());
+        if !may_run {
+            let reply = request.asked.lost();
+            request.reply(Ok(Delivered { reply, route: self.route.clone() }));
+        }
+        may_run
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

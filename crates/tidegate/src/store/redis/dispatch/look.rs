@@ -12,6 +12,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Dispatcher;
+use super::link::FoundServer;
 use super::redirect::Redirect;
 use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
@@ -181,7 +182,7 @@ impl Outage {
 }
 
 /// Connects, and checks whether a decision could be taken.
-async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, StoreError> {
+async fn look(shard: &StoreShard) -> Result<FoundServer, StoreError> {
     let look = async {
         let settings = &shard.shared.settings;
         let mut connection = match &shard.node {
@@ -193,7 +194,8 @@ async fn look(shard: &StoreShard) -> Result<MultiplexedConnection, StoreError> {
             is_primary(&mut connection).await?;
         }
         decides_in_time(shard, &mut connection).await?;
-        Ok(connection)
+        let run_id = run_id(&mut connection).await?;
+        Ok(FoundServer { connection, run_id })
     };
     let found = timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout));
     found.map_err(|error| shard.named(error))
@@ -290,6 +292,18 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
         Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Returns the id of this run of a server, which a restart changes; `None` if the user may not read it.
+async fn run_id(connection: &mut MultiplexedConnection) -> Result<Option<String>, StoreError> {
+    let info = match send(connection, redis::cmd("INFO").arg("server")).await {
+        Ok(Value::BulkString(info)) => String::from_utf8_lossy(&info).into_owned(),
+        Ok(Value::VerbatimString { text, .. }) => text,
+        Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut lines = info.lines();
+    Ok(lines.find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned))
 }
 
 /// Reports properties of the servers' setup that can make limits fail.

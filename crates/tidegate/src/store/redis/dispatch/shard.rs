@@ -24,7 +24,7 @@ use super::TICK;
 use super::clock::ThreadClock;
 use super::fair_queue::{FairQueue, KeyHashes};
 use super::flush::{CallKeys, Flush, MOST_REQUESTS, Sent};
-use super::link::Link;
+use super::link::{FoundServer, Link};
 use super::pending::Pending;
 use super::redirect::{Redirect, Redirected};
 use super::slots::part_of;
@@ -222,6 +222,7 @@ impl StoreShard {
             let dropped = requests.iter().filter(|request| request.is_done()).count();
             state.queue.took_dropped(dropped);
             requests.retain(|request| self.is_wanted(&state.queue, request, now, real));
+            requests.retain(|request| link.may_run(request));
             // Otherwise the turn would count as a call under way for good.
             if requests.is_empty() {
                 state.queue.answered(&taken);
@@ -358,11 +359,12 @@ impl StoreShard {
     }
 
     /// Notes that the shard is fit, over its connection or a new connection.
-    pub(super) fn found_fit(&self, connection: Option<MultiplexedConnection>) {
+    pub(super) fn found_fit(&self, found: Option<FoundServer>) {
         let mut state = self.state.borrow_mut();
-        if let Some(connection) = connection {
+        if let Some(FoundServer { connection, run_id }) = found {
             state.links += 1;
-            state.link = Some(Link::new(connection, state.links));
+            let server = self.shared.server_of(run_id);
+            state.link = Some(Link::new(connection, state.links, server));
         }
         state.health = ShardHealth::Fit;
         state.heard_at = self.clock.now();

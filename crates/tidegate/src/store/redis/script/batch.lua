@@ -116,6 +116,9 @@ local function run(k, arg, does, full)
     if sub(v, 1, 22) ~= sub(head, 1, 22) then return false, sub(v, 1, 33) end
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
+  -- A state that must be there was lost.
+  elseif not v and byte(arg, -1) == 76 then
+    return false, 'L'
   end
   local verdict, at, takes, changed, value, gone, _, parts, state =
     its.step(keys[k], v, arg, now, does, full, false)

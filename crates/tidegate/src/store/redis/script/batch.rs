@@ -42,6 +42,7 @@ impl Call {
         self.step == ScriptStep::Ask
             && matches!(self.form, CallForm::One | CallForm::Several)
             && !self.has_no_memory
+            && self.carried.is_empty()
             && (1..=CallBatch::MOST_KEYS).contains(&self.keys.len())
     }
 
@@ -86,10 +87,10 @@ impl CallBatch {
         let at = calls.first().and_then(|(call, _)| call.at).map(decimal).unwrap_or_default();
         let has_bounds = !counts.is_empty();
         let id = ScriptId { has_bounds, ..ScriptId::new(u32::MAX, Runner::Batch) };
-        // Time, time of an undo, memory, counted keys and part of the node.
-        let mut last = vec![at, Vec::new(), Vec::new()];
+        // Time, time of an undo, memory, carried units, counted keys and part of the node.
+        let mut last = vec![at, Vec::new(), Vec::new(), Vec::new()];
         last.extend(CountedKey::arguments(&counts));
-        last.resize(5, Vec::new());
+        last.resize(6, Vec::new());
         let args = [vec![b"batch".to_vec(), plan], values.all, last].concat();
         let times = calls.iter().map(|(_, times)| *times).collect();
         Self { script: script(id), keys: keys.all, args, counts: has_bounds, times }

@@ -69,6 +69,10 @@ pub struct Call {
     pub(super) counts: Vec<CountedKey>,
     /// True if the server has no memory for new limiters.
     pub(super) has_no_memory: bool,
+    /// The units that are carried, for the script.
+    pub(super) carried: Vec<u8>,
+    /// The server that must run it, if not any server.
+    server: Option<u64>,
 }
 
 impl Call {
@@ -149,7 +153,9 @@ impl Call {
         // Keys are counted by their expiry, and in a replay none expires.
         let counts = if at.is_some() { Vec::new() } else { CountedKey::of(limiters, step) };
         let plain = Self::plain(form, step, kinds, keys, at);
-        Self { enforced, flags, counts, ..plain }.composed(arguments)
+        let carried = limiters.iter().zip(1..).flat_map(|(one, key)| one.carried_units(key));
+        let carried = carried.collect();
+        Self { enforced, flags, counts, carried, ..plain }.composed(arguments)
     }
 
     /// A call that has yet to be composed.
@@ -175,6 +181,8 @@ impl Call {
             dedupe: None,
             counts: Vec::new(),
             has_no_memory: false,
+            carried: Vec::new(),
+            server: None,
         }
     }
 
@@ -188,7 +196,8 @@ impl Call {
         let has_bounds = self.has_no_memory || !self.counts.is_empty();
         let runner = if self.lease.is_some() { Runner::Lease } else { Runner::Dispatch };
         let settles = self.step.needs_bounds() && self.form != CallForm::Resetting;
-        self.script = script(ScriptId { kinds, amends, settles, has_bounds, runner });
+        let carries = !self.carried.is_empty();
+        self.script = script(ScriptId { kinds, amends, settles, has_bounds, carries, runner });
         let verb = match (self.form, self.step) {
             (CallForm::GivingBack, _) => "give_back",
             (CallForm::Resetting, _) => "reset",
@@ -240,10 +249,11 @@ impl Call {
             || self.life.is_some()
             || self.lease.is_some()
             || self.has_no_memory
+            || self.carries()
             || self.counts()
     }
 
-    /// The last arguments: the time, a life, a word about memory, and the keys that are counted.
+    /// The last arguments: the time, a life, a word about memory, the units that are carried, and the keys that are counted.
     fn last(&self) -> Vec<Vec<u8>> {
         if !self.has_last() {
             return Vec::new();
@@ -252,6 +262,7 @@ impl Call {
             self.at.map(decimal).unwrap_or_default(),
             self.life.map(digits).unwrap_or_default(),
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
+            self.carried.clone(),
         ];
         last.extend(CountedKey::arguments(&self.counts));
         // Empty arguments at the end are left out. Counted keys have fixed places, so nothing before them is.
@@ -347,6 +358,21 @@ impl Call {
     #[must_use]
     pub fn without_memory(self) -> Self {
         self.changed(|call| call.has_no_memory = true)
+    }
+
+    /// Lets only this server run the step. Another server answers [`CallResult::Lost`](super::CallResult::Lost).
+    pub(crate) fn expecting(self, server: Option<u64>) -> Self {
+        Self { server, ..self }
+    }
+
+    /// Returns whether a server with this number may run it.
+    pub(crate) fn may_run_at(&self, server: u64) -> bool {
+        self.server.is_none_or(|expected| expected == server)
+    }
+
+    /// Returns whether units are carried with it.
+    pub(super) const fn carries(&self) -> bool {
+        !self.carried.is_empty()
     }
 
     /// Returns whether it counts keys: then its last argument is the part of a cluster's node that runs it.

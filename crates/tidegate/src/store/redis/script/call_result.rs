@@ -24,6 +24,9 @@ pub enum CallResult {
     Superseded(NewerValues),
     /// There is no space for a new limiter, and nothing was done. Holds the resource that each limiter lacks, in order.
     NoSpace(Vec<Option<Lacks>>),
+    /// The states of the limiters with these indices were lost, and nothing was done: ask again, and
+    /// [carry](ScriptLimiter::carrying) the units that are known.
+    Lost(Vec<usize>),
 }
 
 /// The resource that a new limiter lacks.
@@ -137,6 +140,10 @@ pub struct DecidedStep {
     pub(crate) newer: NewerValues,
     /// For each limiter of a step that settles, the units that came back and were cut.
     pub(super) settled: Vec<SettledUnits>,
+    /// The number of limiters whose state was replaced by units that were carried.
+    pub carried: u64,
+    /// The indices of limiters whose states were lost; then nothing was done.
+    pub(crate) lost: Vec<usize>,
 }
 
 impl DecidedStep {
@@ -180,7 +187,14 @@ impl DecidedStep {
             replies: Vec::new(),
             newer: NewerValues(Vec::new()),
             settled: Vec::new(),
+            carried: 0,
+            lost: Vec::new(),
         }
+    }
+
+    /// The result of a step that did nothing, because the states of these limiters were lost.
+    pub(crate) fn lost(places: Vec<usize>) -> Self {
+        Self { lost: places, ..Self::nothing(Timestamp::EPOCH) }
     }
 
     /// Adds the reply of the next limiter.
@@ -223,6 +237,7 @@ impl DecidedStep {
         let replies = at_places(&self.replies, &order);
         let settled =
             if self.settled.is_empty() { self.settled } else { at_places(&self.settled, &order) };
-        Self { decisions, replies, newer, settled, ..self }
+        let lost = at_places(places, &self.lost);
+        Self { decisions, replies, newer, settled, lost, ..self }
     }
 }

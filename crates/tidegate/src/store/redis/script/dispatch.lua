@@ -11,7 +11,7 @@
 -- for each limiter its verdict, the time that counts and its state; a state that stays under other values comes with
 -- the wait until it would be admitted, and the wait until it is idle. If a limiter was written under other values and
 -- nothing was done: the first 33 bytes of each such state, an empty text for the other limiters, and one more empty
--- text. If new limiters have no space: the resource that each lacks, likewise.
+-- text. If new limiters have no space: the resource that each lacks, likewise. If a state was lost: `L`, likewise.
 
 local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
@@ -99,6 +99,10 @@ for i = 1, count do
       others = others or {}
       others[i] = other
     end
+  -- A state that must be there was lost. The mark is the end of an argument, but for what settles.
+  elseif not v and string.byte(arg, settles and -33 or -1) == 76 then
+    others = others or {}
+    others[i] = 'L'
   end
   if algorithms then
     states[i], heads[i], newers[i], amendings[i] = v, head, newer, amending
@@ -168,6 +172,18 @@ for i = count, 1, -1 do
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
+    if v and changed == true and gone ~= expires and not (write or given or amending) and (settles or verb == 'undo')
+      and struct.unpack('<d', arg, 34) < 0 then
+      -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is counted
+      -- makes space, and leaves a note.
+      local left = call('PTTL', key)
+      if no_space and gone <= at then
+        bar(key, now + 1)
+      elseif left > 0 and gone < now + left * 1000 then
+        gone = now + left * 1000
+        expires, ms = gone, (gone - gone % 1000) / 1000
+      end
+    end
     if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
       -- The usual case first.
       call('SETRANGE', key, '33', value)

@@ -54,6 +54,9 @@ local function ask(key, arg)
     if sub(v, 1, 22) ~= sub(head, 1, 22) then return {sub(v, 1, 33), ''} end
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
+  -- A state that must be there was lost.
+  elseif not v and byte(arg, -1) == 76 then
+    return {'L', ''}
   end
   local verdict, at, takes, changed, value, gone, expires, parts, state =
     its.step(key, v, arg, now, 'ask', true)

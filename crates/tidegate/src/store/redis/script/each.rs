@@ -28,6 +28,7 @@ impl Call {
             && self.step == ScriptStep::Ask
             && self.counts.is_empty()
             && !self.has_no_memory
+            && self.carried.is_empty()
     }
 }
 

@@ -11,6 +11,7 @@ const AMEND: &str = include_str!("amend.lua");
 const BAR: &str = include_str!("bar.lua");
 const GIVE_BACK: &str = include_str!("give_back.lua");
 const SPACE: &str = include_str!("space.lua");
+const CARRY: &str = include_str!("carry.lua");
 const DISPATCH: &str = include_str!("dispatch.lua");
 const LEASE: &str = include_str!("lease.lua");
 const BATCH: &str = include_str!("batch.lua");
@@ -52,14 +53,16 @@ pub(super) struct ScriptId {
     pub(super) settles: bool,
     /// True if there may be no space for new keys.
     pub(super) has_bounds: bool,
+    /// True if units are carried to a store that may have lost them.
+    pub(super) carries: bool,
     /// The last file.
     pub(super) runner: Runner,
 }
 
 impl ScriptId {
-    /// The script of these kinds of algorithm that neither amends nor settles, and has no bounds.
+    /// The script of these kinds of algorithm that neither amends nor settles nor carries, and has no bounds.
     pub(super) const fn new(kinds: u32, runner: Runner) -> Self {
-        Self { kinds, amends: false, settles: false, has_bounds: false, runner }
+        Self { kinds, amends: false, settles: false, has_bounds: false, carries: false, runner }
     }
 }
 
@@ -99,6 +102,7 @@ fn text_of(id: ScriptId) -> String {
     files.extend(settles.then_some(GIVE_BACK));
     files.extend(algorithms(id.kinds, |script| script.text));
     files.extend(id.has_bounds.then_some(SPACE));
+    files.extend(id.carries.then_some(CARRY));
     match id.runner {
         Runner::Dispatch => files.push(DISPATCH),
         Runner::Lease => {

@@ -1,7 +1,8 @@
 //! One limiter of a step, and its argument and flag for a script.
 
-use tidegate_core::{Rule, ScriptInput, Timestamp, Token};
+use tidegate_core::{KnownUnits, Rule, ScriptInput, Timestamp, Token};
 
+use super::units::Purpose;
 use super::{HEAD, Revision, ScriptStep, VERSION, Written};
 use crate::step::{BUCKET, Values, ValuesSource};
 
@@ -81,16 +82,10 @@ pub struct ScriptLimiter<'a> {
     /// The source of its values, which may differ from the values that it was written under.
     pub(crate) source: ValuesSource,
     pub(crate) among: Option<Among<'a>>,
-}
-
-/// The purpose of taken units, by its number in a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Use = 0,
-    Reservation = 1,
-    Lease = 2,
-    /// Taken under another meaning: nothing comes back.
-    OfOtherRule = 3,
+    /// True if the store must have a state.
+    pub(crate) is_known: bool,
+    /// The units in use that the store may have lost.
+    pub(crate) carried: Option<KnownUnits<'a>>,
 }
 
 impl<'a> ScriptLimiter<'a> {
@@ -112,6 +107,8 @@ impl<'a> ScriptLimiter<'a> {
             revision: Revision::NONE,
             source: ValuesSource::Rule,
             among: None,
+            is_known: false,
+            carried: None,
         };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
@@ -171,7 +168,7 @@ impl<'a> ScriptLimiter<'a> {
     /// The overflow limiter, which keys without space share; `None` if they are refused.
     pub(crate) fn shared(&self) -> Option<Self> {
         let key = self.among?.shared?;
-        Some(Self { key, among: None, ..self.clone() })
+        Some(Self { key, among: None, is_known: false, carried: None, ..self.clone() })
     }
 
     /// The limiter under the values that it was written under.
@@ -357,6 +354,7 @@ impl<'a> ScriptLimiter<'a> {
             arg.extend((*number as f64).to_le_bytes());
         }
         if step.needs_bounds() {
+            arg.extend(self.is_known.then_some(KNOWN).into_iter().flatten());
             arg.extend(self.of_take(step));
             return arg;
         }
@@ -366,11 +364,16 @@ impl<'a> ScriptLimiter<'a> {
         let opens =
             self.purpose == Purpose::Reservation && step == ScriptStep::Ask && self.units(step) > 0;
         arg.extend((opens && input.script.kind == BUCKET).then_some(b'!'));
+        // The script reads it from the end.
+        arg.extend(self.is_known.then_some(KNOWN).into_iter().flatten());
         arg
     }
 }
 
 const LAST_TOKEN: u64 = (1 << 53) - 1;
+
+/// The end of the argument of a known limiter: two bytes, because one more opens a reservation.
+const KNOWN: [u8; 2] = *b"LL";
 
 /// Units as a script can count them: a double holds no larger whole number exactly.
 fn in_script(units: u64) -> i64 {

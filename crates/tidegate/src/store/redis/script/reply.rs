@@ -81,11 +81,17 @@ impl Call {
         limiters: &[ScriptLimiter<'_>],
         reply: &RedisReply,
     ) -> Result<CallResult, NotAnAnswer> {
+        let (reply, carried) = self.without_carried(reply);
         // A key has another layout by now (`is_of_other_layout`). A call that amends reads any layout.
         if *reply == RedisReply::Nil && self.form != CallForm::Amending {
             return Ok(CallResult::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
+            let lost = begins.iter().enumerate().filter(|(_, code)| **code == b"L");
+            let lost: Vec<_> = lost.map(|(place, _)| place).collect();
+            if !lost.is_empty() {
+                return Ok(CallResult::Lost(lost));
+            }
             let lacks = begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
             let lacks: Vec<_> = lacks.collect();
             if lacks.iter().any(Option::is_some) {
@@ -107,7 +113,28 @@ impl Call {
             }
             (CallForm::Several | CallForm::Amending, _, all) => self.among_others(all, reply),
         };
-        read.map(CallResult::Decided).ok_or_else(|| self.not_an_answer(reply))
+        let read = read.map(|done| CallResult::Decided(DecidedStep { carried, ..done }));
+        read.ok_or_else(|| self.not_an_answer(reply))
+    }
+
+    /// Takes off a reply the number of limiters whose state was replaced by units that were carried.
+    fn without_carried<'r>(&self, reply: &'r RedisReply) -> (&'r RedisReply, u64) {
+        match reply {
+            RedisReply::Array(parts) if self.carries() => match parts.as_slice() {
+                [reply, RedisReply::Int(carried)] => (reply, carried.cast_unsigned()),
+                // A reply of nothing ends the array.
+                [] => (&RedisReply::Nil, 0),
+                _ => (reply, 0),
+            },
+            reply => (reply, 0),
+        }
+    }
+
+    /// The reply of a server that may not run it: it has none of the states.
+    pub(crate) fn lost(&self) -> RedisReply {
+        let mut lost = vec![RedisReply::Bytes(b"L".to_vec()); self.enforced.len()];
+        lost.push(RedisReply::Bytes(Vec::new()));
+        RedisReply::Array(lost)
     }
 
     fn not_an_answer(&self, reply: &RedisReply) -> NotAnAnswer {
@@ -238,7 +265,8 @@ impl Call {
         let decided = Decided { taken, ..Decided::of(decision, false, false) };
         // The store does not report the values in force until the request is admitted.
         let state = Some(reply).filter(|_| waits.is_none());
-        Some(LimiterReply { state, ..LimiterReply::of_store(decided) })
+        let used = state.as_ref().map(|state| one.rule.used_units(state));
+        Some(LimiterReply { state, used, ..LimiterReply::of_store(decided) })
     }
 
     /// Reads a reply to [`Call::giving_back`].

@@ -3,7 +3,7 @@
 -- Each rule that counts its keys has a sorted set of them, by expiry. The set lives on the node that runs this script,
 -- which may keep as many keys as its part of the slots. New keys are created as long as there is space.
 
-local memory, counts, node = ARGV[tail + 3], ARGV[tail + 4] or '', ARGV[tail + 5] or ''
+local memory, counts, node = ARGV[tail + 3], ARGV[tail + 5] or '', ARGV[tail + 6] or ''
 -- The resource that each new key lacks, by the number of the key: `F` for space, `O` for memory.
 local lacks = {}
 

@@ -3,7 +3,15 @@
 
 use tidegate_core::{Settled, Timestamp, Token};
 
-use super::limiter::Purpose;
+/// The purpose of taken units, by its number in a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Use = 0,
+    Reservation = 1,
+    Lease = 2,
+    /// Taken under another meaning: nothing comes back.
+    OfOtherRule = 3,
+}
 
 /// One lease in the record of its limiter. The script that takes the lease writes it, and giving back consumes it,
 /// whichever server has the record by then; without the record nothing comes back.

@@ -15,9 +15,11 @@ use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::dedupe;
 use crate::request::RequestIdentity;
-use crate::store::redis::script::{Call, CallResult, NewerValues, RedisReply, ScriptLimiter};
+use crate::store::redis::script::{
+    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
+};
 use crate::store::redis::{Delivered, LateReply, NoReply, Replied, answer_key, heard};
-use crate::store::{GaveUp, KeyAsk, Late, StoreError, Verb, is_report};
+use crate::store::{GaveUp, KeyAsk, KnownUse, Late, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +179,9 @@ impl RedisStore {
                 Ok(CallResult::Decided(done)) => return Ok((done.decided_by(newer), route)),
                 Ok(CallResult::Changed) => amends = true,
                 Ok(CallResult::Superseded(found)) => newer = newer.and(found),
+                Ok(CallResult::Lost(lost)) => {
+                    return Ok((DecidedStep::lost(lost), route));
+                }
                 Ok(CallResult::NoSpace(lacks)) => {
                     // Boxed, because it leads back here.
                     let rest = no_space::decide_without_space(self, &limiters, &lacks, pending);
@@ -238,6 +243,7 @@ impl RedisStore {
 
     fn call(&self, limiters: &[ScriptLimiter<'_>], pending: PendingStep<'_>) -> Call {
         let call = Call::new(limiters, pending.step, pending.args.at);
+        let call = call.expecting(pending.args.known.iter().find_map(KnownUse::server));
         match pending.remembered {
             Some(known) => {
                 let key = self.key_of_answer(known, limiters);
@@ -253,7 +259,7 @@ impl RedisStore {
         asks: &[KeyAsk],
         id: Option<RequestIdentity<'_>>,
     ) -> Option<Vec<u8>> {
-        let limiters = script_limiters(self, asks, &[], &[], (&[], &[]));
+        let limiters = script_limiters(self, asks, &[], &[], (&[], &[]), &[]);
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }
 

@@ -64,7 +64,8 @@ pub(super) fn conclude(
             Ok(delivered) => delivered,
             Err(error) => return store.count_unanswered(&asks, &error),
         };
-        let limiters = newer.limiters(&script_limiters(&store, &asks, &[], &leased, (&[], &[])));
+        let limiters =
+            newer.limiters(&script_limiters(&store, &asks, &[], &leased, (&[], &[]), &[]));
         let Ok(CallResult::Decided(done)) = call.answer(&limiters, &reply) else { return };
         let reply = step_reply((done.decided_by(newer.clone()), Some(route)));
         let Some(took) = took(&asks, &reply, &leased, None) else { return };
@@ -137,7 +138,7 @@ impl RedisStore {
     /// meaning since, that limiter keeps its units, and the others get theirs one by one.
     pub(super) async fn give_back(&self, limiters: usize, took: &Took) -> StepReply {
         let mut reply = StepReply::nothing(limiters, Timestamp::EPOCH);
-        let own = script_limiters(self, &took.asks, &[], &took.leased, (&[], &[]));
+        let own = script_limiters(self, &took.asks, &[], &took.leased, (&[], &[]), &[]);
         let mut limiters = took.newer.limiters(&own);
         // Noted before newer values replace the rules: what comes back depends on both.
         limiters.iter_mut().for_each(|one| one.taken_under = Values::of(one.rule));

@@ -13,7 +13,7 @@ use crate::store::redis::script::{
     Call, CallResult, DecidedStep, GivenBack, LeaseRecord, NewerValues, RedisReply, ScriptLimiter,
 };
 use crate::store::redis::{Delivered, NoReply, heard, lease_key};
-use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError};
+use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError, StoredData};
 
 /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
 /// given back.
@@ -22,15 +22,22 @@ pub(super) async fn take_lease(
     ask: &KeyAsk,
     lease: LeaseAsk<'_>,
 ) -> LeaseReply {
-    let LeaseAsk { wanted, node, on_late } = lease;
+    let LeaseAsk { wanted, node, on_late, known } = lease;
     let asked = ask.costing(wanted.units);
-    let limiters =
-        script_limiters(store, from_ref(&asked), &[], &[Some(wanted.earlier)], (&[], &[]));
+    let limiters = script_limiters(
+        store,
+        from_ref(&asked),
+        &[],
+        &[Some(wanted.earlier)],
+        (&[], &[]),
+        from_ref(known),
+    );
     let Some(limiter) = limiters.first() else {
-        return LeaseReply { is_in_time: false, result: LeaseResult::NotSent };
+        return LeaseReply::new(false, LeaseResult::NotSent);
     };
     let record = lease_record(store, ask, node, wanted.ticket);
-    let call = Arc::new(Call::lease(limiter, wanted.life, (&record, wanted.oldest), None));
+    let call = Call::lease(limiter, wanted.life, (&record, wanted.oldest), None);
+    let call = Arc::new(call.expecting(known.server()));
     let replied = heard(store.client.inbox().ask(&call, 0, store.client.deadline()).await);
     let is_in_time = replied.is_ok();
     let reply = match replied {
@@ -42,9 +49,21 @@ pub(super) async fn take_lease(
         }
         Err(NoReply { error, late: None }) => Err(error),
     };
+    let mut data = StoredData::default();
+    let mut used = None;
     let result = match reply {
-        Ok(Delivered { reply, .. }) => match call.answer(from_ref(limiter), &reply) {
-            Ok(answer) => read(&answer, limiter, wanted),
+        Ok(Delivered { reply, route }) => match call.answer(from_ref(limiter), &reply) {
+            Ok(answer) => {
+                data.server = route.server();
+                if let CallResult::Lost(lost) = &answer {
+                    data.lost.clone_from(lost);
+                }
+                if let CallResult::Decided(done) = &answer {
+                    data.carried = done.carried;
+                    used = done.replies.first().and_then(|reply| reply.used.clone());
+                }
+                read(&answer, limiter, wanted)
+            }
             Err(_) => LeaseResult::Unknown,
         },
         // The script did nothing, because the key has another layout by now.
@@ -52,7 +71,7 @@ pub(super) async fn take_lease(
         Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
         Err(_) => LeaseResult::Unknown,
     };
-    LeaseReply { is_in_time, result }
+    LeaseReply { used, data, ..LeaseReply::new(is_in_time, result) }
 }
 
 /// Gives units of a lease back. A changed limit alone does not change the taken units, so the store is asked again
@@ -66,7 +85,8 @@ pub(super) async fn return_lease(
     node: u64,
 ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
     let ask = rest.key.costing(rest.units);
-    let limiters = script_limiters(store, from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]));
+    let limiters =
+        script_limiters(store, from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]), &[]);
     let record = lease_record(store, &ask, node, rest.ticket);
     let deadline = store.client.deadline();
     let mut newer = NewerValues::default();

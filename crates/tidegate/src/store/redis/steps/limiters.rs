@@ -15,16 +15,17 @@ use crate::store::redis::key_of_rule;
 use crate::store::redis::script::{
     Among, Call, JoinedScript, Purpose, RedisReply, Revision, ScriptLimiter, ScriptStep, Values,
 };
-use crate::store::{KeyAsk, StepArgs, StoreError, Verb, is_report};
+use crate::store::{KeyAsk, KnownUse, StepArgs, StoreError, Verb, is_report};
 
 /// Returns the limiters in the form that the store is asked with. Of limiters that are settled, `actual` and `under`
-/// hold the actual costs and the values under which units were taken.
+/// hold the actual costs and the values under which units were taken. `known` is what this node knows of each.
 pub(super) fn script_limiters<'m>(
     store: &'m RedisStore,
     asks: &'m [KeyAsk],
     costs: &[u64],
     leased: &[Option<Micros>],
     (actual, under): (&[u64], &[Option<Values>]),
+    known: &'m [KnownUse],
 ) -> Vec<ScriptLimiter<'m>> {
     let prefix = store.client.settings().key_prefix.as_str();
     let limiters = asks.iter().enumerate().filter_map(|(place, ask)| {
@@ -55,6 +56,8 @@ pub(super) fn script_limiters<'m>(
             revision: revision(store, ask),
             source: ask.values.source,
             among: counted.map(|counted| counted.among(prefix, variant)),
+            is_known: known.get(place).is_some_and(|known| known.server().is_some()),
+            carried: known.get(place).and_then(KnownUse::carried),
             ..limiter
         };
         // Asked for a unit that it does not take: its usage is reported later.

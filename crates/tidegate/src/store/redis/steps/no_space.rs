@@ -56,6 +56,10 @@ pub(super) async fn decide_without_space(
         // is none of them.
         store.decide(&rest, PendingStep { step, undoes: false, ..pending }).await?
     };
+    if !done.lost.is_empty() {
+        done.lost = (0..limiters.len()).collect();
+        return Ok((done, route));
+    }
     // In the order of the limiters, because each insertion counts on the places before it.
     for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
         if lacks.is_none() {

@@ -1,0 +1,220 @@
+//! Carrying the units in use to a store that lost them: a store that comes back without its data, or without the last
+//! writes, mints nothing.
+//!
+//! The layer notes what each reply says of the units in use. A question about a limiter with units that count names
+//! the server that has them. If that server has no state of it, or another server decides about it by now, the
+//! store does nothing, and the question is repeated with the units: the store decides from them or from its own state, whichever
+//! admits less, and keeps that. So nothing is carried while the server keeps its data.
+//!
+//! It is the innermost layer: it sees what the store decided, each step is of one slot, and no other layer sees a
+//! reply that counts for nothing.
+
+mod known;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tokio::time::sleep;
+
+use crate::clock::Clock;
+use crate::inline_list::InlineList;
+use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::store::memory::Generation;
+use crate::store::{
+    GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent, StepArgs,
+    StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,
+};
+use known::{DataOf, KnownLimiters, KnownThen, UseReport};
+
+/// After the first limiter is carried, so much time passes until the number is reported.
+const REPORTED_AFTER: Duration = Duration::from_secs(5);
+
+/// Carries units in use to the store `inner`, if it lost them.
+#[derive(Clone)]
+pub(crate) struct Carry<S> {
+    pub(crate) inner: S,
+    generation: Arc<Generation>,
+    known: Arc<KnownLimiters>,
+    count: Arc<CarriedCount>,
+}
+
+/// The limiters that were carried.
+struct CarriedCount {
+    all: AtomicU64,
+    /// True until the number is reported.
+    is_counting: AtomicBool,
+    report: OnEvent,
+}
+
+impl<S: Store> Carry<S> {
+    pub(crate) fn new(inner: S, generation: Arc<Generation>, report: OnEvent) -> Self {
+        let count =
+            CarriedCount { all: AtomicU64::new(0), is_counting: AtomicBool::new(false), report };
+        Self { inner, generation, known: Arc::new(KnownLimiters::new()), count: Arc::new(count) }
+    }
+
+    /// Counts limiters, and reports their number a while after the first.
+    fn count(&self, limiters: u64) {
+        let before = self.count.all.fetch_add(limiters, Relaxed);
+        if self.count.is_counting.swap(true, Relaxed) {
+            return;
+        }
+        let count = Arc::clone(&self.count);
+        drop(self.inner.host().spawn(async move {
+            sleep(REPORTED_AFTER).await;
+            count.is_counting.store(false, Relaxed);
+            let limiters = count.all.load(Relaxed) - before;
+            (count.report)(StoreEvent::DataLost { limiters });
+        }));
+    }
+
+    /// Notes what a reply says of a limiter, if its own limiter decided.
+    fn note(&self, ask: &KeyAsk, known: &KnownThen, one: &mut LimiterReply, reply: ReplyTimes) {
+        let Some((used, last)) = one.used.take() else { return };
+        let Some(own) = ask.rule_in(&self.generation.policy) else { return };
+        if !one.by_store || one.decided.overflow {
+            return;
+        }
+        let rule = one.decided.values.as_deref().unwrap_or(own);
+        let ReplyTimes { sent, now, data } = reply;
+        let until = sent.plus(one.decided.decision.reset_after);
+        // The instant that counts is later where the clock has stepped back.
+        let at = one.decided.taken.since.map_or(now, |since| since.max(now));
+        self.known.note(ask, rule, known, UseReport { used, at, last, sent, until, data });
+    }
+
+    /// Notes that a server had lost the units of limiters, which other data had before, and perhaps units of others.
+    fn carried(&self, data: &StoredData, had: Option<DataOf>) {
+        if data.carried == 0 {
+            return;
+        }
+        self.count(data.carried);
+        self.known.lost(data.server, had);
+    }
+
+    /// Returns what is to be carried with the limiters that were lost.
+    fn lost(
+        &self,
+        asks: &[KeyAsk],
+        known: &mut [KnownThen],
+        data: &StoredData,
+        now: Timestamp,
+    ) -> Option<DataOf> {
+        let mut of = None;
+        for place in &data.lost {
+            if let (Some(ask), Some(known)) = (asks.get(*place), known.get_mut(*place)) {
+                let (carried, had) = self.known.is_lost(ask, data.server, now);
+                *known = carried;
+                of = had.or(of);
+            }
+        }
+        of
+    }
+}
+
+/// A reply: when it was asked for, by the clock of this process, and when and by which data it was decided.
+#[derive(Clone, Copy)]
+struct ReplyTimes {
+    sent: Timestamp,
+    now: Timestamp,
+    data: DataOf,
+}
+
+impl<S: Store> Store for Carry<S> {
+    async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
+        // A replay has a store of its own.
+        if args.at.is_some() {
+            return self.inner.step(asks, args).await;
+        }
+        if args.verb == Verb::Reset {
+            let reset = self.inner.step(asks, args).await;
+            // After an error it is not known if it was done.
+            asks.iter().for_each(|ask| self.known.forget(ask));
+            return reset;
+        }
+        let sent = self.inner.host().now();
+        let mut then: InlineList<KnownThen> =
+            asks.iter().map(|ask| self.known.known(ask, sent)).collect();
+        let mut had = None;
+        let mut reply = loop {
+            let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
+            let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
+            if reply.data.lost.is_empty() {
+                break reply;
+            }
+            had = self.lost(asks, &mut then, &reply.data, sent).or(had);
+        };
+        // A remembered answer says how the limiters stood then.
+        if reply.data.server == 0 || reply.repeated {
+            return Ok(reply);
+        }
+        self.carried(&reply.data, had);
+        let data = self.known.data_of(reply.data.server);
+        let replied = ReplyTimes { sent, now: reply.now, data };
+        for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
+            let Some(one) = one else { continue };
+            let is_renewed = args.verb == Verb::Renew && one.decided.decision.is_allowed();
+            if let Some(token) = ask.taken.token.filter(|_| is_renewed || args.verb == Verb::Settle)
+            {
+                self.known.moved(ask, token, is_renewed.then_some(replied.now));
+            }
+            self.note(ask, known, one, replied);
+        }
+        Ok(reply)
+    }
+
+    async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
+        let sent = self.inner.host().now();
+        let asks = std::slice::from_ref(ask);
+        let mut then = [self.known.known(ask, sent)];
+        let mut had = None;
+        let mut reply = loop {
+            let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
+            if reply.data.lost.is_empty() {
+                break reply;
+            }
+            had = self.lost(asks, &mut then, &reply.data, sent).or(had);
+        };
+        self.carried(&reply.data, had);
+        if let (LeaseResult::Decided(report, _), Some((used, last)), Some(rule)) =
+            (reply.result, reply.used.take(), ask.rule_in(&self.generation.policy))
+        {
+            let until = sent.plus(report.idle_at.since(report.at));
+            let data = self.known.data_of(reply.data.server);
+            let report = UseReport { used, at: report.at, last, sent, until, data };
+            self.known.note(ask, rule, &then[0], report);
+        }
+        reply
+    }
+
+    async fn give_back_lease(
+        &self,
+        rest: &Unspent<KeyAsk>,
+        node: u64,
+    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+        self.inner.give_back_lease(rest, node).await
+    }
+
+    fn under(&self, generation: &Arc<Generation>) -> Self {
+        let inner = self.inner.under(generation);
+        Self { inner, generation: Arc::clone(generation), ..self.clone() }
+    }
+
+    fn counts(&self) -> StoreCounts {
+        StoreCounts { carried: self.count.all.load(Relaxed), ..self.inner.counts() }
+    }
+
+    pass_inward!(undo store);
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Carry<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { inner, known, .. } = self;
+        f.debug_struct("Carry").field("inner", inner).field("known", known).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The layer over a store that loses its data, in virtual time: with every algorithm, and on one node or several.
+
+use std::time::Duration;
+
+use tidegate_core::{AlgorithmKind, Spec};
+use tokio::time::sleep;
+
+use super::*;
+use crate::rules::RuleSpec;
+use crate::store::fake::{FakeLimiters, FakeStore, ask, asking};
+
+const LIMIT: u64 = 20;
+
+/// The carry layers of some nodes over a store with a rule of each algorithm.
+fn nodes(count: usize) -> (FakeStore, Vec<Carry<FakeStore>>) {
+    let rules = AlgorithmKind::ALL.iter().map(|algorithm| {
+        let spec = Spec::new(*algorithm, LIMIT, Duration::from_secs(60));
+        RuleSpec::new(algorithm.name(), spec)
+    });
+    let store = FakeStore::new(rules.collect());
+    store.put(FakeLimiters::of_server(1));
+    let layer = || Carry::new(store.clone(), Arc::clone(&store.generation), Arc::new(|_| ()));
+    let nodes = (0..count).map(|_| layer()).collect();
+    (store, nodes)
+}
+
+/// Asks for a unit until it is refused, a few milliseconds apart; returns the units that were admitted.
+async fn admitted(layer: &Carry<FakeStore>, rule: usize, most: u64) -> u64 {
+    let mut units = 0;
+    while units < most {
+        let reply = layer.step(&[ask(rule, "ada", 1)], asking(layer)).await.unwrap();
+        if !reply.allowed {
+            break;
+        }
+        units += 1;
+        sleep(Duration::from_millis(3)).await;
+    }
+    units
+}
+
+/// The losses that a store can come back from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum DataLoss {
+    RestartedEmpty,
+    Flushed,
+    /// A replica takes its place that lacks the last writes.
+    FailedOver,
+}
+
+const LOSSES: [DataLoss; 3] = [DataLoss::RestartedEmpty, DataLoss::Flushed, DataLoss::FailedOver];
+
+async fn used_then_lost(units_before: u64) {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        for loss in LOSSES {
+            let (store, nodes) = nodes(1);
+            let layer = &nodes[0];
+            let mut units = admitted(layer, rule, LIMIT / 4).await;
+            let copy = store.copy();
+            units += admitted(layer, rule, units_before - LIMIT / 4).await;
+            match loss {
+                DataLoss::RestartedEmpty => store.put(FakeLimiters::of_server(2)),
+                DataLoss::Flushed => store.put(FakeLimiters::of_server(1)),
+                DataLoss::FailedOver => {
+                    let mut copy = copy;
+                    copy.server = 2;
+                    store.put(copy);
+                }
+            }
+            units += admitted(layer, rule, u64::MAX).await;
+            // The store without a loss, asked in the same way.
+            let (_, whole) = super::tests::nodes(1);
+            let most = admitted(&whole[0], rule, u64::MAX).await;
+            assert!(units <= most, "{algorithm} {loss:?}: {units} of {most}");
+            // No more than a unit is lost to rounding.
+            assert!(units + 1 >= most, "{algorithm} {loss:?}: {units} of {most}");
+            assert_eq!(layer.counts().carried, 1, "{algorithm} {loss:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_used_up_admits_nothing_after_a_loss() {
+    used_then_lost(u64::MAX).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_used_in_part_admits_the_rest_after_a_loss() {
+    used_then_lost(LIMIT / 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_nodes_that_all_know_a_key_admit_nothing_more() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(4);
+        let mut units = 0;
+        for _ in 0..LIMIT {
+            for layer in &nodes {
+                units += admitted(layer, rule, 1).await;
+            }
+        }
+        store.put(FakeLimiters::of_server(1));
+        for layer in &nodes {
+            let more = admitted(layer, rule, u64::MAX).await;
+            assert!(more <= 1, "{algorithm}: {more}");
+            units += more;
+        }
+        assert!(units <= LIMIT + 2, "{algorithm}: {units}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_carried_while_the_server_keeps_its_data() {
+    for rule in 0..AlgorithmKind::ALL.len() {
+        let (_, nodes) = nodes(2);
+        let [one, other] = &nodes[..] else { unreachable!("two nodes") };
+        admitted(one, rule, LIMIT / 2).await;
+        // A reset by another node is not undone, nor are units that it took and gave back.
+        let reset = StepArgs { verb: Verb::Reset, ..asking(other) };
+        other.step(&[ask(rule, "ada", 0)], reset).await.unwrap();
+        let more = admitted(one, rule, LIMIT).await;
+        assert_eq!(more, LIMIT, "rule {rule}");
+        let mut all = ask(rule, "ada", LIMIT);
+        all.taken = Default::default();
+        let settle = StepArgs { actual: &[0], ..asking(other).settling() };
+        let settle = StepArgs { actual: &[0], ..settle };
+        other.step(&[all], settle).await.unwrap();
+        let again = admitted(one, rule, LIMIT).await;
+        assert_eq!(again, LIMIT, "rule {rule}");
+        sleep(Duration::from_secs(600)).await;
+        admitted(one, rule, LIMIT).await;
+        assert_eq!(one.counts().carried + other.counts().carried, 0, "rule {rule}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_one_limiter_shows_carries_the_others_of_that_server() {
+    let (store, nodes) = nodes(1);
+    let layer = &nodes[0];
+    let both = [ask(0, "ada", LIMIT), ask(0, "bob", LIMIT)];
+    for one in &both {
+        assert!(layer.step(std::slice::from_ref(one), asking(layer)).await.unwrap().allowed);
+    }
+    store.put(FakeLimiters::of_server(1));
+    // Another node begins the limiter of one of them before this node asks for it.
+    let stranger = Carry::new(store.clone(), Arc::clone(&store.generation), Arc::new(|_| ()));
+    let begins = [ask(0, "bob", 1)];
+    assert!(stranger.step(&begins, asking(&stranger)).await.unwrap().allowed);
+    for name in ["ada", "bob"] {
+        let one = [ask(0, name, 1)];
+        assert!(!layer.step(&one, asking(layer)).await.unwrap().allowed, "{name}");
+    }
+    assert_eq!(layer.counts().carried, 2);
+}

@@ -1,0 +1,56 @@
+//! The knowledge of a node about the data of a store: the units in use that it may have to carry there, and which
+//! server replied.
+
+use std::sync::Arc;
+
+use tidegate_core::{KnownUnits, Timestamp, UsedUnits};
+
+/// The knowledge of a node of the use of a limiter, next to a question about it.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum KnownUse {
+    /// No units that count.
+    #[default]
+    Nothing,
+    /// Units count, as the server with this number knows: it must have a state.
+    Stored { server: u64 },
+    /// The server may have lost these units: it decides from them, or from the state that it has, whichever admits less.
+    Carried {
+        used: Arc<[UsedUnits]>,
+        /// When they were reported.
+        reported: Timestamp,
+        /// The time of the last unit, unless the server is known to have lost data: then a state that is as new stays.
+        last: Option<Timestamp>,
+    },
+}
+
+impl KnownUse {
+    /// The units that are carried.
+    pub(crate) fn carried(&self) -> Option<KnownUnits<'_>> {
+        match self {
+            Self::Carried { used, reported, last } => {
+                Some(KnownUnits { used, reported: *reported, last: *last })
+            }
+            Self::Nothing | Self::Stored { .. } => None,
+        }
+    }
+
+    /// The server that must decide, if any.
+    pub(crate) const fn server(&self) -> Option<u64> {
+        match self {
+            Self::Stored { server } => Some(*server),
+            Self::Nothing | Self::Carried { .. } => None,
+        }
+    }
+}
+
+/// The data of the store, as a reply says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StoredData {
+    /// The server that replied. Another number is another server, or the same after it lost its data.
+    pub(crate) server: u64,
+    /// The limiters, by their places, whose known state the server does not have, or whose known server is another.
+    /// Then nothing was done.
+    pub(crate) lost: Vec<usize>,
+    /// The number of limiters for which carried units took the place of what the server had.
+    pub(crate) carried: u64,
+}

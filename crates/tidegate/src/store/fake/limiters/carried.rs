@@ -1,0 +1,67 @@
+//! The loss of limiters, and units that are carried to a store that lost them.
+
+use std::slice::from_ref;
+
+use tidegate_core::Timestamp;
+
+use super::{FakeLimiters, key_of};
+use crate::rules::Policy;
+use crate::store::{KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, StoredData};
+
+impl FakeLimiters {
+    /// The limiters of an empty server with this number.
+    pub(crate) fn of_server(server: u64) -> Self {
+        Self { server, ..Self::default() }
+    }
+
+    /// Forgets the limiters of some rules, by their numbers.
+    pub(crate) fn forget_rules(&mut self, of: impl Fn(u32) -> bool) {
+        self.all.retain(|(lineage, _), _| !of(lineage.number_of_rule()));
+        self.leases.retain(|((lineage, _), ..), _| !of(lineage.number_of_rule()));
+    }
+
+    /// Takes over the units that are carried, or names the limiters that have no state though they must.
+    pub(crate) fn carry(
+        &mut self,
+        policy: &Policy,
+        asks: &[KeyAsk],
+        known: &[KnownUse],
+        now: Timestamp,
+    ) -> StoredData {
+        let server = self.server;
+        let mut data = StoredData { server, ..StoredData::default() };
+        for (place, (ask, known)) in asks.iter().zip(known).enumerate() {
+            let limiter = self.all.get(&key_of(ask)).map(|(_, limiter)| limiter);
+            let exists = limiter.is_some_and(|limiter| limiter.exists());
+            if known.server().is_some_and(|known| known != server || !exists) {
+                data.lost.push(place);
+            }
+        }
+        for (ask, known) in asks.iter().zip(known).filter(|_| data.lost.is_empty()) {
+            let Some(known) = known.carried() else { continue };
+            let reset = self.resets.get(&key_of(ask));
+            let is_reset = reset.is_some_and(|reset| *reset >= known.reported);
+            if !known.used.is_empty() && !is_reset && self.of(policy, ask, now).carry(known, now) {
+                data.carried += 1;
+            }
+        }
+        data
+    }
+
+    /// Takes a lease for a node, unless the limiter has other values, or lost a state that must be there.
+    pub(crate) fn lease(
+        &mut self,
+        policy: &Policy,
+        ask: &KeyAsk,
+        LeaseAsk { wanted, node, known, .. }: LeaseAsk<'_>,
+        now: Timestamp,
+    ) -> LeaseReply {
+        let data = self.carry(policy, from_ref(ask), from_ref(known), now);
+        if !data.lost.is_empty() {
+            return LeaseReply { data, ..LeaseReply::new(true, LeaseResult::Undecided) };
+        }
+        let result = self.take_lease(policy, ask, wanted, node, now);
+        let used = Some(self.of(policy, ask, now).used_units(now));
+        LeaseReply { used, data, ..LeaseReply::new(true, result) }
+    }
+}

@@ -1,0 +1,202 @@
+//! Units that are carried to a server that may have lost them: the script keeps the state that the core keeps.
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Call, CallBatch, CallResult, Each, ScriptLimiter, ScriptStep};
+use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
+use tidegate_core::{Algorithm, Held, KnownUnits, Verbs, Visitor};
+
+use crate::server::policies::rule_of;
+use crate::server::{Client, Server, long};
+
+const SEED: u64 = 20_261_129;
+const STEPS: usize = 60;
+
+/// Compares the script with the core, under the rule of a policy.
+struct Compare<'a> {
+    client: &'a Client,
+    rng: &'a mut Rng,
+    rule: &'a Rule,
+    policy: &'a model::Policy,
+    key: String,
+}
+
+impl Visitor for Compare<'_> {
+    /// The number of states that were replaced, and that stayed.
+    type Out = [u64; 2];
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> [u64; 2] {
+        let Self { client, rng, rule, policy, key } = self;
+        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let mut now = Timestamp::EPOCH;
+        let mut trace = traffic::trace(rng, policy, 2 * STEPS);
+        let later = trace.split_off(STEPS);
+        let mut lost = None;
+        let mut slot = None;
+        let mut used = Vec::new();
+        let mut last = Timestamp::EPOCH;
+        let share = rng.below(101);
+        for (at_us, cost) in trace {
+            now = now.max(Timestamp::from_micros(at_us));
+            let cost = cost.min(1 << 30);
+            let mut held = Held::new(algorithm, &mut lost, cost);
+            let _ = held.ask(now);
+            (used, last) = held.used_units();
+            // The server has a part of them.
+            if rng.chance(share) {
+                let _ = Held::new(algorithm, &mut slot, cost).ask(now);
+                client.step(&[limiter(cost)], ScriptStep::Ask, Some(now));
+            }
+        }
+        let used = rule.known_units(&[], used, now);
+        // The units that still count then are carried, as a store reports them.
+        let mut counts = [0, 0];
+        for (at_us, cost) in later {
+            now = now.max(Timestamp::from_micros(at_us));
+            let carries = rng.chance(30);
+            let limiter = limiter(cost.min(1 << 30));
+            let last = Some(last).filter(|_| rng.chance(50));
+            let known = KnownUnits { used: &used, reported: now, last };
+            let limiter = if carries { limiter.carrying(known) } else { limiter };
+            let done = client.step(&[limiter], ScriptStep::Ask, Some(now));
+            let mut held = Held::new(algorithm, &mut slot, cost.min(1 << 30));
+            let replaces = carries && held.carry(known, now);
+            let _ = held.ask(now);
+            let context = || format!("{key}: {cost} at {now:?}, {replaces}; {:?}", rule.spec());
+            if carries {
+                assert_eq!(done.carried, u64::from(replaces), "{}", context());
+                counts[usize::from(!replaces)] += 1;
+            }
+            assert_eq!(done.decisions, [held.report()], "{}", context());
+        }
+        counts
+    }
+}
+
+#[test]
+fn the_script_keeps_the_state_that_the_core_keeps() {
+    let server = Server::start();
+    let client = &server.client();
+    let rng = &mut Rng::new(SEED);
+    for algorithm in model::AlgorithmKind::ALL {
+        for layout in [Layout::String, Layout::SortedSet] {
+            let mut counts = [0, 0];
+            for number in 0..if long() { 2_000 } else { 60 } {
+                // A bucket that begins with fewer tokens begins so in a state that was never asked.
+                let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
+                let mut spec = *rule_of(&policy).spec();
+                if spec.algorithm == AlgorithmKind::SlidingLog {
+                    spec.layout = Some(layout);
+                }
+                let rule = &Rule::new(spec).unwrap();
+                let key = format!("{}:{layout:?}:{number}", algorithm.name());
+                let compare = Compare { client, rng, rule, policy: &policy, key };
+                let more = rule.visit(compare).unwrap();
+                counts = [counts[0] + more[0], counts[1] + more[1]];
+            }
+            assert!(counts[0] > 5 && counts[1] > 5, "{algorithm:?}: {counts:?}");
+        }
+    }
+}
+
+/// The rule of each algorithm, of 10 a minute, by name.
+fn rules() -> Vec<(String, Rule)> {
+    let rule = |algorithm: &AlgorithmKind| {
+        let spec = Spec::new(*algorithm, 10, Duration::from_secs(60));
+        (algorithm.name().to_owned(), Rule::new(spec).unwrap())
+    };
+    let mut all: Vec<_> = AlgorithmKind::ALL.iter().map(rule).collect();
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
+    spec.layout = Some(Layout::SortedSet);
+    all.push(("sorted_set".to_owned(), Rule::new(spec).unwrap()));
+    all
+}
+
+#[test]
+fn a_known_limiter_without_a_state_is_lost_in_every_form_of_a_call() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in &rules() {
+        let limiter = ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap();
+        let known = || vec![limiter.clone().known()];
+        for step in [ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle, ScriptStep::Report] {
+            let call = Call::new(&known(), step, None);
+            let lost = client.eval(&call.script, &call.keys, &call.args);
+            assert_eq!(
+                call.answer(&known(), &lost),
+                Ok(CallResult::Lost(vec![0])),
+                "{key} {step:?}"
+            );
+        }
+        let call = Call::new(&known(), ScriptStep::Ask, None);
+        let batch = CallBatch::of(&[(&call, 2)]);
+        let replies = batch.replies(client.eval(&batch.script, &batch.keys, &batch.args)).unwrap();
+        let each = Each::of(&[&call]);
+        let reply = each.replies(client.eval(&each.script, &each.keys, &each.args)).unwrap();
+        for reply in [replies[0][0].reply.clone(), reply[0].clone()] {
+            let answer = call.answer(&known(), &reply.unwrap());
+            assert_eq!(answer, Ok(CallResult::Lost(vec![0])), "{key}");
+        }
+        assert_eq!(client.int(&["EXISTS", key]), 0, "{key}: nothing was done");
+        // It has a state by now.
+        assert!(client.step(from_ref(&limiter), ScriptStep::Ask, None).allowed);
+        assert!(client.step(&known(), ScriptStep::Ask, None).allowed, "{key}");
+    }
+}
+
+#[test]
+fn one_lost_limiter_of_several_stops_the_step() {
+    let server = Server::start();
+    let client = &server.client();
+    let rules = rules();
+    let limiters: Vec<_> = rules
+        .iter()
+        .map(|(key, rule)| ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap())
+        .collect();
+    let mut known = limiters.clone();
+    known[2] = known[2].clone().known();
+    let call = Call::new(&known, ScriptStep::Ask, None);
+    let lost = client.eval(&call.script, &call.keys, &call.args);
+    assert_eq!(call.answer(&known, &lost), Ok(CallResult::Lost(vec![2])));
+    assert_eq!(client.int(&["DBSIZE"]), 0);
+}
+
+/// A node that knows of units does not take a key for lost from which another node gave units back.
+#[test]
+fn a_key_that_got_units_back_lives_as_long_as_with_them() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in rules().iter().filter(|(key, _)| key != "sorted_set") {
+        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let taken = client.step(&[limiter(4)], ScriptStep::Ask, None);
+        let lives = client.int(&["PTTL", key]);
+        let token = rule.spec().algorithm.holds_permits().then_some(taken.at.as_micros());
+        let settles = limiter(4).taken_at(Some(taken.at));
+        let settles = settles.of_permit(token.and_then(tidegate::Token::from_micros));
+        client.step(&[settles], ScriptStep::Settle, None);
+        let left = client.int(&["PTTL", key]);
+        assert!(left > lives - 2_000, "{key}: {left} ms of {lives} ms");
+        let full = client.step(&[limiter(10).known()], ScriptStep::Ask, None);
+        assert!(full.allowed, "{key}");
+    }
+}
+
+#[test]
+fn units_that_were_reported_before_a_reset_are_not_carried() {
+    let server = Server::start();
+    let client = &server.client();
+    for (key, rule) in &rules() {
+        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
+        let used = [tidegate::UsedUnits { since: taken.at, units: 10 }];
+        let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
+        client.eval(&call.script, &call.keys, &call.args);
+        let known = KnownUnits { used: &used, reported: taken.now, last: None };
+        let carried = limiter(10).carrying(known);
+        let done = client.step(&[carried], ScriptStep::Ask, None);
+        assert!(done.allowed && done.carried == 0, "{key}");
+    }
+}

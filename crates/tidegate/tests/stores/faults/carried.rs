@@ -1,0 +1,176 @@
+//! A store that lost its data admits nothing more: nodes carry the units in use that they know of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use super::closed;
+use crate::server::nodes::{Nodes, Watched, until};
+use crate::server::{Events, Server, gate_over, gate_with, settings};
+
+const LIMIT: u64 = 50;
+
+/// A rule of each algorithm, each in a domain of its own name.
+fn rules() -> Vec<RuleSpec> {
+    let rule = |algorithm: &AlgorithmKind| {
+        let spec = Spec::new(*algorithm, LIMIT, Duration::from_secs(86_400));
+        RuleSpec::new(algorithm.name(), spec).key(["user"]).in_domain(algorithm.name())
+    };
+    closed(AlgorithmKind::ALL.iter().map(rule).collect())
+}
+
+/// The maximum that a limiter admits: a queue serves one more than wait in it.
+fn most(algorithm: AlgorithmKind) -> u64 {
+    LIMIT + u64::from(algorithm.is_queue())
+}
+
+/// Asks a limiter of this algorithm once, as soon as the store decides; returns whether it admits.
+async fn is_admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str) -> bool {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries)];
+    loop {
+        let answer = gate.check(&Request::new(algorithm.name(), &descriptors)).await;
+        if !answer.is_degraded() && !answer.is_unavailable() {
+            return answer.is_allowed();
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Asks so often; returns how many requests are admitted.
+async fn admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str, times: u64) -> u64 {
+    let mut units = 0;
+    for _ in 0..times {
+        units += u64::from(is_admitted(gate, algorithm, user).await);
+    }
+    units
+}
+
+/// Uses up a limit of each algorithm, and a half of another; loses data; and asks on. No key gets more than its limit.
+async fn none_over(gate: &SharedGate, events: &Events, lose: impl AsyncFnOnce()) {
+    for algorithm in AlgorithmKind::ALL {
+        let most = most(*algorithm);
+        assert_eq!(admitted(gate, *algorithm, "ada", most + 5).await, most, "{algorithm}");
+        assert_eq!(admitted(gate, *algorithm, "bob", LIMIT / 2).await, LIMIT / 2, "{algorithm}");
+    }
+    assert_eq!(gate.counts().carried, 0, "nothing was lost");
+    lose().await;
+    for algorithm in AlgorithmKind::ALL {
+        assert_eq!(admitted(gate, *algorithm, "ada", most(*algorithm)).await, 0, "{algorithm}");
+        let rest = most(*algorithm) - LIMIT / 2;
+        let more = admitted(gate, *algorithm, "bob", LIMIT).await;
+        assert_eq!(more, rest, "{algorithm}");
+    }
+    let keys = 2 * AlgorithmKind::ALL.len() as u64;
+    assert_eq!(gate.counts().carried, keys);
+    let carried = |message: &str| message.starts_with("data lost");
+    events.until(carried).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_without_a_file_comes_back_with_what_was_used() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), rules()).await;
+    let kill = async || {
+        server.kill();
+        block_in_place(|| server.start_again(&[]));
+    };
+    none_over(&gate, &events, kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_server_has_again_what_was_used() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), rules()).await;
+    none_over(&gate, &events, async || server.run::<()>(&["FLUSHALL"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_node_of_a_cluster_has_again_what_was_used() {
+    let nodes = block_in_place(|| Nodes::start(3, 0));
+    let (gate, events) = gate_over(&nodes.url(), rules()).await;
+    none_over(&gate, &events, async || {
+        nodes.all.iter().take(3).for_each(|node| node.run::<()>(&["FLUSHALL"]));
+    })
+    .await;
+}
+
+/// The replica gets none of the later writes, and takes the place of the primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_behind_has_again_what_was_used() {
+    let mut watched = block_in_place(Watched::start);
+    let mut settings = settings(&watched.url());
+    settings.timeout = Duration::from_millis(500);
+    let (gate, _) = gate_with(settings, rules()).await;
+    let algorithms = || AlgorithmKind::ALL.iter().copied();
+    for algorithm in algorithms() {
+        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT / 2).await, LIMIT / 2, "{algorithm}");
+    }
+    let here = |info: &str| info.contains("lag=0");
+    block_in_place(|| until(&watched.primary, &["INFO", "replication"], here));
+    // It stands still while the rest is written, and hears no more of it.
+    watched.replica.signal("STOP");
+    for algorithm in algorithms() {
+        let rest = most(algorithm) - LIMIT / 2;
+        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, rest, "{algorithm}");
+    }
+    watched.primary.kill();
+    watched.replica.signal("CONT");
+    let primary = |info: &str| info.contains("role:master");
+    block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
+    for algorithm in algorithms() {
+        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, 0, "{algorithm}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_nodes_that_ask_for_one_key_admit_nothing_more() {
+    let mut server = Server::start(&[]);
+    let mut nodes = Vec::new();
+    for _ in 0..4 {
+        nodes.push(Arc::new(gate_over(&server.url(), rules()).await.0));
+    }
+    for algorithm in AlgorithmKind::ALL {
+        for turn in 0..most(*algorithm) + 4 {
+            let node = &nodes[turn as usize % nodes.len()];
+            assert_eq!(is_admitted(node, *algorithm, "ada").await, turn < most(*algorithm));
+        }
+    }
+    server.kill();
+    block_in_place(|| server.start_again(&[]));
+    for algorithm in AlgorithmKind::ALL {
+        for node in &nodes {
+            assert_eq!(admitted(node, *algorithm, "ada", 2).await, 0, "{algorithm}");
+        }
+    }
+}
+
+/// A node that knows of units does not bring them back after another node has reset them, or given them back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_node_gave_back_stays_back_while_the_server_is_the_same() {
+    let server = Server::start(&[]);
+    let (one, _) = gate_over(&server.url(), rules()).await;
+    let (other, _) = gate_over(&server.url(), rules()).await;
+    for algorithm in AlgorithmKind::ALL {
+        let entries = [("user", "ada")];
+        let request = |cost| {
+            let descriptors = [Descriptor::new(&entries).cost(cost)];
+            (descriptors, algorithm.name())
+        };
+        let (descriptors, domain) = request(LIMIT);
+        let all = Request::new(domain, &descriptors);
+        assert!(one.check(&all).await.is_allowed(), "{algorithm}");
+        assert_eq!(other.reset(&all).await, Ok(1), "{algorithm}");
+        assert!(one.check(&all).await.is_allowed(), "{algorithm}: after a reset");
+        assert_eq!(other.reset(&all).await, Ok(1), "{algorithm}");
+        // The other node takes everything, which this node hears of, and gives it back.
+        let charge = other.hold(&all).await.unwrap();
+        assert!(!one.check(&all).await.is_allowed(), "{algorithm}");
+        charge.settle(0).await.unwrap();
+        assert!(one.check(&all).await.is_allowed(), "{algorithm}: after a settlement");
+    }
+    assert_eq!(one.counts().carried + other.counts().carried, 0);
+}
