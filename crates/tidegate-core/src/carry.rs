@@ -141,6 +141,10 @@ impl Rule {
                 self.visit(KnownVisitor { known, reported: &reported, at }).unwrap_or_default();
         }
         join_nearest(&mut reported);
+        // The process keeps them, and a script may report a thousand.
+        if reported.capacity() > 2 * Self::MOST_KNOWN {
+            reported.shrink_to_fit();
+        }
         reported
     }
 }

@@ -94,7 +94,8 @@ impl<S: Store> Carry<S> {
         self.known.lost(data.server, had);
     }
 
-    /// Returns what is to be carried with the limiters that were lost.
+    /// Notes what is to be carried with the limiters of a request, and returns the data that had their units. All of them
+    /// are carried, also if the server lacks only some, so that it is asked once more and not again for each.
     fn lost(
         &self,
         asks: &[KeyAsk],
@@ -103,12 +104,10 @@ impl<S: Store> Carry<S> {
         now: Timestamp,
     ) -> Option<DataOf> {
         let mut of = None;
-        for place in &data.lost {
-            if let (Some(ask), Some(known)) = (asks.get(*place), known.get_mut(*place)) {
-                let (carried, had) = self.known.is_lost(ask, data.server, now);
-                *known = carried;
-                of = had.or(of);
-            }
+        for (ask, known) in asks.iter().zip(known) {
+            let (carried, had) = self.known.is_lost(ask, data.server, now);
+            *known = carried;
+            of = had.or(of);
         }
         of
     }

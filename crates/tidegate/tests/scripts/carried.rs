@@ -184,6 +184,23 @@ fn a_key_that_got_units_back_lives_as_long_as_with_them() {
     }
 }
 
+/// A sorted set cannot be empty, so it leaves a note when all of its units came back.
+#[test]
+fn units_that_all_came_back_to_a_sorted_set_are_not_carried() {
+    let server = Server::start();
+    let client = &server.client();
+    let rules = rules();
+    let (key, rule) = rules.iter().find(|(key, _)| key == "sorted_set").unwrap();
+    let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+    let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
+    let used = [tidegate::UsedUnits { since: taken.at, units: 10 }];
+    let known = KnownUnits { used: &used, reported: taken.now, last: None };
+    client.step(&[limiter(10).taken_at(Some(taken.at))], ScriptStep::Settle, None);
+    assert_eq!(client.int(&["EXISTS", key]), 0);
+    let done = client.step(&[limiter(10).carrying(known)], ScriptStep::Ask, None);
+    assert!(done.allowed && done.carried == 0);
+}
+
 #[test]
 fn units_that_were_reported_before_a_reset_are_not_carried() {
     let server = Server::start();

@@ -1,9 +1,8 @@
 //! The units in use that the store reported of each limiter: a table of bounded size.
 //!
-//! Of a limiter it has a few numbers. Where there is no place for one more, one whose units leave earlier goes: units
-//! that are not known are not carried.
+//! Of a limiter it has a few numbers. Each limiter has eight possible places; if all are taken, the limiter whose units
+//! leave first goes: units that are not known are not carried.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +13,10 @@ use crate::store::{KeyAsk, KnownUse};
 
 /// The number of locks that limiters are spread over.
 const SHARDS: usize = 64;
-/// The maximum number of limiters in a shard: 65,536 in all, with at most 20 MiB.
-const MOST: usize = 1_024;
-/// The number of limiters of which one goes where there is no place.
-const AMONG: usize = 8;
+/// Groups of limiters in a shard; each limiter belongs to one group.
+const GROUPS: usize = 128;
+/// The maximum number of limiters in a group: 65,536 in all, of some 300 bytes each at most.
+const PLACES: usize = 8;
 /// A report that is earlier by more than this is later: the clock of the store was set.
 const ORDERED: Micros = Micros::from_millis(1_000);
 /// Servers share this many counts of losses, by their numbers.
@@ -32,7 +31,42 @@ pub(super) struct KnownLimiters {
     losses: Box<[AtomicU32]>,
 }
 
-type Shard = HashMap<[u32; 3], KnownLimiter>;
+/// Groups of limiters by their fingerprints. They take memory with the first limiter.
+#[derive(Debug, Default)]
+struct Shard(Vec<Vec<([u32; 3], KnownLimiter)>>);
+
+impl Shard {
+    fn group(&mut self, words: [u32; 3]) -> Option<&mut Vec<([u32; 3], KnownLimiter)>> {
+        if self.0.is_empty() {
+            self.0.resize_with(GROUPS, Vec::new);
+        }
+        self.0.get_mut(words[1] as usize % GROUPS)
+    }
+
+    fn get(&mut self, words: [u32; 3]) -> Option<&mut KnownLimiter> {
+        let (_, one) = self.group(words)?.iter_mut().find(|(its, _)| *its == words)?;
+        Some(one)
+    }
+
+    fn remove(&mut self, words: [u32; 3]) {
+        if let Some(group) = self.group(words) {
+            group.retain(|(its, _)| *its != words);
+        }
+    }
+
+    /// Puts a limiter in its place; one in which nothing is used has none.
+    fn put(&mut self, words: [u32; 3], one: KnownLimiter) {
+        self.remove(words);
+        let Some(group) = self.group(words).filter(|_| !one.used.is_empty()) else { return };
+        if group.len() >= PLACES {
+            let places = group.iter().enumerate();
+            if let Some((first, _)) = places.min_by_key(|(_, (_, one))| one.until) {
+                group.swap_remove(first);
+            }
+        }
+        group.push((words, one));
+    }
+}
 
 /// The data that has the units of a limiter: of a server, after so many losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +142,7 @@ impl KnownLimiters {
     /// Returns what is known of a limiter.
     pub(super) fn known(&self, ask: &KeyAsk, now: Timestamp) -> KnownThen {
         let words = self.words(ask);
-        match self.shard(words).get(&words).filter(|one| one.counts_at(now)) {
+        match self.shard(words).get(words).filter(|one| one.counts_at(now)) {
             None => (KnownUse::Nothing, 0),
             Some(one) => (self.use_of(one, None), one.changes),
         }
@@ -136,7 +170,7 @@ impl KnownLimiters {
     ) -> (KnownThen, Option<DataOf>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let Some(one) = shard.get_mut(&words).filter(|one| one.counts_at(now)) else {
+        let Some(one) = shard.get(words).filter(|one| one.counts_at(now)) else {
             return ((KnownUse::Nothing, 0), None);
         };
         let had = one.data.take();
@@ -153,14 +187,11 @@ impl KnownLimiters {
     ) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let before = shard.get(&words).filter(|one| one.counts_at(sent));
+        let before = shard.get(words).filter(|one| one.counts_at(sent));
         let Some(before) = before else {
             let used = rule.known_units(&[], used, at);
-            put(
-                &mut shard,
-                words,
-                KnownLimiter { used, at, last, until, data: Some(data), changes: 0 },
-            );
+            let one = KnownLimiter { used, at, last, until, data: Some(data), changes: 0 };
+            shard.put(words, one);
             return;
         };
         let is_same = before.data == Some(data);
@@ -181,7 +212,7 @@ impl KnownLimiters {
         } else {
             KnownLimiter { used, at, last: last.max(before.last), until, data, changes }
         };
-        put(&mut shard, words, next);
+        shard.put(words, next);
     }
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as many of
@@ -189,7 +220,7 @@ impl KnownLimiters {
     pub(super) fn moved(&self, ask: &KeyAsk, token: Token, renewed: Option<Timestamp>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let Some(one) = shard.get_mut(&words) else { return };
+        let Some(one) = shard.get(words) else { return };
         let its = one.used.iter().position(|one| one.since.as_micros() == token.as_micros());
         let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
         if place < one.used.len() {
@@ -201,7 +232,7 @@ impl KnownLimiters {
     /// Forgets a limiter.
     pub(super) fn forget(&self, ask: &KeyAsk) {
         let words = self.words(ask);
-        self.shard(words).remove(&words);
+        self.shard(words).remove(words);
     }
 
     fn words(&self, ask: &KeyAsk) -> [u32; 3] {
@@ -221,16 +252,29 @@ fn amount(used: &[UsedUnits]) -> (u64, Option<Timestamp>) {
     (units, used.last().map(|one| one.since))
 }
 
-/// Puts a limiter in its place; one in which nothing is used has none.
-fn put(shard: &mut Shard, words: [u32; 3], one: KnownLimiter) {
-    if one.used.is_empty() {
-        shard.remove(&words);
-        return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limiters_whose_units_have_left_make_space() {
+        let one = |until| KnownLimiter {
+            used: vec![UsedUnits { since: Timestamp::EPOCH, units: 1 }],
+            at: Timestamp::EPOCH,
+            last: Timestamp::EPOCH,
+            until: Timestamp::from_micros(until),
+            data: None,
+            changes: 0,
+        };
+        let mut shard = Shard::default();
+        let places = (GROUPS * PLACES) as u32;
+        (0..10 * places).for_each(|number| shard.put([0, number, number], one(1)));
+        assert_eq!(shard.0.iter().map(Vec::len).sum::<usize>(), places as usize);
+        let counting = 10 * places..11 * places;
+        counting.clone().for_each(|number| shard.put([0, number, number], one(2)));
+        for number in counting {
+            let known = shard.get([0, number, number]);
+            assert!(known.is_some_and(|known| known.counts_at(Timestamp::from_micros(1))));
+        }
     }
-    if shard.len() >= MOST && !shard.contains_key(&words) {
-        let some = shard.iter().take(AMONG);
-        let first = some.min_by_key(|(_, one)| one.until).map(|(words, _)| *words);
-        first.and_then(|words| shard.remove(&words));
-    }
-    shard.insert(words, one);
 }

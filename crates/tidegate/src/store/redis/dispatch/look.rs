@@ -294,16 +294,31 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
     }
 }
 
-/// Returns the id of this run of a server, which a restart changes; `None` if the user may not read it.
+/// Returns an id of the data of a server, which a restart changes, and another primary; `None` if the user may not read
+/// it.
 async fn run_id(connection: &mut MultiplexedConnection) -> Result<Option<String>, StoreError> {
-    let info = match send(connection, redis::cmd("INFO").arg("server")).await {
+    let Some(run) = info(connection, "server", "run_id:").await? else { return Ok(None) };
+    // A primary that was a replica in between has the data of another primary.
+    let history = info(connection, "replication", "master_replid:").await?;
+    Ok(Some(run + history.as_deref().unwrap_or_default()))
+}
+
+/// Returns the value of a line in a section of the information about a server; `None` if it has no such line, or the
+/// user may not read it.
+async fn info(
+    connection: &mut MultiplexedConnection,
+    section: &str,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
+    let info = match send(connection, redis::cmd("INFO").arg(section)).await {
         Ok(Value::BulkString(info)) => String::from_utf8_lossy(&info).into_owned(),
         Ok(Value::VerbatimString { text, .. }) => text,
         Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut lines = info.lines();
-    Ok(lines.find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned))
+    let value = lines.find_map(|line| line.strip_prefix(name));
+    Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
 }
 
 /// Reports properties of the servers' setup that can make limits fail.

@@ -172,14 +172,14 @@ for i = count, 1, -1 do
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
-    if v and changed == true and gone ~= expires and not (write or given or amending) and (settles or verb == 'undo')
+    if v and changed == true and gone ~= expires and not given and (settles or verb == 'undo')
       and struct.unpack('<d', arg, 34) < 0 then
       -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is counted
-      -- makes space, and leaves a note.
+      -- makes space, and leaves a note, as does a state that cannot be empty.
       local left = call('PTTL', key)
-      if no_space and gone <= at then
+      if gone <= at and (no_space or write or amending) then
         bar(key, now + 1)
-      elseif left > 0 and gone < now + left * 1000 then
+      elseif left > 0 and gone < now + left * 1000 and not (write or amending) then
         gone = now + left * 1000
         expires, ms = gone, (gone - gone % 1000) / 1000
       end

@@ -36,7 +36,9 @@ impl RedisStore {
             let actual = at_places(args.actual, &places);
             let under = at_places(args.under, &places);
             let leased = at_places(args.leased, &places);
-            let of_limited = StepArgs { actual: &actual, under: &under, leased: &leased, ..args };
+            // Nothing is carried: it would have to be settled again in part.
+            let of_limited =
+                StepArgs { actual: &actual, under: &under, leased: &leased, known: &[], ..args };
             let mut reply = StepReply::nothing(asks.len(), self.host.now());
             if !limited.is_empty() {
                 let settled = self.step(&limited, of_limited).await;
