@@ -11,7 +11,7 @@ use crate::listener::{ListenerSecret, bearer};
 use crate::otlp::{self, TRACEPARENT};
 
 /// The path of checks.
-pub(in crate::http) const CHECK: &str = "/v1/check";
+pub(in super::super) const CHECK: &str = "/v1/check";
 /// Most bytes of a head, and of a body. Larger ones go to hyper, where their size is bounded.
 pub(super) const MOST_BYTES: usize = 4 << 10;
 /// Most header fields.
