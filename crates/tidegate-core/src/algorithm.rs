@@ -110,8 +110,9 @@ pub trait Persist: Scripted {
 
 /// Carrying the units in use to a store that lost them.
 pub trait CarryUnits: Decide {
-    /// Calls `note` with the units in use and the time when they count as taken, oldest first. Taken at these times from
-    /// [`CarryUnits::unused`], they leave a state that admits no more than this state, and as much to the microsecond.
+    /// Calls `note` with the units in use and the time when they count as taken, oldest first. Taken at these times
+    /// from [`CarryUnits::unused`], they leave a state that admits no more than this state, and as much to the
+    /// microsecond.
     fn used_units(&self, state: &Self::State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64));
 
     /// The amount in use, by a measure of the algorithm that is as fine as its states.

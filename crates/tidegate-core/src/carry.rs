@@ -38,8 +38,8 @@ pub struct KnownUnits<'a> {
 
 impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     /// Puts the state that these units leave in place of the state of the limiter, if it admits less at `now`. Returns
-    /// whether it did. Of two states that admit as much, the state whose units leave later admits less; if both are equal in
-    /// this, the limiter keeps its own, and also if it was reset after the units were reported.
+    /// whether it did. Of two states that admit as much, the state whose units leave later admits less; if both are
+    /// equal in this, the limiter keeps its own, and also if it was reset after the units were reported.
     pub fn carry(&mut self, known: KnownUnits<'_>, now: Timestamp) -> bool {
         let KnownUnits { used, reported, last } = known;
         if let Some(state) = self.state() {
@@ -114,8 +114,9 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
 }
 
 impl Rule {
-    /// The units in use of a limiter, oldest first, and the time of the last, by the reply of the rule's script. If the script returns only a part of
-    /// the state, units that count longer stand for others: the limiter admits no more with these.
+    /// The units in use of a limiter, oldest first, and the time of the last, by the reply of the rule's script. If the
+    /// script returns only a part of the state, units that count longer stand for others: the limiter admits no more
+    /// with these.
     #[must_use]
     pub fn used_units(&self, reply: &ScriptReply) -> (Vec<UsedUnits>, Timestamp) {
         self.visit(UsedVisitor(reply)).unwrap_or_default()
@@ -126,9 +127,10 @@ impl Rule {
     /// The maximum number of entries of [`Rule::known_units`].
     pub const MOST_KNOWN: usize = 12;
 
-    /// The units in use of a limiter, oldest first, by what a store `reported` of them at `at` and what was `known` before. A
-    /// script that returns a part of the state reports all units as of the last: the units that are known keep their own
-    /// times. Units are joined under the later time if there are many entries, so that no more is admitted with them.
+    /// The units in use of a limiter, oldest first, by what a store `reported` of them at `at` and what was `known`
+    /// before. A script that returns a part of the state reports all units as of the last: the units that are known
+    /// keep their own times. Units are joined under the later time if there are many entries, so that no more is
+    /// admitted with them.
     #[must_use]
     pub fn known_units(
         &self,

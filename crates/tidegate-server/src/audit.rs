@@ -1,8 +1,8 @@
-//! The audit lines of changes: the change, its author, and the state before and after. [`RequestDecider`](crate::decide::RequestDecider)
-//! writes them for every protocol.
+//! The audit lines of changes: the change, its author, and the state before and after.
+//! [`RequestDecider`](crate::decide::RequestDecider) writes them for every protocol.
 //!
-//! A line names rules and numbers, and never the entries of a request, which may name a caller. The line of a client has
-//! no state before and after: clients may give back often, and each look asks the store.
+//! A line names rules and numbers, and never the entries of a request, which may name a caller. The line of a client
+//! has no state before and after: clients may give back often, and each look asks the store.
 
 use std::fmt;
 
@@ -125,7 +125,8 @@ impl<'a> Audit<'a> {
         }
         // After an error too: the second look may show whether the change took place.
         let after = standing(&limiters.peek(request).await);
-        // Two looks that find none: a misspelt entry or domain, for example. They do not see limiters that are unlimited.
+        // Two looks that find none: a misspelt entry or domain, for example. They do not see limiters that are
+        // unlimited.
         let is_seen = before != NO_LIMITER || after != NO_LIMITER;
         match changed {
             Ok(changed) if changed.map_or(!is_seen, |changed| changed == 0) => tracing::info!(

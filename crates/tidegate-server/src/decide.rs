@@ -1,6 +1,6 @@
 //! The way from a request to its answer, which HTTP, gRPC and RESP take alike. The reader of a protocol makes a
-//! [`Request`], [`RequestDecider`] asks the limiters and waits, counts, settles and audits, and the writer of the protocol gets an
-//! answer or a [`RequestRefusal`].
+//! [`Request`], [`RequestDecider`] asks the limiters and waits, counts, settles and audits, and the writer of the
+//! protocol gets an answer or a [`RequestRefusal`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,9 +43,9 @@ impl RequestDecider {
         Self { limiters, counts }
     }
 
-    /// Passes the answer to `write`, if it needs no wait for a limiter or the store. Without an answer nothing was taken,
-    /// so [`Self::decide`] may ask the same. The caller counts the time, which is the same for all requests that are read
-    /// together.
+    /// Passes the answer to `write`, if it needs no wait for a limiter or the store. Without an answer nothing was
+    /// taken, so [`Self::decide`] may ask the same. The caller counts the time, which is the same for all requests that
+    /// are read together.
     #[inline]
     pub(crate) fn try_decide<T>(
         &self,

@@ -1,6 +1,7 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 //!
-//! A verb goes through the layers over the store under the policy in force ([`InForce`]); each answer keeps that policy.
+//! A verb goes through the layers over the store under the policy in force ([`InForce`]); each answer keeps that
+//! policy.
 
 mod bans;
 mod build;

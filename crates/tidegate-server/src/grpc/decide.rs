@@ -41,9 +41,9 @@ impl GrpcDecider {
     /// The answer to a message of a client that is `granted` these verbs.
     ///
     /// # Errors
-    /// Returns a refusal for a refund that is not granted, and for a message that is invalid, asks for nothing, or has an
-    /// impossible limit; also if the store is unavailable and the call only refunds, if a closed rule is reported as an
-    /// error, and if the process stops before an admitted request may go on.
+    /// Returns a refusal for a refund that is not granted, and for a message that is invalid, asks for nothing, or has
+    /// an impossible limit; also if the store is unavailable and the call only refunds, if a closed rule is reported as
+    /// an error, and if the process stops before an admitted request may go on.
     pub(super) async fn answer(
         &self,
         message: Bytes,

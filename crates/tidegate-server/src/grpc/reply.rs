@@ -53,8 +53,8 @@ fn sent(bytes: Bytes, kept: KeptBytes) -> Response<GrpcReply> {
     response
 }
 
-/// The answer to a call that cannot be decided: a message that refuses it, or its status. The claim for the call is `None` if there was no room
-/// even for that.
+/// The answer to a call that cannot be decided: a message that refuses it, or its status. The claim for the call is
+/// `None` if there was no room even for that.
 #[cold]
 pub(super) fn undecided(
     answer: Result<Bytes, RequestRefusal>,

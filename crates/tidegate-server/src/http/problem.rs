@@ -1,5 +1,5 @@
-//! Writes a refusal as `application/problem+json` (RFC 9457). Every handler over HTTP returns a [`RequestRefusal`] for a request
-//! that it cannot answer, and `routes.rs` turns it into a response.
+//! Writes a refusal as `application/problem+json` (RFC 9457). Every handler over HTTP returns a [`RequestRefusal`] for
+//! a request that it cannot answer, and `routes.rs` turns it into a response.
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;

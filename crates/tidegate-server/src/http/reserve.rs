@@ -1,6 +1,6 @@
 //! `POST /v1/reserve`, `POST /v1/settle` and `POST /v1/renew`: units for work whose cost is known only afterwards, and
-//! permits for as long as work runs. `routes.rs` calls them, and [`RequestDecider`](crate::decide::RequestDecider) takes the units and keeps the
-//! reservations.
+//! permits for as long as work runs. `routes.rs` calls them, and [`RequestDecider`](crate::decide::RequestDecider)
+//! takes the units and keeps the reservations.
 //!
 //! ```json
 //! {"descriptor": {"user": "a"}, "cost": 500, "life_ms": 30000}

@@ -1,6 +1,6 @@
-//! The paths of both listeners with their handlers, and the steps before and after every request. `connection.rs` passes
-//! each request of hyper to [`HttpRoutes`]: the head is checked, the table gives the handler and who may ask for it, and
-//! the handler answers. A refusal anywhere becomes a response in [`guarded`].
+//! The paths of both listeners with their handlers, and the steps before and after every request. `connection.rs`
+//! passes each request of hyper to [`HttpRoutes`]: the head is checked, the table gives the handler and who may ask for
+//! it, and the handler answers. A refusal anywhere becomes a response in [`guarded`].
 //!
 //! A request that is not in the table is not answered, so a new path has to say who may ask for it.
 

@@ -96,7 +96,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// A row that grants its path at neither listener until [`Self::public`], [`Self::usable`] or [`Self::admin`] says so.
+    /// A row that grants its path at neither listener until [`Self::public`], [`Self::usable`] or [`Self::admin`] says
+    /// so.
     pub(super) const fn new(path: &'static str, method: Method, handler: RowHandler) -> Self {
         Self { path, method, handler, public: PublicUse::Never, admin: None }
     }

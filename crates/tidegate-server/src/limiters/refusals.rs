@@ -1,5 +1,5 @@
-//! Refusals of changes and of reservations, for every protocol: the errors of the limiters with their kinds, and whether
-//! the caller may repeat the request.
+//! Refusals of changes and of reservations, for every protocol: the errors of the limiters with their kinds, and
+//! whether the caller may repeat the request.
 
 use tidegate::StoreError;
 

@@ -1,9 +1,9 @@
 //! Carrying the units in use to a store that lost them: a store that comes back without its data, or without the last
 //! writes, mints nothing.
 //!
-//! The layer notes what each reply says of the units in use. A question about a limiter with units that count names
-//! the server that has them. If that server has no state of it, or another server decides about it by now, the
-//! store does nothing, and the question is repeated with the units: the store decides from them or from its own state, whichever
+//! The layer notes what each reply says of the units in use. A question about a limiter with units that count names the
+//! server that has them. If that server has no state of it, or another server decides about it by now, the store does
+//! nothing, and the question is repeated with the units: the store decides from them or from its own state, whichever
 //! admits less, and keeps that. So nothing is carried while the server keeps its data.
 //!
 //! It is the innermost layer: it sees what the store decided, each step is of one slot, and no other layer sees a
@@ -94,8 +94,8 @@ impl<S: Store> Carry<S> {
         self.known.lost(data.server, had);
     }
 
-    /// Notes what is to be carried with the limiters of a request, and returns the data that had their units. All of them
-    /// are carried, also if the server lacks only some, so that it is asked once more and not again for each.
+    /// Notes what is to be carried with the limiters of a request, and returns the data that had their units. All of
+    /// them are carried, also if the server lacks only some, so that it is asked once more and not again for each.
     fn lost(
         &self,
         asks: &[KeyAsk],

@@ -224,8 +224,8 @@ impl DenialMemory {
                 }
                 Outcome::Allow { .. } | Outcome::Never => MOST,
             };
-            // From when it was sent: the store decided it at that time or later, so the denial is repeated for too short
-            // a time and never for too long.
+            // From when it was sent: the store decided it at that time or later, so the denial is repeated for too
+            // short a time and never for too long.
             let until = sent.plus(holds.min(MOST));
             let report = DenialReport {
                 values: self.values(generation, ask),

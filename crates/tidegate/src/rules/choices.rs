@@ -1,5 +1,5 @@
-//! The choices of a rule and of a policy: the treatment of a request above a limit, of a key for which there is no room, of
-//! a store that is away and of a request that no rule matches, and the time at which usage is known.
+//! The choices of a rule and of a policy: the treatment of a request above a limit, of a key for which there is no
+//! room, of a store that is away and of a request that no rule matches, and the time at which usage is known.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -127,8 +127,8 @@ impl From<Duration> for OnExcess {
 /// Rules in shadow mode, rules that are switched off, and rules without a limit match like any other. A request of
 /// several descriptors is matched if one of them is.
 ///
-/// A rule without `key` and `when` matches every request of its domain, so that next to it this setting refuses none. Such
-/// a rule should require an entry: `when("user", "*")` matches requests with a user alone.
+/// A rule without `key` and `when` matches every request of its domain, so that next to it this setting refuses none.
+/// Such a rule should require an entry: `when("user", "*")` matches requests with a user alone.
 ///
 /// ```
 /// use tidegate::{Gate, OnNoRule, Policy, RuleSpec};

@@ -1,5 +1,5 @@
-//! Making a gate over a store, with the layers and what they are told, and changes of it while it decides: of its policy,
-//! and of the nodes.
+//! Making a gate over a store, with the layers and what they are told, and changes of it while it decides: of its
+//! policy, and of the nodes.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -6,10 +6,11 @@
 //! The reply of an undecided step travels back as [`GaveUp`], and carries [`Late`] units: units that the step took,
 //! or takes later, after its caller had given up.
 //!
-//! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is
-//! not), and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the
-//! arguments and the reply of a step (`step`), the knowledge of a node about lost data (`known`), its errors, events and counts, the records of reservations, the
-//! process around a store (`host`), and the verbs of the algorithms for a store of your own (`limiter_state`).
+//! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
+//! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
+//! the reply of a step (`step`), the knowledge of a node about lost data (`known`), its errors, events and counts, the
+//! records of reservations, the process around a store (`host`), and the verbs of the algorithms for a store of your
+//! own (`limiter_state`).
 
 mod counts;
 mod error;

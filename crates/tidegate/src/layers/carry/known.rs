@@ -126,7 +126,8 @@ impl KnownLimiters {
         DataOf { server, losses }
     }
 
-    /// Notes that a server lost data; if it had other data `before`, while it ran. Units that it had until now are carried.
+    /// Notes that a server lost data; if it had other data `before`, while it ran. Units that it had until now are
+    /// carried.
     pub(super) fn lost(&self, server: u64, before: Option<DataOf>) {
         let known = before.filter(|before| before.server == server).map_or(0, |had| had.losses);
         if let Some(losses) = self.losses_of(server) {
@@ -160,8 +161,8 @@ impl KnownLimiters {
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last }
     }
 
-    /// Notes that a server does not have the units of a limiter, and returns what is to be carried, and the data that had
-    /// the units.
+    /// Notes that a server does not have the units of a limiter, and returns what is to be carried, and the data that
+    /// had the units.
     pub(super) fn is_lost(
         &self,
         ask: &KeyAsk,
@@ -215,8 +216,8 @@ impl KnownLimiters {
         shard.put(words, next);
     }
 
-    /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as many of
-    /// the oldest.
+    /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
+    /// many of the oldest.
     pub(super) fn moved(&self, ask: &KeyAsk, token: Token, renewed: Option<Timestamp>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);

@@ -250,8 +250,8 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
-    // Each reset allows the bound once more, and each loss of data as much as a limiter can hold; of a node that is alone,
-    // nothing, because it carries all units that its callers know of.
+    // Each reset allows the bound once more, and each loss of data as much as a limiter can hold; of a node that is
+    // alone, nothing, because it carries all units that its callers know of.
     let losses = if plan.nodes.len() == 1 { 0 } else { losses };
     let most = rules().map(bound_of).sum::<u64>() * (1 + steps + resets) + losses * full;
     for admitted in admitted {

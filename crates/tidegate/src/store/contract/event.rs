@@ -89,8 +89,8 @@ pub enum StoreEvent<'a> {
     },
     /// After that a reply to a question for a lease came in time.
     LeasesInTime,
-    /// The store lost data: it was restarted without its file, was flushed, or a replica without the last writes took its
-    /// place. Reported five seconds after the first of these limiters was asked.
+    /// The store lost data: it was restarted without its file, was flushed, or a replica without the last writes took
+    /// its place. Reported five seconds after the first of these limiters was asked.
     DataLost {
         /// The number of limiters whose units in use this process has carried there since.
         limiters: u64,

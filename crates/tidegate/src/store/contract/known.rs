@@ -13,7 +13,8 @@ pub(crate) enum KnownUse {
     Nothing,
     /// Units count, as the server with this number knows: it must have a state.
     Stored { server: u64 },
-    /// The server may have lost these units: it decides from them, or from the state that it has, whichever admits less.
+    /// The server may have lost these units: it decides from them, or from the state that it has, whichever admits
+    /// less.
     Carried {
         used: Arc<[UsedUnits]>,
         /// When they were reported.

@@ -3,8 +3,8 @@
 //! A gate reads the newest generation for each request, and the request is decided by it. It never changes, so a
 //! request sees one policy from beginning to end, and an answer can keep it.
 //!
-//! [`Newest`] is read without a write to memory that threads share. The tables of the old generation are marked before the
-//! new generation is published, so that a step that meets a mark asks the new generation.
+//! [`Newest`] is read without a write to memory that threads share. The tables of the old generation are marked before
+//! the new generation is published, so that a step that meets a mark asks the new generation.
 
 use std::fmt;
 use std::ops::Deref;
@@ -267,8 +267,8 @@ impl<T> Newest<T> {
         Kept(held)
     }
 
-    /// Asks the newest value, and again a newer one if the value reports that there is one, or will be; returns the reply
-    /// with the value that gave it.
+    /// Asks the newest value, and again a newer one if the value reports that there is one, or will be; returns the
+    /// reply with the value that gave it.
     #[inline]
     pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> (Kept<T>, O) {
         loop {

@@ -67,8 +67,8 @@ pub enum ScriptStep {
     /// Takes the cost of each, even into debt, and returns the resulting standing: if one unit more would be admitted,
     /// or else when. Nothing is refused. Limiters without a cost are decided as by [`ScriptStep::Ask`].
     Report,
-    /// As [`ScriptStep::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns the units that
-    /// were cut.
+    /// As [`ScriptStep::Report`], but no limiter whose rule has a `max_debt` takes more than that. Returns the units
+    /// that were cut.
     ReportWithin,
     /// Settles: gives back the surplus of the taken cost over the actual cost, or takes the shortfall, even into debt,
     /// as far as the rule allows; returns the values, and how many units came back and were cut. A limiter says [when

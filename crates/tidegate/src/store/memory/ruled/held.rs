@@ -184,8 +184,8 @@ pub(crate) struct Single(Option<RuledEntry>);
 
 #[cfg(feature = "redis")]
 impl Single {
-    /// Runs a step under `rule`, which takes effect; `None` if the rule is unlimited. The state may then be of a rule that
-    /// had a limit: units come back to it, though no limit decides now.
+    /// Runs a step under `rule`, which takes effect; `None` if the rule is unlimited. The state may then be of a rule
+    /// that had a limit: units come back to it, though no limit decides now.
     pub(crate) fn run(
         &mut self,
         rule: &Rule,

@@ -253,7 +253,8 @@ impl Call {
             || self.counts()
     }
 
-    /// The last arguments: the time, a life, a word about memory, the units that are carried, and the keys that are counted.
+    /// The last arguments: the time, a life, a word about memory, the units that are carried, and the keys that are
+    /// counted.
     fn last(&self) -> Vec<Vec<u8>> {
         if !self.has_last() {
             return Vec::new();

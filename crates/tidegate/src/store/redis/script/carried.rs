@@ -16,8 +16,8 @@ impl<'a> ScriptLimiter<'a> {
         self
     }
 
-    /// Carries units in use to a store that may have lost them: it decides from the state of these units or from its own,
-    /// whichever admits less.
+    /// Carries units in use to a store that may have lost them: it decides from the state of these units or from its
+    /// own, whichever admits less.
     #[must_use]
     pub const fn carrying(mut self, known: KnownUnits<'a>) -> Self {
         self.carried = Some(known);

@@ -1,17 +1,18 @@
 -- Carries units in use that a node knows of to a store that may have lost them: before the step, of each limiter the
 -- state stays that admits less, the stored state or the state of these units. Doing it again changes nothing.
 --
--- ARGV[tail + 4] has the units, limiter by limiter: the number of its key, when they were reported, the
--- time of the last unit, when they count as taken, and an argument with these units as its cost. Units that were reported
--- before a reset, or before the clock stepped back, are left out. A stored state whose last unit is as new has lost none:
--- units came back since. Of a store that is known to have lost data no state is as new.
--- The reply comes with the number of limiters whose state was replaced.
+-- ARGV[tail + 4] has the units, limiter by limiter: the number of its key, when they were reported, the time of the
+-- last unit, when they count as taken, and an argument with these units as its cost. Units that were reported before a
+-- reset, or before the clock stepped back, are left out. A stored state whose last unit is as new has lost none: units
+-- came back since. Of a store that is known to have lost data no state is as new. The reply comes with the number of
+-- limiters whose state was replaced.
 
 local carried, kept, place, states = ARGV[tail + 4], 0, 1, {}
 -- A store without memory writes no new state.
 if ARGV[tail + 3] == 'full' then carried = '' end
 
--- The use of a state: the units in use, parts of them, and when the last of them leaves; then the time of the last unit.
+-- The use of a state: the units in use, parts of them, and when the last of them leaves; then the time of the last
+-- unit.
 local function use_of(its, key, v, arg, how)
   local _, left, last, part = its.step(key, v, arg, now, 'used', true, how)
   local _, _, _, _, _, gone = its.step(key, v, arg, now, 'look', false, 'in place')

@@ -174,8 +174,8 @@ for i = count, 1, -1 do
     ms = (ms - ms % 1000) / 1000
     if v and changed == true and gone ~= expires and not given and (settles or verb == 'undo')
       and struct.unpack('<d', arg, 34) < 0 then
-      -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is counted
-      -- makes space, and leaves a note, as does a state that cannot be empty.
+      -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is
+      -- counted makes space, and leaves a note, as does a state that cannot be empty.
       local left = call('PTTL', key)
       if gone <= at and (no_space or write or amending) then
         bar(key, now + 1)

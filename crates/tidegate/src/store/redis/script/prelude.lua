@@ -1,7 +1,7 @@
 -- Tidegate's limiters in a store. A script is this file, files of algorithms, and a file that runs a step:
--- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another rule,
--- give_back.lua if units are settled or undone, bar.lua before both, space.lua if new keys may have no space, and carry.lua
--- if units are carried to a store that lost them.
+-- dispatch.lua, batch.lua or each.lua. Between them stand amend.lua if limiters may have been written under another
+-- rule, give_back.lua if units are settled or undone, bar.lua before both, space.lua if new keys may have no space, and
+-- carry.lua if units are carried to a store that lost them.
 --
 -- KEYS     the keys of the limiters, then the key of a remembered answer, if there is one, or of the record of
 --          leases (lease.lua)
@@ -20,10 +20,10 @@
 --            new keys; the keys that are counted, and the part of the cluster's node: see space.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
--- zero: units to give back), the window, and the numbers that the algorithm asks for; then `LL` if the node knows of units
--- that count, so that a state must be there. A stored state begins with its
--- version (byte 1), the number of the algorithm (2), limit (3 to 6), window (7 to 12), two numbers of the algorithm (13
--- to 18, 19 to 22), and the revision of these values (23 to 26 and 27 to 33); integers, low byte first.
+-- zero: units to give back), the window, and the numbers that the algorithm asks for; then `LL` if the node knows of
+-- units that count, so that a state must be there. A stored state begins with its version (byte 1), the number of the
+-- algorithm (2), limit (3 to 6), window (7 to 12), two numbers of the algorithm (13 to 18, 19 to 22), and the revision
+-- of these values (23 to 26 and 27 to 33); integers, low byte first.
 --
 -- Times are in microseconds. Integers stay below 2^53, so doubles hold them exactly.
 --

@@ -31,8 +31,9 @@ impl LeaseRecord {
         Self { key, whose }
     }
 
-    /// The argument of a step on it, with two numbers of the step. Taking it: the lowest ticket of this node whose record
-    /// stays, and 0. Giving units back: how many of its units stay taken, and how much earlier they count as taken.
+    /// The argument of a step on it, with two numbers of the step. Taking it: the lowest ticket of this node whose
+    /// record stays, and 0. Giving units back: how many of its units stay taken, and how much earlier they count as
+    /// taken.
     pub(super) fn argument(&self, numbers: [u64; 2]) -> Vec<u8> {
         let numbers = numbers.map(|number| (number as f64).to_le_bytes());
         [&self.whose[..], &numbers[0], &numbers[1]].concat()
