@@ -86,7 +86,7 @@ impl<S: Store> Carry<S> {
     }
 
     /// Notes that a server had lost the units of limiters, which other data had before, and perhaps units of others.
-    fn carried(&self, data: &StoredData, had: Option<DataOf>) {
+    fn carried(&self, data: StoredData, had: Option<DataOf>) {
         if data.carried == 0 {
             return;
         }
@@ -100,7 +100,7 @@ impl<S: Store> Carry<S> {
         &self,
         asks: &[KeyAsk],
         known: &mut [KnownThen],
-        data: &StoredData,
+        data: StoredData,
         now: Timestamp,
     ) -> Option<DataOf> {
         let mut of = None;
@@ -140,16 +140,16 @@ impl<S: Store> Store for Carry<S> {
         let mut reply = loop {
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
-            if reply.data.lost.is_empty() {
+            if !reply.data.is_lost {
                 break reply;
             }
-            had = self.lost(asks, &mut then, &reply.data, sent).or(had);
+            had = self.lost(asks, &mut then, reply.data, sent).or(had);
         };
         // A remembered answer says how the limiters stood then.
         if reply.data.server == 0 || reply.repeated {
             return Ok(reply);
         }
-        self.carried(&reply.data, had);
+        self.carried(reply.data, had);
         let data = self.known.data_of(reply.data.server);
         let replied = ReplyTimes { sent, now: reply.now, data };
         for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
@@ -171,12 +171,13 @@ impl<S: Store> Store for Carry<S> {
         let mut had = None;
         let mut reply = loop {
             let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
-            if reply.data.lost.is_empty() {
+            // Units of a late reply would only be given back.
+            if !reply.data.is_lost || !reply.is_in_time {
                 break reply;
             }
-            had = self.lost(asks, &mut then, &reply.data, sent).or(had);
+            had = self.lost(asks, &mut then, reply.data, sent).or(had);
         };
-        self.carried(&reply.data, had);
+        self.carried(reply.data, had);
         if let (LeaseResult::Decided(report, _), Some((used, last)), Some(rule)) =
             (reply.result, reply.used.take(), ask.rule_in(&self.generation.policy))
         {

@@ -44,7 +44,7 @@ impl SentStep {
         // The deadline is the caller's: the store decides a message that comes late all the same.
         let args = StepArgs::new(*verb, Origin::default(), tokio::time::Instant::now());
         let data = carry_known(link, limiters, (asks, known), now);
-        if !data.lost.is_empty() {
+        if data.is_lost {
             return StepReply { data, ..StepReply::nothing(asks.len(), now) };
         }
         let args = StepArgs { actual, costs, leased, ..args };

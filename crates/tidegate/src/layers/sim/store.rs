@@ -96,7 +96,7 @@ impl Store for StoreLink {
         let (wanted, of, known) = (*wanted, ask.clone(), known.clone());
         let take = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
             let data = carry_known(link, limiters, (from_ref(&of), from_ref(&known)), now);
-            if !data.lost.is_empty() {
+            if data.is_lost {
                 return LeaseReply { data, ..LeaseReply::new(true, LeaseResult::Undecided) };
             }
             let known = &KnownUse::Nothing;

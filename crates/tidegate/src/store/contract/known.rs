@@ -45,13 +45,13 @@ impl KnownUse {
 }
 
 /// The data of the store, as a reply says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredData {
     /// The server that replied. Another number is another server, or the same after it lost its data.
     pub(crate) server: u64,
-    /// The limiters, by their places, whose known state the server does not have, or whose known server is another.
-    /// Then nothing was done.
-    pub(crate) lost: Vec<usize>,
+    /// True if the server does not have the known state of some limiter, or the known server is another. Then nothing
+    /// was done.
+    pub(crate) is_lost: bool,
     /// The number of limiters for which carried units took the place of what the server had.
     pub(crate) carried: u64,
 }

@@ -72,7 +72,7 @@ impl FakeLimiters {
         now: Timestamp,
     ) -> StepReply {
         let data = self.carry(policy, asks, args.known, now);
-        if !data.lost.is_empty() {
+        if data.is_lost {
             return StepReply { data, ..StepReply::nothing(asks.len(), now) };
         }
         let reply = self.run(policy, asks, args, now);

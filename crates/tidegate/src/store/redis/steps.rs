@@ -139,7 +139,7 @@ impl Store for RedisStore {
             return Ok(step_reply((done.put_back(&places), route)));
         }
         let mut reply = step_reply(self.decide(&limiters, pending).await?);
-        if args.verb == Verb::Settle && reply.data.lost.is_empty() {
+        if args.verb == Verb::Settle && !reply.data.is_lost {
             units::note_kept(asks, args, &mut reply);
         }
         Ok(reply)
@@ -313,7 +313,7 @@ impl RedisStore {
 
 /// Returns the result of a step as the reply of the store.
 fn step_reply((done, route): RoutedReply) -> StepReply {
-    let DecidedStep { allowed, now, repeated, first, replies, newer, lost, carried, .. } = done;
+    let DecidedStep { allowed, now, repeated, first, replies, newer, is_lost, carried, .. } = done;
     let server = route.as_ref().map_or(0, Route::server);
     let mut reply = StepReply {
         allowed,
@@ -323,7 +323,7 @@ fn step_reply((done, route): RoutedReply) -> StepReply {
         standing: Standing::Exact,
         replies: replies.into_iter().map(Some).collect(),
         receipt: Some(Receipt::new(OfStep { route, newer })),
-        data: StoredData { server, lost, carried },
+        data: StoredData { server, is_lost, carried },
     };
     reply.standing = reply.standing_by_replies();
     reply

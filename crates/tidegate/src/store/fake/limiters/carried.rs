@@ -20,7 +20,7 @@ impl FakeLimiters {
         self.leases.retain(|((lineage, _), ..), _| !of(lineage.number_of_rule()));
     }
 
-    /// Takes over the units that are carried, or names the limiters that have no state though they must.
+    /// Takes over the units that are carried, unless a limiter has no state though it must.
     pub(crate) fn carry(
         &mut self,
         policy: &Policy,
@@ -30,14 +30,12 @@ impl FakeLimiters {
     ) -> StoredData {
         let server = self.server;
         let mut data = StoredData { server, ..StoredData::default() };
-        for (place, (ask, known)) in asks.iter().zip(known).enumerate() {
+        for (ask, known) in asks.iter().zip(known) {
             let limiter = self.all.get(&key_of(ask)).map(|(_, limiter)| limiter);
             let exists = limiter.is_some_and(|limiter| limiter.exists());
-            if known.server().is_some_and(|known| known != server || !exists) {
-                data.lost.push(place);
-            }
+            data.is_lost |= known.server().is_some_and(|known| known != server || !exists);
         }
-        for (ask, known) in asks.iter().zip(known).filter(|_| data.lost.is_empty()) {
+        for (ask, known) in asks.iter().zip(known).filter(|_| !data.is_lost) {
             let Some(known) = known.carried() else { continue };
             let reset = self.resets.get(&key_of(ask));
             let is_reset = reset.is_some_and(|reset| *reset >= known.reported);
@@ -57,7 +55,7 @@ impl FakeLimiters {
         now: Timestamp,
     ) -> LeaseReply {
         let data = self.carry(policy, from_ref(ask), from_ref(known), now);
-        if !data.lost.is_empty() {
+        if data.is_lost {
             return LeaseReply { data, ..LeaseReply::new(true, LeaseResult::Undecided) };
         }
         let result = self.take_lease(policy, ask, wanted, node, now);

@@ -142,8 +142,8 @@ pub struct DecidedStep {
     pub(super) settled: Vec<SettledUnits>,
     /// The number of limiters whose state was replaced by units that were carried.
     pub carried: u64,
-    /// The indices of limiters whose states were lost; then nothing was done.
-    pub(crate) lost: Vec<usize>,
+    /// True if a state was lost; then nothing was done.
+    pub(crate) is_lost: bool,
 }
 
 impl DecidedStep {
@@ -188,13 +188,13 @@ impl DecidedStep {
             newer: NewerValues(Vec::new()),
             settled: Vec::new(),
             carried: 0,
-            lost: Vec::new(),
+            is_lost: false,
         }
     }
 
-    /// The result of a step that did nothing, because the states of these limiters were lost.
-    pub(crate) fn lost(places: Vec<usize>) -> Self {
-        Self { lost: places, ..Self::nothing(Timestamp::EPOCH) }
+    /// The result of a step that did nothing, because a state was lost.
+    pub(crate) fn lost() -> Self {
+        Self { is_lost: true, ..Self::nothing(Timestamp::EPOCH) }
     }
 
     /// Adds the reply of the next limiter.
@@ -237,7 +237,6 @@ impl DecidedStep {
         let replies = at_places(&self.replies, &order);
         let settled =
             if self.settled.is_empty() { self.settled } else { at_places(&self.settled, &order) };
-        let lost = at_places(places, &self.lost);
-        Self { decisions, replies, newer, settled, lost, ..self }
+        Self { decisions, replies, newer, settled, ..self }
     }
 }

@@ -179,9 +179,7 @@ impl RedisStore {
                 Ok(CallResult::Decided(done)) => return Ok((done.decided_by(newer), route)),
                 Ok(CallResult::Changed) => amends = true,
                 Ok(CallResult::Superseded(found)) => newer = newer.and(found),
-                Ok(CallResult::Lost(lost)) => {
-                    return Ok((DecidedStep::lost(lost), route));
-                }
+                Ok(CallResult::Lost(_)) => return Ok((DecidedStep::lost(), route)),
                 Ok(CallResult::NoSpace(lacks)) => {
                     // Boxed, because it leads back here.
                     let rest = no_space::decide_without_space(self, &limiters, &lacks, pending);

@@ -55,9 +55,7 @@ pub(super) async fn take_lease(
         Ok(Delivered { reply, route }) => match call.answer(from_ref(limiter), &reply) {
             Ok(answer) => {
                 data.server = route.server();
-                if let CallResult::Lost(lost) = &answer {
-                    data.lost.clone_from(lost);
-                }
+                data.is_lost = matches!(answer, CallResult::Lost(_));
                 if let CallResult::Decided(done) = &answer {
                     data.carried = done.carried;
                     used = done.replies.first().and_then(|reply| reply.used.clone());

@@ -56,8 +56,7 @@ pub(super) async fn decide_without_space(
         // is none of them.
         store.decide(&rest, PendingStep { step, undoes: false, ..pending }).await?
     };
-    if !done.lost.is_empty() {
-        done.lost = (0..limiters.len()).collect();
+    if done.is_lost {
         return Ok((done, route));
     }
     // In the order of the limiters, because each insertion counts on the places before it.
