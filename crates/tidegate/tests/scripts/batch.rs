@@ -11,8 +11,8 @@ use tidegate::script::{
 };
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
-use crate::server::{Client, Server};
-use crate::walk_batch::{Answered, is_of_others, run_batch};
+use crate::server::{Answered, Client};
+use crate::walk_batch::{is_of_others, run_batch};
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -67,8 +67,7 @@ fn commands(client: &Client) -> Vec<(String, u64)> {
 
 #[test]
 fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::SlidingLog) {
         let rule = rule(*algorithm, 500);
         let limiters = [one(algorithm.name(), &rule, 1)];
@@ -104,8 +103,7 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
 
 #[test]
 fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_own() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let (global, own) = (rule(AlgorithmKind::SlidingLog, 20), rule(AlgorithmKind::TokenBucket, 1));
     let users: Vec<_> = (0..31).map(|user| format!("user:{user}")).collect();
     let limiters: Vec<_> =
@@ -129,8 +127,7 @@ fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_o
 
 #[test]
 fn a_request_that_fails_spoils_no_other() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let (bucket, set) = (rule(AlgorithmKind::TokenBucket, 5), sorted_set(5));
     let another_version = [b"\x09\x03".as_slice(), &[0; 60]].concat();
     client.run(&[b"RPUSH", b"list", b"of nobody"]).unwrap();
@@ -155,8 +152,7 @@ fn a_request_that_fails_spoils_no_other() {
 
 #[test]
 fn a_store_without_memory_fails_those_that_would_take_and_refuses_whom_it_refused() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let rules =
         [rule(AlgorithmKind::TokenBucket, 2), rule(AlgorithmKind::SlidingLog, 2), sorted_set(2)];
     let full: Vec<_> = (0..3).map(|rule| format!("full:{rule}")).collect();
@@ -184,9 +180,9 @@ fn a_store_without_memory_fails_those_that_would_take_and_refuses_whom_it_refuse
     assert_eq!(stored, 0, "nothing was taken");
 }
 
-/// A user who may run scripts and none of these commands in them.
-fn without(server: &Server, commands: &[&str]) -> Client {
-    let client = server.client();
+/// Another connection, of a user who may run scripts and none of these commands in them.
+fn without(client: &Client, commands: &[&str]) -> Client {
+    let client = client.another();
     let denied: Vec<_> = commands.iter().map(|name| format!("-{name}")).collect();
     let words = [b"ACL".as_slice(), b"SETUSER", b"half", b"on", b">half", b"~*", b"&*", b"+@all"];
     let denied = denied.iter().map(|word| word.as_bytes());
@@ -197,8 +193,7 @@ fn without(server: &Server, commands: &[&str]) -> Client {
 
 #[test]
 fn a_request_that_fails_while_it_takes_takes_nothing() {
-    let server = Server::start();
-    let client = without(&server, &["zadd"]);
+    let client = without(&Client::start(), &["zadd"]);
     let (bucket, set) = (rule(AlgorithmKind::TokenBucket, 50), sorted_set(5));
     let takes = [one("bucket", &bucket, 1)];
     let fails = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
@@ -217,7 +212,7 @@ fn a_request_that_fails_while_it_takes_takes_nothing() {
 
 #[test]
 fn what_can_not_be_written_in_the_end_was_not_admitted() {
-    let server = Server::start();
+    let client = Client::start();
     let log = rule(AlgorithmKind::SlidingLog, 30);
     let (bucket, other) =
         (rule(AlgorithmKind::TokenBucket, 5), rule(AlgorithmKind::TokenBucket, 5));
@@ -225,9 +220,9 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for second in 0..20 {
         let at = Timestamp::from_micros(now - 1_000_000 * (20 - second));
-        assert!(server.client().step(&admitted, ScriptStep::Ask, Some(at)).allowed);
+        assert!(client.step(&admitted, ScriptStep::Ask, Some(at)).allowed);
     }
-    let client = without(&server, &["setrange"]);
+    let client = without(&client, &["setrange"]);
     let before = client.run(&[b"DUMP", b"log"]).unwrap();
     let limiters = [
         vec![one("bucket", &bucket, 1)],
@@ -251,8 +246,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
 
 #[test]
 fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 2)];
     let call = ask(&limiters).remembering(b"reply".to_vec(), HOUR.into(), None);
@@ -274,8 +268,7 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
 
 #[test]
 fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
     for (number, rule) in rules.chain([sorted_set(97)]).enumerate() {
         let key = format!("expiry:{number}");

@@ -6,14 +6,15 @@ use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Call, CallBatch, CallResult, Each, ScriptLimiter, ScriptStep};
-use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
+use tidegate::{Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, KnownUnits, Verbs, Visitor};
 
-use crate::server::policies::rule_of;
-use crate::server::{Client, Server, long};
+use crate::server::policies::{laid_out, layouts, ten};
+use crate::server::{Client, long};
 
 const SEED: u64 = 20_261_129;
 const STEPS: usize = 60;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Compares the script with the core, under the rule of a policy.
 struct Compare<'a> {
@@ -78,55 +79,33 @@ impl Visitor for Compare<'_> {
 
 #[test]
 fn the_script_keeps_the_state_that_the_core_keeps() {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     let rng = &mut Rng::new(SEED);
-    for algorithm in model::AlgorithmKind::ALL {
-        for layout in [Layout::String, Layout::SortedSet] {
-            let mut counts = [0, 0];
-            for number in 0..if long() { 2_000 } else { 60 } {
-                // A bucket that begins with fewer tokens begins so in a state that was never asked.
-                let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
-                let mut spec = *rule_of(&policy).spec();
-                if spec.algorithm == AlgorithmKind::SlidingLog {
-                    spec.layout = Some(layout);
-                }
-                let rule = &Rule::new(spec).unwrap();
-                let key = format!("{}:{layout:?}:{number}", algorithm.name());
-                let compare = Compare { client, rng, rule, policy: &policy, key };
-                let more = rule.visit(compare).unwrap();
-                counts = [counts[0] + more[0], counts[1] + more[1]];
-            }
-            assert!(counts[0] > 5 && counts[1] > 5, "{algorithm:?}: {counts:?}");
+    for (algorithm, layout) in layouts() {
+        let mut counts = [0, 0];
+        for number in 0..if long() { 2_000 } else { 60 } {
+            // A bucket that begins with fewer tokens begins so in a state that was never asked.
+            let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
+            let rule = &laid_out(&policy, layout);
+            let key = format!("{}:{layout:?}:{number}", algorithm.name());
+            let compare = Compare { client, rng, rule, policy: &policy, key };
+            let more = rule.visit(compare).unwrap();
+            counts = [counts[0] + more[0], counts[1] + more[1]];
         }
+        assert!(counts[0] > 5 && counts[1] > 5, "{algorithm:?}: {counts:?}");
     }
-}
-
-/// The rule of each algorithm, of 10 a minute, by name.
-fn rules() -> Vec<(String, Rule)> {
-    let rule = |algorithm: &AlgorithmKind| {
-        let spec = Spec::new(*algorithm, 10, Duration::from_secs(60));
-        (algorithm.name().to_owned(), Rule::new(spec).unwrap())
-    };
-    let mut all: Vec<_> = AlgorithmKind::ALL.iter().map(rule).collect();
-    let mut spec = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
-    spec.layout = Some(Layout::SortedSet);
-    all.push(("sorted_set".to_owned(), Rule::new(spec).unwrap()));
-    all
 }
 
 #[test]
 fn a_known_limiter_without_a_state_is_lost_in_every_form_of_a_call() {
-    let server = Server::start();
-    let client = &server.client();
-    for (key, rule) in &rules() {
+    let client = &Client::start();
+    for (key, rule) in &ten(MINUTE) {
         let limiter = ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap();
         let known = || vec![limiter.clone().known()];
         for step in [ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle, ScriptStep::Report] {
             let call = Call::new(&known(), step, None);
-            let lost = client.eval(&call.script, &call.keys, &call.args);
             assert_eq!(
-                call.answer(&known(), &lost),
+                call.answer(&known(), &client.ask(&call)),
                 Ok(CallResult::Lost(vec![0])),
                 "{key} {step:?}"
             );
@@ -149,9 +128,8 @@ fn a_known_limiter_without_a_state_is_lost_in_every_form_of_a_call() {
 
 #[test]
 fn one_lost_limiter_of_several_stops_the_step() {
-    let server = Server::start();
-    let client = &server.client();
-    let rules = rules();
+    let client = &Client::start();
+    let rules = ten(MINUTE);
     let limiters: Vec<_> = rules
         .iter()
         .map(|(key, rule)| ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap())
@@ -159,17 +137,15 @@ fn one_lost_limiter_of_several_stops_the_step() {
     let mut known = limiters.clone();
     known[2] = known[2].clone().known();
     let call = Call::new(&known, ScriptStep::Ask, None);
-    let lost = client.eval(&call.script, &call.keys, &call.args);
-    assert_eq!(call.answer(&known, &lost), Ok(CallResult::Lost(vec![2])));
+    assert_eq!(call.answer(&known, &client.ask(&call)), Ok(CallResult::Lost(vec![2])));
     assert_eq!(client.int(&["DBSIZE"]), 0);
 }
 
 /// A node that knows of units does not take a key for lost from which another node gave units back.
 #[test]
 fn a_key_that_got_units_back_lives_as_long_as_with_them() {
-    let server = Server::start();
-    let client = &server.client();
-    for (key, rule) in rules().iter().filter(|(key, _)| key != "sorted_set") {
+    let client = &Client::start();
+    for (key, rule) in ten(MINUTE).iter().filter(|(key, _)| key != "sorted_set") {
         let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
         let taken = client.step(&[limiter(4)], ScriptStep::Ask, None);
         let lives = client.int(&["PTTL", key]);
@@ -187,9 +163,8 @@ fn a_key_that_got_units_back_lives_as_long_as_with_them() {
 /// A sorted set cannot be empty, so it leaves a note when all of its units came back.
 #[test]
 fn units_that_all_came_back_to_a_sorted_set_are_not_carried() {
-    let server = Server::start();
-    let client = &server.client();
-    let rules = rules();
+    let client = &Client::start();
+    let rules = ten(MINUTE);
     let (key, rule) = rules.iter().find(|(key, _)| key == "sorted_set").unwrap();
     let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
     let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
@@ -203,14 +178,13 @@ fn units_that_all_came_back_to_a_sorted_set_are_not_carried() {
 
 #[test]
 fn units_that_were_reported_before_a_reset_are_not_carried() {
-    let server = Server::start();
-    let client = &server.client();
-    for (key, rule) in &rules() {
+    let client = &Client::start();
+    for (key, rule) in &ten(MINUTE) {
         let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
         let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
         let used = [tidegate::UsedUnits { since: taken.at, units: 10 }];
         let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
-        client.eval(&call.script, &call.keys, &call.args);
+        client.ask(&call);
         let known = KnownUnits { used: &used, reported: taken.now, last: None };
         let carried = limiter(10).carrying(known);
         let done = client.step(&[carried], ScriptStep::Ask, None);

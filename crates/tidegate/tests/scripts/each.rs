@@ -6,13 +6,12 @@ use tidegate::AlgorithmKind;
 use tidegate::script::{Call, Each, RedisReply, ScriptStep};
 
 use crate::batch::{HOUR, ask, decided, one, rule, sorted_set};
-use crate::server::Server;
+use crate::server::Client;
 use crate::walk_batch::run_each;
 
 #[test]
 fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils_no_other() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     client.run(&[b"RPUSH", b"each:list", b"of nobody"]).unwrap();
     let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
     let rules: Vec<_> =
@@ -41,8 +40,7 @@ fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils
 
 #[test]
 fn distinct_keys_of_a_store_without_memory_fail_each_and_take_nothing() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let names: Vec<_> = (0..Each::MOST).map(|number| format!("new:{number}")).collect();
     let calls: Vec<_> = names.iter().map(|name| ask(&[one(name, &bucket, 1)])).collect();

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use crate::server::{Client, Server};
+use crate::server::Client;
+use crate::server::policies::ten;
 use testkit::model::{self, Model, Policy};
 use tidegate::script::{
-    Call, CallResult, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
+    Call, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
 };
-use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp, Token};
+use tidegate::{AlgorithmKind, Rule, Spec, Timestamp, Token};
 
 /// A time of our days, at the beginning of a second.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -18,52 +19,12 @@ fn step(client: &Client, limiter: ScriptLimiter<'_>, step: ScriptStep, at_us: u6
     client.step(&[limiter], step, Some(Timestamp::from_micros(at_us)))
 }
 
-/// The rules of all algorithms, of 10 a second.
-fn all_rules() -> Vec<(String, Rule)> {
-    all_rules_over(Duration::from_secs(1))
-}
-
-/// The rules of all algorithms, of 10 in a window.
-fn all_rules_over(window: Duration) -> Vec<(String, Rule)> {
-    let mut all = Vec::new();
-    for algorithm in AlgorithmKind::ALL {
-        let mut spec = Spec::new(*algorithm, 10, window);
-        spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(9);
-        all.push((algorithm.name().to_owned(), Rule::new(spec).unwrap()));
-        if *algorithm == AlgorithmKind::SlidingLog {
-            spec.layout = Some(Layout::SortedSet);
-            all.push(("sorted_set".to_owned(), Rule::new(spec).unwrap()));
-        }
-    }
-    all
-}
-
-#[test]
-fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today() {
-    let server = Server::start();
-    let client = &server.client();
-    for (key, rule) in all_rules() {
-        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
-        let reserved = step(client, limiter(10).reserving(), ScriptStep::Ask, TODAY_US);
-        assert!(reserved.allowed, "{key}");
-        let token = reserved.decisions[0].is_allowed().then_some(TODAY_US);
-        let later_us = TODAY_US + 2 * S;
-        assert!(step(client, limiter(10), ScriptStep::Ask, later_us).allowed, "{key}");
-        let settles = limiter(10).reserving().taken_at(Some(reserved.at));
-        let settles = settles.of_permit(token.and_then(Token::from_micros));
-        let settled = step(client, settles, ScriptStep::Settle, later_us);
-        assert_eq!(settled.settled().next().unwrap().returned, 0, "{key}");
-        assert!(!step(client, limiter(10), ScriptStep::Ask, later_us).allowed, "{key}");
-    }
-}
-
 /// A successor that lost the state may have a clock that runs late. Then the time of the units that it never took lies
 /// ahead.
 #[test]
 fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
-    let server = Server::start();
-    let client = &server.client();
-    for (key, rule) in all_rules() {
+    let client = &Client::start();
+    for (key, rule) in ten(Duration::from_secs(1)) {
         let limiter = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
         assert!(step(client, limiter(8), ScriptStep::Ask, TODAY_US).allowed, "{key}");
         let lost_us = TODAY_US + 3_600 * S;
@@ -80,15 +41,14 @@ fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
 /// A bar stands next to the state, in the same slot, and is gone when it is.
 #[test]
 fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     // The server's own clock passes: a window of a second may end between two commands.
-    for (key, rule) in all_rules_over(Duration::from_secs(3_600)) {
+    for (key, rule) in ten(Duration::from_secs(3_600)) {
         let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 3).unwrap();
         assert!(client.step(&[limiter], ScriptStep::Ask, None).allowed);
         let lives = client.int(&["PTTL", &key]);
         let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
-        assert_eq!(client.eval(&call.script, &call.keys, &call.args), RedisReply::Int(1));
+        assert_eq!(client.ask(&call), RedisReply::Int(1));
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{key}");
         let bar = format!("{key}{{{key}}}?taken");
         assert!((0..=lives).contains(&client.int(&["PTTL", &bar])), "{key}");
@@ -101,9 +61,8 @@ fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
 /// A call over several limiters settles each as of its own time.
 #[test]
 fn each_limiter_of_a_settlement_has_its_own_time() {
-    let server = Server::start();
-    let client = &server.client();
-    let rules = all_rules();
+    let client = &Client::start();
+    let rules = ten(Duration::from_secs(1));
     let window = |name: &str| &rules.iter().find(|(key, _)| key == name).unwrap().1;
     let (fixed, log) = (window("fixed_window"), window("sliding_log"));
     let limiter =
@@ -118,8 +77,7 @@ fn each_limiter_of_a_settlement_has_its_own_time() {
     ];
     let at = Timestamp::from_micros(at_us + 150_001);
     let call = Call::new(&both, ScriptStep::Settle, Some(at));
-    let reply = client.eval(&call.script, &call.keys, &call.args);
-    let Ok(CallResult::Decided(answer)) = call.answer(&both, &reply) else { panic!("{reply:?}") };
+    let answer = client.decide(&call, &both);
     let returned: Vec<_> = answer.settled().map(|one| one.returned).collect();
     assert_eq!(returned, [0, 4], "the window of the first has ended");
 }
@@ -135,8 +93,7 @@ fn bucket(limit: u64) -> Rule {
 /// level was never low since, so all of it comes back.
 #[test]
 fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     let old = bucket(60);
     for limit in [61, 120, 30] {
         let (key, new) = (format!("k{limit}"), bucket(limit));
@@ -167,8 +124,7 @@ fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
 /// Values of a newer revision that are dated back to the last unit keep what is known of a reservation.
 #[test]
 fn values_dated_back_keep_the_mark_of_a_reservation() {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     let (old, new) = (bucket(60), bucket(120));
     for (key, next) in [("changed", (&new, 2)), ("same", (&old, 1))] {
         let limiter = |(rule, revision), cost| {
@@ -198,8 +154,7 @@ fn values_dated_back_keep_the_mark_of_a_reservation() {
 /// A rule that has no limit any more gives back what a check took, and the reservation of another caller stays open.
 #[test]
 fn a_check_that_is_settled_without_a_limit_ends_no_reservation_of_another_caller() {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     let rule = bucket(60);
     for (key, reserved, returned) in [("check", false, 29), ("reservation", true, 0)] {
         let of = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
@@ -212,7 +167,7 @@ fn a_check_that_is_settled_without_a_limit_ends_no_reservation_of_another_caller
         let surplus =
             Surplus { key: key.as_bytes(), units: 1, since: Some(at), reserved, token: None };
         let call = Call::giving_back(&[surplus], Some(at));
-        call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
+        call.given_back(&client.ask(&call)).unwrap();
         assert!(step(client, of(1), ScriptStep::Ask, at.as_micros()).allowed, "{key}");
         let settles = of(30).reserving().taken_at(Some(open.at));
         let settled = step(client, settles, ScriptStep::Settle, at.as_micros() + 1);

@@ -5,12 +5,12 @@
 
 use std::fmt;
 
-use crate::server::policies::{checked, rule_of};
-use crate::server::{Client, Server, long};
+use crate::server::policies::{checked, laid_out, layouts};
+use crate::server::{Client, long, words};
 use testkit::model::{self, Expected, Model, Policy};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Call, DecidedStep, ScriptLimiter, ScriptStep, SettledUnits, Values};
-use tidegate::{AlgorithmKind, Decision, Layout, Micros, Outcome, Rule, Timestamp, Token};
+use tidegate::{Decision, Layout, Micros, Outcome, Rule, Timestamp, Token};
 
 const SEED: u64 = 38;
 /// Steps under one policy before the next begins, on a key of its own.
@@ -50,13 +50,6 @@ struct Walk<'a> {
     steps: Vec<String>,
 }
 
-/// The rule of a policy, its log in this layout.
-fn laid_out(policy: &Policy, layout: Layout) -> Rule {
-    let mut spec = *rule_of(policy).spec();
-    spec.layout = (spec.algorithm == AlgorithmKind::SlidingLog).then_some(layout);
-    Rule::new(spec).unwrap()
-}
-
 /// A settlement has no delay.
 fn without_delay(decision: Decision) -> Decision {
     Decision { outcome: Outcome::Allow { delay: Micros::ZERO }, ..decision }
@@ -72,20 +65,7 @@ impl fmt::Display for Walk<'_> {
 
 impl Walk<'_> {
     fn assert_same(&self, answer: &Decision, expected: &Expected) {
-        let (wait_us, delay_us) = match answer.outcome {
-            Outcome::Allow { delay } => (Some(0), delay.as_micros()),
-            Outcome::Deny { retry_after } => (Some(retry_after.as_micros()), 0),
-            Outcome::Never => (None, 0),
-        };
-        let answer = Expected {
-            allowed: answer.is_allowed(),
-            limit: answer.limit,
-            remaining: answer.remaining,
-            retry_after_us: wait_us,
-            reset_after_us: u64::try_from(answer.reset_after().as_micros()).unwrap(),
-            delay_us,
-        };
-        assert_eq!(answer, *expected, "{self}");
+        assert_eq!(words::expected(answer), *expected, "{self}");
     }
 
     fn limiter(&self, cost: u64) -> ScriptLimiter<'_> {
@@ -141,7 +121,7 @@ impl Walk<'_> {
         }
         let at = Some(Timestamp::from_micros(at_us));
         let call = Call::reset(vec![self.key.clone().into_bytes()], Vec::new(), at);
-        self.client.eval(&call.script, &call.keys, &call.args);
+        self.client.ask(&call);
         self.model.reset(at_us);
         self.steps.push(format!("{at_us}: reset"));
     }
@@ -281,8 +261,7 @@ impl Walk<'_> {
 }
 
 fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
-    let server = Server::start();
-    let client = &server.client();
+    let client = &Client::start();
     let rng = &mut Rng::new(SEED);
     let (mut number, mut steps, mut returned, mut late) = (0, 0, 0, 0);
     while steps < if long() { 100_000 } else { 4_000 } {
@@ -316,23 +295,7 @@ fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
     assert!(!counts || returned > 1_000 && late > 1_000, "{returned} came back, {late} did not");
 }
 
-macro_rules! walks {
-    ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
-        #[test]
-        fn $name() {
-            walk(model::AlgorithmKind::$algorithm, Layout::$layout);
-        }
-    )+ };
-}
-
-walks! {
-    fixed_window FixedWindow String;
-    sliding_window SlidingWindow String;
-    sliding_counter SlidingCounter String;
-    sliding_log SlidingLog String;
-    sorted_set SlidingLog SortedSet;
-    token_bucket TokenBucket String;
-    leaky_bucket LeakyBucket String;
-    leaky_queue LeakyQueue String;
-    concurrency Concurrency String;
+#[test]
+fn every_script_gives_back_as_the_model() {
+    layouts().for_each(|(algorithm, layout)| walk(algorithm, layout));
 }

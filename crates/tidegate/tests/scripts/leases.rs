@@ -1,28 +1,20 @@
 //! A random walk holds the scripts that take leases and give them back equal to the core, among requests and under
 //! clocks that step back.
 
-use crate::server::policies::rule_of;
-use crate::server::{Client, Server, held, long};
+use std::slice::from_ref;
+
+use crate::server::policies::{laid_out, layouts};
+use crate::server::{Client, held, long};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{
-    Call, CallResult, DecidedStep, GivenBack, LeaseRecord, ScriptLimiter, ScriptStep,
-};
+use tidegate::script::{Call, GivenBack, LeaseRecord, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Micros, Rule, Timestamp};
 use tidegate_core::Leasable;
 
 const STEPS_OF_A_POLICY: usize = 150;
 /// A wait that no script can return.
 const MUCH: Duration = Duration::from_micros(1 << 52);
-
-fn decided(client: &Client, call: &Call, limiter: &ScriptLimiter<'_>) -> DecidedStep {
-    let reply = client.eval(&call.script, &call.keys, &call.args);
-    match call.answer(std::slice::from_ref(limiter), &reply) {
-        Ok(CallResult::Decided(done)) => done,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// A rule of the algorithm, with a log in a sorted set if that is asked for.
 fn rule(rng: &mut Rng, policy: &mut model::Policy, layout: Layout) -> Rule {
@@ -32,11 +24,7 @@ fn rule(rng: &mut Rng, policy: &mut model::Policy, layout: Layout) -> Rule {
         policy.capacity = policy.capacity.map(|_| 1 + rng.below(40));
         policy.initial = None;
     }
-    let mut spec = *rule_of(policy).spec();
-    if spec.algorithm == AlgorithmKind::SlidingLog {
-        spec.layout = Some(layout);
-    }
-    Rule::new(spec).unwrap_or_else(|_| rule_of(policy))
+    laid_out(policy, layout)
 }
 
 fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
@@ -80,8 +68,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
             };
             match verb {
                 0 => {
-                    let done =
-                        client.step(std::slice::from_ref(&limiter), ScriptStep::Ask, Some(at));
+                    let done = client.step(from_ref(&limiter), ScriptStep::Ask, Some(at));
                     let (allowed, _) = core.step(ScriptStep::Ask, at, cost, 0);
                     assert_eq!(done.allowed, allowed, "{}", context());
                 }
@@ -93,7 +80,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let earlier = Micros::from_micros(rng.pick([0, 0, life.as_micros()]));
                     let back =
                         Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
-                    let done = decided(client, &back, &limiter).lease_given_back();
+                    let done = client.decide(&back, from_ref(&limiter)).lease_given_back();
                     // The record has forgotten what counted no more before the clock went back. It forgets a window that has
                     // ended as well, to which the core gives nothing back although it says so.
                     let is_over = matches!(algorithm, model::AlgorithmKind::FixedWindow)
@@ -105,7 +92,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                         && !is_barred
                         && core.give_back_lease(at, units - kept, since.minus(earlier));
                     assert_eq!(done == GivenBack::Back, is_back, "{done:?}: {}", context());
-                    let again = decided(client, &back, &limiter).lease_given_back();
+                    let again = client.decide(&back, from_ref(&limiter)).lease_given_back();
                     // The later steps show that it came back once.
                     let known = if done == GivenBack::NotTaken { done } else { GivenBack::Back };
                     assert_eq!(again, known, "{}", context());
@@ -115,7 +102,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     ticket += 1;
                     let oldest = leases.iter().map(|(.., ticket)| *ticket).min().unwrap_or(ticket);
                     let lease = Call::lease(&limiter, life, (&record(ticket), oldest), Some(at));
-                    let done = decided(client, &lease, &limiter);
+                    let done = client.decide(&lease, from_ref(&limiter));
                     let end = core.lease(at, cost, life);
                     assert_eq!(done.lease_end(&limiter, life), end, "{}", context());
                     if end.is_some() {
@@ -141,8 +128,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
 /// granted it.
 #[test]
 fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
         let rule =
             Rule::new(tidegate::Spec::new(algorithm, 100, Duration::from_secs(3_600))).unwrap();
@@ -157,15 +143,15 @@ fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
         let taken = client.step(&[limiter(30)], ScriptStep::Ask, None);
         assert!(taken.allowed);
         let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), None);
-        let done = decided(&client, &back, &limiter(20));
+        let done = client.decide(&back, &[limiter(20)]);
         assert_eq!((done.lease_given_back(), used()), (GivenBack::NotTaken, 30), "{algorithm}");
         let lease = Call::lease(&limiter(20), life, (&record, 1), None);
-        assert!(decided(&client, &lease, &limiter(20)).allowed);
+        assert!(client.decide(&lease, &[limiter(20)]).allowed);
         assert!(used() >= 50, "{algorithm}");
         let back = Call::give_back_lease(&limiter(15), &record, (5, Micros::ZERO), None);
-        assert_eq!(decided(&client, &back, &limiter(15)).lease_given_back(), GivenBack::Back);
+        assert_eq!(client.decide(&back, &[limiter(15)]).lease_given_back(), GivenBack::Back);
         let after = used();
-        assert_eq!(decided(&client, &back, &limiter(15)).lease_given_back(), GivenBack::Back);
+        assert_eq!(client.decide(&back, &[limiter(15)]).lease_given_back(), GivenBack::Back);
         assert_eq!(used(), after, "{algorithm}: sent again, it comes back once");
     }
 }
@@ -173,8 +159,7 @@ fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
 /// The record may be there although the state of the limiter is lost.
 #[test]
 fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let [before, now] = [1_763_703_600_000_000, 1_763_700_000_000_000].map(Timestamp::from_micros);
     for algorithm in [AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket] {
         let mut spec = tidegate::Spec::per_second(100);
@@ -187,12 +172,12 @@ fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() 
         let limiter = |units| ScriptLimiter::new(key.as_bytes(), &rule, units).unwrap();
         let mut core = held::limiter(&rule);
         let lease = Call::lease(&limiter(20), life, (&record, 1), Some(before));
-        assert!(decided(&client, &lease, &limiter(20)).allowed, "{algorithm}");
+        assert!(client.decide(&lease, &[limiter(20)]).allowed, "{algorithm}");
         assert_eq!(client.int(&["DEL", &key]), 1);
         assert!(client.step(&[limiter(90)], ScriptStep::Ask, Some(now)).allowed, "{algorithm}");
         assert!(core.step(ScriptStep::Ask, now, 90, 0).0);
         let back = Call::give_back_lease(&limiter(20), &record, (0, Micros::ZERO), Some(now));
-        let done = decided(&client, &back, &limiter(20)).lease_given_back();
+        let done = client.decide(&back, &[limiter(20)]).lease_given_back();
         assert_eq!(done, GivenBack::TooLate, "{algorithm}");
         assert!(!core.give_back_lease(now, 20, before), "{algorithm}");
         let more = client.step(&[limiter(11)], ScriptStep::Ask, Some(now));
@@ -200,22 +185,11 @@ fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() 
     }
 }
 
-macro_rules! walks {
-    ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
-        #[test]
-        fn $name() {
-            let server = Server::start();
-            walk(&server.client(), model::AlgorithmKind::$algorithm, Layout::$layout);
-        }
-    )+ };
-}
-
-walks! {
-    leases_of_a_fixed_window FixedWindow String;
-    leases_of_a_sliding_window SlidingWindow String;
-    leases_of_a_sliding_counter SlidingCounter String;
-    leases_of_a_sliding_log SlidingLog String;
-    leases_of_a_sorted_set SlidingLog SortedSet;
-    leases_of_a_token_bucket TokenBucket String;
-    leases_of_a_leaky_bucket LeakyBucket String;
+#[test]
+fn every_script_leases_as_the_core() {
+    // They grant no lease.
+    let others = [model::AlgorithmKind::LeakyQueue, model::AlgorithmKind::Concurrency];
+    for (algorithm, layout) in layouts().filter(|(one, _)| !others.contains(one)) {
+        walk(&Client::start(), algorithm, layout);
+    }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use testkit::model::{AlgorithmKind, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Call, CallResult, DecidedStep, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, DecidedStep, ScriptLimiter, ScriptStep};
 use tidegate::{Decision, Rule, Spec, Timestamp, Token};
 
+use crate::batch::decided;
 use crate::server::policies::rule_of;
-use crate::server::{Client, Server, long};
-use crate::walk_batch::{Answered, run_batch};
+use crate::server::{Answered, Client, long};
+use crate::walk_batch::run_batch;
 
 /// The key, rule and time of a step.
 struct Turn<'a> {
@@ -42,8 +43,7 @@ fn left(decision: &Decision) -> (u64, u64, Option<u64>) {
 /// Takes, returns, renewals, and changes of limit and life, with clocks that step back.
 #[test]
 fn a_random_walk_of_permits_is_that_of_the_model() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let (mut late, mut renewed) = (0, 0);
     for seed in 0..if long() { 1_000 } else { 40 } {
         let rng = &mut Rng::new(7_000_000 + seed);
@@ -112,8 +112,7 @@ fn a_random_walk_of_permits_is_that_of_the_model() {
 /// not known.
 #[test]
 fn a_changed_rule_keeps_the_permits_and_their_tokens() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let (at_us, second) = (1_763_700_000_000_000, 1_000_000);
     let rule = |limit, seconds| {
         let life = Duration::from_secs(seconds);
@@ -140,8 +139,7 @@ fn a_changed_rule_keeps_the_permits_and_their_tokens() {
 /// A batch once took a state that had become shorter for the first bytes of a log, and lost the rest of its permits.
 #[test]
 fn a_batch_in_which_permits_have_ended_keeps_the_others() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let (at_us, second) = (1_763_700_000_000_000, 1_000_000);
     let spec = Spec::new(tidegate::AlgorithmKind::Concurrency, 400, Duration::from_secs(60));
     let rule = Rule::new(spec).unwrap();
@@ -156,11 +154,7 @@ fn a_batch_in_which_permits_have_ended_keeps_the_others() {
     let limiters = [ScriptLimiter::new(b"batch", &rule, 1).unwrap()];
     let call = Call::new(&limiters, ScriptStep::Ask, Some(Timestamp::from_micros(later_us)));
     let answer = run_batch(&client, &[(&call, 300)]);
-    let allowed =
-        |answer: &Answered| match call.answer(&limiters, answer.as_ref().unwrap()).unwrap() {
-            CallResult::Decided(decided) => decided.allowed,
-            other => panic!("{other:?}"),
-        };
+    let allowed = |answer: &Answered| decided(&call, &limiters, answer).allowed;
     let alone =
         (0..300).map(|_| turn("alone", later_us).step(&client, ScriptStep::Ask, 1, None).allowed);
     let alone: Vec<_> = alone.collect();

@@ -3,24 +3,14 @@
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
 
-use crate::server::policies::rule_of;
-use crate::server::{Server, held, long};
+use crate::server::policies::{rule_of, small};
+use crate::server::{Client, held, long};
 use std::time::Duration;
 use testkit::model;
-use testkit::traffic::{self, Rng};
+use testkit::traffic::Rng;
 use tidegate::script::{ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Decision, Rule, Spec, Timestamp};
 use tidegate_core::look_at_all;
-
-const ALGORITHMS: [model::AlgorithmKind; 7] = [
-    model::AlgorithmKind::FixedWindow,
-    model::AlgorithmKind::SlidingWindow,
-    model::AlgorithmKind::SlidingCounter,
-    model::AlgorithmKind::SlidingLog,
-    model::AlgorithmKind::TokenBucket,
-    model::AlgorithmKind::LeakyBucket,
-    model::AlgorithmKind::LeakyQueue,
-];
 
 /// One limiter of a walk.
 struct Part {
@@ -75,24 +65,15 @@ fn by_the_core(parts: &mut [Part], step: ScriptStep, at: Timestamp) -> (bool, Ve
 
 #[test]
 fn a_step_over_several_is_that_of_the_core() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let rng = &mut Rng::new(77);
     let (walks, steps) = if long() { (400, 500) } else { (15, 200) };
     let (mut admitted, mut refused) = (0, 0);
     for walk in 0..walks {
         let mut parts: Vec<Part> = (0..rng.between(2, 5))
             .map(|number| {
-                let algorithm = rng.pick(ALGORITHMS);
-                let mut policy = traffic::policy(rng, algorithm);
-                // Which of the others began is not to be seen; a bucket that began with less is.
-                policy.initial = None;
-                policy.limit = policy.limit.clamp(1, 1_000);
-                policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 1_000));
-                policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
-                policy.buckets = 6;
-                policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
-                let rule = rule_of(&policy);
+                let algorithm = rng.pick(model::AlgorithmKind::ALL);
+                let rule = rule_of(&small(rng, algorithm));
                 let core = held::limiter(&rule);
                 let key = format!("several:{walk}:{number}");
                 Part { key, rule, core, enforced: rng.chance(80), cost: 0, looks: false }
@@ -137,8 +118,7 @@ fn limiter_of(part: &Part) -> ScriptLimiter<'_> {
 
 #[test]
 fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_step() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let rule =
         |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Duration::from_secs(60))).unwrap();
     let (wide, narrow) = (rule(AlgorithmKind::SlidingLog, 10), rule(AlgorithmKind::TokenBucket, 2));

@@ -6,12 +6,11 @@ use redis::Value;
 use tidegate::script::{Call, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec};
 
-use crate::server::Server;
+use crate::server::Client;
 
 #[test]
 fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     for algorithm in AlgorithmKind::ALL {
         let rule = Rule::new(Spec::new(*algorithm, 20, Duration::from_secs(86_400))).unwrap();
         let limiters = [ScriptLimiter::new(b"key", &rule, 1).unwrap()];
@@ -25,8 +24,7 @@ fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
             for step in [ScriptStep::Decide, ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle]
             {
                 let call = Call::new(&limiters, step, None).amending();
-                let reply = client.eval(&call.script, &call.keys, &call.args);
-                let message = call.answer(&limiters, &reply).unwrap_err();
+                let message = call.answer(&limiters, &client.ask(&call)).unwrap_err();
                 assert_eq!(message.other_version(), Some(version), "{algorithm}: {message}");
             }
             let left = client.run(&[b"GET", b"key"]).unwrap();

@@ -3,13 +3,13 @@
 //!
 //! The time is an argument here, so that both use the same. `TIDEGATE_LONG=1` walks 200,000 steps of each algorithm.
 
-use crate::server::policies::{checked, rule_of};
-use crate::server::{Client, Server, held, long};
+use crate::server::policies::{checked, layouts, rule_of};
+use crate::server::{Client, held, long, policies};
 use std::time::Duration;
 use testkit::model::{self, Policy};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{ScriptLimiter, ScriptStep};
-use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Rule, Timestamp};
 
 const SEED: u64 = 20_261_121;
 /// Steps under one policy before the next begins, on a key of its own.
@@ -27,11 +27,7 @@ fn steps() -> usize {
 fn closed(policy: &Policy) -> Rule {
     let mut spec = *rule_of(policy).spec();
     (spec.limit, spec.window) = (tidegate::Limit::Units(0), None);
-    Rule::new(spec).unwrap_or_else(|_| {
-        let mut bare = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
-        bare.window = None;
-        Rule::new(bare).unwrap()
-    })
+    Rule::new(spec).unwrap_or_else(|_| policies::closed())
 }
 
 /// The rule after a change: another limit, none, or all of another policy.
@@ -48,16 +44,7 @@ fn another(rng: &mut Rng, policy: &mut Policy) -> Rule {
         }
         5 => return closed(policy),
         _ => {
-            let algorithm = rng.pick([
-                model::AlgorithmKind::FixedWindow,
-                model::AlgorithmKind::SlidingWindow,
-                model::AlgorithmKind::SlidingCounter,
-                model::AlgorithmKind::SlidingLog,
-                model::AlgorithmKind::TokenBucket,
-                model::AlgorithmKind::LeakyBucket,
-                model::AlgorithmKind::LeakyQueue,
-                model::AlgorithmKind::Concurrency,
-            ]);
+            let algorithm = rng.pick(model::AlgorithmKind::ALL);
             *policy = traffic::policy(rng, algorithm);
         }
     }
@@ -176,32 +163,17 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
     }
 }
 
-macro_rules! walks {
-    ($($name:ident $amended:ident $algorithm:ident $layout:ident;)+) => { $(
-        #[test]
-        fn $name() {
-            let server = Server::start();
-            walk(&server.client(), model::AlgorithmKind::$algorithm, false, Layout::$layout);
-        }
-
-        #[test]
-        fn $amended() {
-            let server = Server::start();
-            let client = server.client();
-            walk(&client, model::AlgorithmKind::$algorithm, true, Layout::$layout);
-            assert!(client.changed.get() > 0, "no rule was found changed");
-        }
-    )+ };
+#[test]
+fn every_script_decides_as_the_core() {
+    let client = Client::start();
+    layouts().for_each(|(algorithm, layout)| walk(&client, algorithm, false, layout));
 }
 
-walks! {
-    fixed_window fixed_window_amended FixedWindow String;
-    sliding_window sliding_window_amended SlidingWindow String;
-    sliding_counter sliding_counter_amended SlidingCounter String;
-    sliding_log sliding_log_amended SlidingLog String;
-    sorted_set sorted_set_amended SlidingLog SortedSet;
-    token_bucket token_bucket_amended TokenBucket String;
-    leaky_bucket leaky_bucket_amended LeakyBucket String;
-    leaky_queue leaky_queue_amended LeakyQueue String;
-    concurrency concurrency_amended Concurrency String;
+#[test]
+fn every_script_decides_as_the_core_under_rules_that_change() {
+    for (algorithm, layout) in layouts() {
+        let client = Client::start();
+        walk(&client, algorithm, true, layout);
+        assert!(client.changed.get() > 0, "{algorithm:?}: no rule was found changed");
+    }
 }

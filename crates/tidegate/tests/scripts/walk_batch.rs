@@ -7,42 +7,17 @@
 use redis::Value;
 use std::time::Duration;
 use testkit::model;
-use testkit::traffic::{self, Rng};
-use tidegate::script::{
-    Call, CallBatch, Each, JoinedScript, RedisReply, Revision, ScriptLimiter, ScriptStep,
-};
+use testkit::traffic::Rng;
+use tidegate::script::{Call, CallBatch, Each, RedisReply, Revision, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
-use crate::server::policies::checked;
-use crate::server::{Client, Server, long, reply};
-
-/// A reply, or the error in its place.
-pub(super) type Answered = Result<RedisReply, String>;
-
-/// Runs a script, and passes on what is wrong.
-pub(super) fn run(
-    client: &Client,
-    script: &JoinedScript,
-    keys: &[Vec<u8>],
-    args: &[Vec<u8>],
-) -> Answered {
-    let count = keys.len().to_string();
-    let send = |verb: &[u8], text: &str| {
-        let words = [verb, text.as_bytes(), count.as_bytes()].into_iter();
-        let words = words.chain(keys.iter().chain(args).map(Vec::as_slice));
-        client.run(&words.collect::<Vec<_>>())
-    };
-    let answer = match send(b"EVALSHA", &script.sha1) {
-        Err(error) if error.code() == Some("NOSCRIPT") => send(b"EVAL", &script.text),
-        answer => answer,
-    };
-    answer.map(reply).map_err(|error| error.to_string())
-}
+use crate::server::policies::{checked, closed, in_layout, small};
+use crate::server::{Answered, Client, long};
 
 /// The replies of a batch, each as often as it was given.
 pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Answered>> {
     let batch = CallBatch::of(calls);
-    let answer = run(client, &batch.script, &batch.keys, &batch.args);
+    let answer = client.try_eval(&batch.script, &batch.keys, &batch.args);
     let answer = answer.unwrap_or_else(|why| panic!("{why}\n{}", batch.script.text));
     let each = batch.replies(answer).unwrap().into_iter().map(|replies| {
         let each = replies.into_iter();
@@ -54,7 +29,7 @@ pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<An
 /// The replies of calls of one limiter each, in the form of a batch that asks each once.
 pub(super) fn run_each(client: &Client, calls: &[Call]) -> Vec<Vec<Answered>> {
     let each = Each::of(&calls.iter().collect::<Vec<_>>());
-    let answer = run(client, &each.script, &each.keys, &each.args);
+    let answer = client.try_eval(&each.script, &each.keys, &each.args);
     let answer = answer.unwrap_or_else(|why| panic!("{why}\n{}", each.script.text));
     each.replies(answer).unwrap().into_iter().map(|answer| vec![answer]).collect()
 }
@@ -118,25 +93,14 @@ fn key(side: &str, number: usize) -> Vec<u8> {
 
 fn rule(rng: &mut Rng) -> Rule {
     loop {
-        let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
-        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
-        let mut policy = traffic::policy(rng, algorithm);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
+        let mut policy = small(rng, algorithm);
         policy.limit = rng.pick([0, 1, 7, 60, 400]);
-        policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 300));
-        policy.initial = policy.initial.map(|initial| initial.min(3));
-        policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
-        policy.buckets = 6;
-        policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
+        policy.initial = (algorithm == model::AlgorithmKind::TokenBucket && rng.chance(30))
+            .then(|| rng.below(4));
         let Ok(rule) = checked(&policy) else { continue };
-        let mut spec = *rule.spec();
-        if algorithm == model::AlgorithmKind::SlidingLog {
-            spec.layout = Some(rng.pick([Layout::String, Layout::SortedSet]));
-        }
-        if rng.chance(4) {
-            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
-            spec.window = None;
-        }
-        return Rule::new(spec).unwrap();
+        let layout = rng.pick([Layout::String, Layout::SortedSet]);
+        return if rng.chance(4) { closed() } else { in_layout(*rule.spec(), layout) };
     }
 }
 
@@ -222,7 +186,7 @@ impl Walk<'_> {
         for (asked, together) in asked.iter().zip(&together) {
             let call = asked.call("one", at);
             for (time, together) in together.iter().enumerate() {
-                let alone = run(self.client, &call.script, &call.keys, &call.args);
+                let alone = self.client.try_eval(&call.script, &call.keys, &call.args);
                 seen.note(&alone, asked);
                 let same = match (&alone, together) {
                     (Err(alone), Err(together)) => {
@@ -241,7 +205,7 @@ impl Walk<'_> {
         for asked in amend {
             let [one, all] = ["one", "all"].map(|side| {
                 let call = asked.call(side, at).amending();
-                run(self.client, &call.script, &call.keys, &call.args)
+                self.client.try_eval(&call.script, &call.keys, &call.args)
             });
             assert_eq!(one, all);
         }
@@ -278,8 +242,7 @@ impl Seen {
 
 /// Walks of so many turns, each with a policy of its own of at most so many rules.
 fn walks(rng: &mut Rng, (walks, turns): (usize, usize), most_rules: u64, simple: bool) -> Seen {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let mut seen = Seen::default();
     for number in 0..walks {
         let rules = (0..rng.between(2, most_rules)).map(|_| rule(rng)).collect();
@@ -318,8 +281,7 @@ fn requests_of_one_limiter_each_in_one_call_are_those_requests_one_after_the_oth
 
 #[test]
 fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let rng = &mut Rng::new(20_261_124);
     let (walks, turns) = if long() { (40, 1_000) } else { (2, 150) };
     let mut seen = Seen::default();

@@ -2,7 +2,7 @@
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
 
-use crate::server::{Client, Server, held, long};
+use crate::server::{Client, held, long};
 use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::script::{ScriptLimiter, ScriptStep};
@@ -92,8 +92,7 @@ fn bytes(client: &Client, key: &str, shape: &Shape) -> i64 {
 
 #[test]
 fn logs_of_many_entries_are_those_of_the_core() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let steps = if long() { 50_000 } else { 4_000 };
     for (limit, window_us, resolution_us, pause_us) in [
         (150, 1_000_000, 1, 9_000),
@@ -111,8 +110,7 @@ fn logs_of_many_entries_are_those_of_the_core() {
 
 #[test]
 fn sorted_sets_of_many_members_are_those_of_the_core() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let steps = if long() { 100_000 } else { 4_000 };
     for (limit, resolution_us, pause_us) in [(150, 1, 9_000), (1_000, 1_000, 1_500)] {
         let (window_us, layout) = (1_000_000, Layout::SortedSet);
@@ -125,8 +123,7 @@ fn sorted_sets_of_many_members_are_those_of_the_core() {
 /// Entries are counted from a base that moves on before 48 bits are full, in the tenth year.
 #[test]
 fn a_log_that_never_pauses_for_ten_years_goes_on() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let day_us = 86_400_000_000;
     let (window_us, pause_us) = (300 * day_us, 2 * day_us);
     let layout = Layout::String;

@@ -11,12 +11,11 @@ use tidegate::{
 };
 
 use super::values::{ENTRIES, Hand, minute};
-use crate::server::Server;
+use crate::server::Client;
 
 #[test]
 fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let at =
         |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
     let full = minute(AlgorithmKind::FixedWindow, 1, None);
@@ -69,8 +68,7 @@ fn kinds() -> impl Iterator<Item = (AlgorithmKind, Option<Layout>)> {
 #[test]
 fn a_refused_request_leaves_values_as_they_were_where_the_clock_went_back_by_more_than_the_window()
 {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let clock = Hand(Arc::default());
     for (algorithm, layout) in kinds() {
         let rule = minute(algorithm, 9, layout);
@@ -124,8 +122,7 @@ fn a_refused_request_leaves_values_as_they_were_where_the_clock_went_back_by_mor
 
 #[test]
 fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     let ahead = Timestamp::from_micros(now + 2 * 3_600_000_000);
     for (algorithm, layout) in kinds() {
@@ -158,8 +155,7 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
 
 #[test]
 fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let window = minute(AlgorithmKind::FixedWindow, 10, None);
     let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(10));
     spec.initial = Some(1);

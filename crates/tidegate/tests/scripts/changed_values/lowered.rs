@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::script::{DecidedStep, ScriptLimiter, ScriptStep};
 use tidegate::{AlgorithmKind, Decision, Micros, Rule, Spec, Timestamp};
 
-use crate::server::{Client, Server};
+use crate::server::Client;
 
 const NOW_US: u64 = 1_763_700_000_000_000;
 const MINUTE_US: u64 = 60_000_000;
@@ -45,8 +45,8 @@ fn wait_us(decision: &Decision) -> u64 {
 
 #[test]
 fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
-    let (server, mut number) = (Server::start(), 0);
-    let client = server.client();
+    let mut number = 0;
+    let client = Client::start();
     for before in AlgorithmKind::ALL {
         // Units that a permit holds do not end sooner because of a change.
         let counter = AlgorithmKind::SlidingCounter;
@@ -76,8 +76,7 @@ fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
 /// Units that were taken before the level was lowered come off what makes no caller wait.
 #[test]
 fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         let mut one = Planned::new(&client, &format!("before:{algorithm:?}"));
         let (high, low) = (rule(algorithm, 60, 1_000), rule(algorithm, 60, 10));
@@ -107,8 +106,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
 /// A limiter expires when all usage has drained, even if no unit is used any more by its level.
 #[test]
 fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let now_us = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for algorithm in LEVELS {
         let key = format!("expires:{algorithm:?}");
@@ -126,8 +124,7 @@ fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
 /// A clock that stepped back to the epoch has moved the lowered window before it, and its excess is none of the first.
 #[test]
 fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let mut one = Planned::new(&client, "epoch");
     let high = rule(AlgorithmKind::SlidingCounter, 100, 0);
     let low = rule(AlgorithmKind::SlidingCounter, 10, 0);

@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use crate::server::policies::checked;
-use crate::server::{Client, Server, long};
+use crate::server::policies::{checked, closed, in_layout, small};
+use crate::server::{Client, long};
 use std::time::Duration;
 use testkit::model;
-use testkit::traffic::{self, Rng};
+use testkit::traffic::Rng;
 use tidegate::script::{Call, CallResult, ScriptLimiter, ScriptStep, Surplus};
 use tidegate::{
     AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Mode, Policy, Request, RequestLimit,
@@ -34,24 +34,11 @@ impl Clock for Hand {
 /// Some values without enormous debts.
 fn values(rng: &mut Rng, layout: Layout) -> Rule {
     loop {
-        let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
-        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
-        let mut policy = traffic::policy(rng, algorithm);
-        policy.limit = if rng.chance(5) { 0 } else { policy.limit.clamp(1, 1_000) };
-        policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 1_000));
-        // Which of the others is gone, and which is full, is not to be seen; of what comes then it is.
-        policy.initial = None;
-        policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
-        policy.buckets = 6;
-        policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
+        let mut policy = small(rng, algorithm);
+        policy.limit = if rng.chance(5) { 0 } else { policy.limit };
         let Ok(rule) = checked(&policy) else { continue };
-        let mut spec = *rule.spec();
-        spec.layout = (algorithm == model::AlgorithmKind::SlidingLog).then_some(layout);
-        if rng.chance(3) {
-            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Duration::from_secs(1));
-            spec.window = None;
-        }
-        return Rule::new(spec).unwrap();
+        return if rng.chance(3) { closed() } else { in_layout(*rule.spec(), layout) };
     }
 }
 
@@ -185,7 +172,7 @@ impl<'c> Walk<'c> {
                 |n: usize| Surplus { key: &keys[n], units: cost - actual, ..Surplus::default() };
             let unlimited: Vec<_> = unlimited.map(surplus).collect();
             let call = Call::giving_back(&unlimited, Some(at));
-            let reply = self.client.eval(&call.script, &call.keys, &call.args);
+            let reply = self.client.ask(&call);
             call.given_back(&reply).unwrap();
         }
         let one = self.client.step(&limited, script_step, Some(at));
@@ -214,8 +201,7 @@ fn any(rng: &mut Rng, pool: &[Rule]) -> Rule {
 
 #[test]
 fn values_of_plans_and_requests_are_reported_as_in_memory() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     for seed in 0..if long() { 600 } else { 60 } {
         let rng = &mut Rng::new(seed);
         let walk = Walk::new(&client, seed, rng);
@@ -260,8 +246,7 @@ pub(super) fn minute(algorithm: AlgorithmKind, limit: u64, layout: Option<Layout
 
 #[test]
 fn a_wait_for_other_values_is_remembered_with_the_answer() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let at =
         |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
     let (window, other) =
@@ -274,7 +259,7 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
         let call = Call::new(&both, ScriptStep::Ask, at(seconds));
         let mut call = call.remembering(b"answer".to_vec(), Duration::from_secs(60).into(), None);
         for _ in 0..2 {
-            let reply = client.eval(&call.script, &call.keys, &call.args);
+            let reply = client.ask(&call);
             match call.answer(&both, &reply).unwrap() {
                 CallResult::Decided(answer) => return answer,
                 CallResult::Changed => call = call.amending(),
@@ -292,8 +277,7 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
 
 #[test]
 fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
-    let server = Server::start();
-    let client = server.client();
+    let client = Client::start();
     let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
     let rule = minute(AlgorithmKind::SlidingLog, 10, None);
     let (known, unknown) = (b"known".as_slice(), b"unknown".as_slice());
@@ -304,7 +288,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let give_back = || {
         let surplus = [known, unknown].map(|key| Surplus { key, units: 5, ..Surplus::default() });
         let call = Call::giving_back(&surplus, at);
-        call.given_back(&client.eval(&call.script, &call.keys, &call.args))
+        call.given_back(&client.ask(&call))
     };
     // A later version, a later kind, and bytes of no program.
     for (foreign, version) in

@@ -1,12 +1,13 @@
-//! A Redis of the test's own, and a small client that asks the scripts.
+//! A small client that asks the scripts of a Redis of its own.
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
 
 pub mod held;
 pub mod policies;
 #[path = "../../common/words.rs"]
-mod words;
+pub mod words;
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use redis::{Connection, RedisError, Value};
 use testkit::store;
@@ -15,29 +16,9 @@ use tidegate::script::{
     Call, CallResult, DecidedStep, JoinedScript, NewerValues, RedisReply, ScriptLimiter, ScriptStep,
 };
 
-/// A server that ends with the test.
-pub struct Server(store::Server);
-
-impl Server {
-    pub fn start() -> Self {
-        Self::start_with(&[])
-    }
-
-    /// Starts a server with more arguments.
-    pub fn start_with(arguments: &[&str]) -> Self {
-        Self(store::Server::start(&[], arguments))
-    }
-
-    pub fn client(&self) -> Client {
-        let client = redis::Client::open(self.0.url()).expect("an address");
-        let connection = client.get_connection().expect("a connection");
-        let [changed, superseded, loaded] = [(); 3].map(|()| Cell::new(0));
-        Client { connection: RefCell::new(connection), changed, superseded, loaded }
-    }
-}
-
-/// A connection, with counts of the replies that it recovers from.
+/// A connection to a server of its own, with counts of the replies that it recovers from.
 pub struct Client {
+    server: Rc<store::Server>,
     connection: RefCell<Connection>,
     /// Limiters found under another rule.
     pub changed: Cell<u64>,
@@ -47,7 +28,27 @@ pub struct Client {
     pub loaded: Cell<u64>,
 }
 
+/// A reply, or the error in its place.
+pub type Answered = Result<RedisReply, String>;
+
 impl Client {
+    /// Starts a server that ends with its last client.
+    pub fn start() -> Self {
+        Self::of(Rc::new(store::Server::start(&[], &[])))
+    }
+
+    fn of(server: Rc<store::Server>) -> Self {
+        let client = redis::Client::open(server.url()).expect("an address");
+        let connection = RefCell::new(client.get_connection().expect("a connection"));
+        let [changed, superseded, loaded] = [(); 3].map(|()| Cell::new(0));
+        Self { server, connection, changed, superseded, loaded }
+    }
+
+    /// Another connection to the server.
+    pub fn another(&self) -> Self {
+        Self::of(Rc::clone(&self.server))
+    }
+
     /// Runs a command.
     pub fn run(&self, words: &[&[u8]]) -> Result<Value, RedisError> {
         let mut command = redis::cmd(std::str::from_utf8(words[0]).expect("a command"));
@@ -65,31 +66,43 @@ impl Client {
         }
     }
 
-    /// Runs a script by its name; by its text where the server does not know it.
-    pub fn eval(&self, script: &JoinedScript, keys: &[Vec<u8>], args: &[Vec<u8>]) -> RedisReply {
+    /// Runs a script by its name, or by its text where the server does not know it, and passes on what is wrong.
+    pub fn try_eval(&self, script: &JoinedScript, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Answered {
         let count = keys.len().to_string();
-        let words = |verb: &'static [u8], text: &str| {
-            let mut words =
-                vec![verb.to_vec(), text.as_bytes().to_vec(), count.clone().into_bytes()];
-            words.extend_from_slice(keys);
-            words.extend_from_slice(args);
-            words
+        let send = |verb: &[u8], text: &str| {
+            let words = [verb, text.as_bytes(), count.as_bytes()].into_iter();
+            let words = words.chain(keys.iter().chain(args).map(Vec::as_slice));
+            self.run(&words.collect::<Vec<_>>())
         };
-        let send = |words: Vec<Vec<u8>>| {
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            self.run(&words)
-        };
-        let answer = match send(words(b"EVALSHA", &script.sha1)) {
+        let answer = match send(b"EVALSHA", &script.sha1) {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 self.loaded.set(self.loaded.get() + 1);
-                send(words(b"EVAL", &script.text))
+                send(b"EVAL", &script.text)
             }
-            other => other,
+            answer => answer,
         };
-        match answer {
+        answer.map(reply).map_err(|error| error.to_string())
+    }
+
+    /// The reply of a script.
+    pub fn eval(&self, script: &JoinedScript, keys: &[Vec<u8>], args: &[Vec<u8>]) -> RedisReply {
+        match self.try_eval(script, keys, args) {
             // It was kept in another layout, and nothing was done.
-            Err(error) if error.to_string().contains("WRONGTYPE") => RedisReply::Nil,
-            reported => reply(reported.unwrap_or_else(|error| panic!("{error}"))),
+            Err(error) if error.contains("WRONGTYPE") => RedisReply::Nil,
+            reported => reported.unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+
+    /// The reply to a call.
+    pub fn ask(&self, call: &Call) -> RedisReply {
+        self.eval(&call.script, &call.keys, &call.args)
+    }
+
+    /// The decisions of a call, which finds no rule changed.
+    pub fn decide(&self, call: &Call, limiters: &[ScriptLimiter<'_>]) -> DecidedStep {
+        match call.answer(limiters, &self.ask(call)) {
+            Ok(CallResult::Decided(decided)) => decided,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -105,8 +118,8 @@ impl Client {
             let limiters = by.limiters(limiters);
             let call = Call::new(&limiters, step, at);
             let call = if amends { call.amending() } else { call };
-            let reply = self.eval(&call.script, &call.keys, &call.args);
-            let answer = call.answer(&limiters, &reply).unwrap_or_else(|error| panic!("{error}"));
+            let answer =
+                call.answer(&limiters, &self.ask(&call)).unwrap_or_else(|error| panic!("{error}"));
             amends = answer == CallResult::Changed;
             match answer {
                 CallResult::Decided(decided) => return decided,
@@ -121,10 +134,6 @@ impl Client {
         }
         panic!("not amended");
     }
-}
-
-fn failed(script: &JoinedScript, error: RedisError) -> ! {
-    panic!("{error}\n{}", script.text);
 }
 
 /// A reply in the terms of the scripts.
