@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::cluster::Cluster;
+use crate::server::nodes::Nodes;
 use std::time::Duration;
 
 use crate::server::{gate_of, gate_over, gate_with, settings, setup};
@@ -46,7 +46,7 @@ async fn remaining(gate: &SharedGate, entries: Entries<'_>) -> Vec<u64> {
 
 #[tokio::test]
 async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     // The smaller rate is asked first, so the refusal comes from the second slot, then from the first.
     for (user, all) in [(10, 3), (3, 10), (10, 12)] {
         let rules = vec![per_user(user), payments(all)];
@@ -82,7 +82,7 @@ async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
 
 #[tokio::test]
 async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     // More units, but over a far longer window: `per-user` is asked first, and `payments` refuses.
     let mut rules = [per_user(1_000), payments(60)];
     rules[1].spec.window = Some(Duration::from_secs(3_600));
@@ -107,36 +107,21 @@ async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
 }
 
 #[tokio::test]
-async fn a_shadow_rule_takes_only_what_goes_on() {
-    let cluster = Cluster::start();
-    let shadow = per_user(2).mode(tidegate::Mode::Shadow);
-    let (gate, _) = gate_over(&cluster.url(), vec![shadow, payments(4)]).await;
-    let mut answers = Vec::new();
-    for _ in 0..6 {
-        answers.push(ask(&gate, PAYS).await.is_allowed());
-    }
-    assert_eq!(answers, [true, true, true, true, false, false]);
-    assert_eq!(remaining(&gate, PAYS).await, [0, 0]);
-}
-
-#[tokio::test]
 async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
-    let mut cluster = Cluster::start();
-    for node in &cluster.0 {
+    let mut cluster = Nodes::start(2, 0);
+    for node in &cluster.all {
         node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
     // Finds a user whose slot, the first to be asked, is on another node than the second.
-    let (second, _) = cluster.holder("tidegate:default:payments:yes");
-    let lives_apart =
-        |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
-    let user = (0..).map(|number| format!("u{number}")).find(lives_apart).unwrap();
+    let second = cluster.holder(cluster.slot("tidegate:default:payments:yes"));
+    let user = cluster.user_on(1 - second, "tidegate:default:per-user:");
     let pays = [("user", user.as_str()), ("pays", "yes")];
     let gate = async |on_store_error| {
         let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
         gate_over(&cluster.url(), rules).await.0
     };
     let (open, closed) = (gate(OnStoreError::Open).await, gate(OnStoreError::Closed).await);
-    cluster.0[second].kill();
+    cluster.all[second].kill();
     let answer = ask(&open, &pays).await;
     assert!(answer.is_allowed() && answer.is_degraded());
     assert_eq!(remaining(&open, &pays[..1]).await, [9], "it goes on, so it counts");
@@ -153,11 +138,9 @@ async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
 
 #[tokio::test]
 async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it() {
-    let cluster = Cluster::start();
-    let (second, _) = cluster.holder("tidegate:default:payments:yes");
-    let lives_apart =
-        |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
-    let user = (0..).map(|number| format!("u{number}")).find(lives_apart).unwrap();
+    let cluster = Nodes::start(2, 0);
+    let second = cluster.holder(cluster.slot("tidegate:default:payments:yes"));
+    let user = cluster.user_on(1 - second, "tidegate:default:per-user:");
     let pays = [("user", user.as_str()), ("pays", "yes")];
     // Units of the first request are kept, and units of the second are given back.
     for on_store_error in [OnStoreError::Open, OnStoreError::Closed] {
@@ -165,9 +148,9 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
         hasty.timeout = Duration::from_millis(400);
         let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
         let (gate, _) = gate_with(hasty, rules).await;
-        cluster.0[second].signal("STOP");
+        cluster.all[second].signal("STOP");
         let answer = ask(&gate, &pays).await;
-        cluster.0[second].signal("CONT");
+        cluster.all[second].signal("CONT");
         assert!(answer.is_degraded(), "{answer:?}");
         assert_eq!(answer.is_allowed(), on_store_error == OnStoreError::Open);
         let mut looks = 0;
@@ -190,7 +173,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
 
 #[tokio::test]
 async fn descriptors_of_one_request_meet_across_slots_as_rules_do() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let (gate, _) = gate_over(&cluster.url(), vec![per_user(5)]).await;
     let (ann, bob) = ([("user", "ann")], [("user", "bob")]);
     let descriptors = [Descriptor::new(&ann).cost(2), Descriptor::new(&bob).cost(3)];
@@ -212,7 +195,7 @@ async fn descriptors_of_one_request_meet_across_slots_as_rules_do() {
 /// --nocapture` prints the values of the guide.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_admission_passes() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let rounds: u32 = if std::env::var_os("TIDEGATE_LONG").is_some() { 5_000 } else { 100 };
     let (gate, _) = gate_over(&cluster.url(), vec![per_user(4), payments(5)]).await;
     let gate = Arc::new(gate);
@@ -250,7 +233,7 @@ async fn under_admission_passes() {
 
 #[tokio::test]
 async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let unlimited = Arc::new(AtomicBool::new(false));
     let mut setup = setup(vec![per_user(10), payments(20)]);
     for rule in ["per-user", "payments"] {

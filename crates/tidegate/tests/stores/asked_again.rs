@@ -6,7 +6,7 @@ use tidegate::{
     RuleSpec, Spec,
 };
 
-use crate::server::{Server, gate_over, rule, until_lost};
+use crate::server::{Server, gate_over, lose, rule};
 
 const DEDUPE: Duration = Duration::from_secs(10);
 
@@ -53,8 +53,7 @@ async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
     let rules =
         vec![remembering(AlgorithmKind::TokenBucket, 5).on_store_error(OnStoreError::Local)];
     let (gate, events) = gate_over(&server.url(), rules).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let plain = Request::from(Descriptor::new(&[("user", "ada")]));
     let request = plain.with_id("a").unwrap();
     for repeated in [false, true, true] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::server::{Server, check, gate_of, gate_over, rule, settings, setup, until_lost};
+use crate::server::{Server, check, gate_of, gate_over, lose, rule, settings, setup};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Answer, Ban, Descriptor, OnStoreError, Request, RuleSpec, Setup, SharedGate,
@@ -39,10 +39,8 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     let server = Server::start(&[]);
     let all = RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 100, DAY));
     let gate = banning(&server, 2, vec![log(1), all]).await;
-    assert!(check(&gate, "ada", 1).await.is_allowed());
-    for _ in 0..2 {
-        let refused = check(&gate, "ada", 1).await;
-        assert!(!refused.is_allowed() && !is_banned(&refused));
+    for _ in 0..3 {
+        assert!(!is_banned(&check(&gate, "ada", 1).await));
     }
     server.run::<()>(&["CONFIG", "RESETSTAT"]);
     let request = Request::from(Descriptor::new(&[("user", "ada")]));
@@ -50,21 +48,10 @@ async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     assert!(is_banned(&denied) && !denied.is_degraded());
     let answers: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
     assert_eq!(answers, ["sliding_log"], "only the store knows the state of the others");
-    assert!(is_banned(&gate.peek(&request).await) && !gate.check(&request).await.is_allowed());
-    assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
-    assert_eq!(gate.peek(&request).await.remaining(), Some(0));
-    assert!(check(&gate, "ada", 5).await.is_never(), "a cost that can never fit gets `never`");
+    assert!(is_banned(&gate.peek(&request).await) && is_banned(&gate.acquire(&request).await));
+    assert!(gate.hold(&request).await.is_err() && check(&gate, "ada", 5).await.is_never());
     let asked: String = server.run(&["INFO", "commandstats"]);
     assert!(!asked.contains("evalsha"), "{asked}");
-
-    assert!(check(&gate, "ada", 0).await.is_allowed(), "a request without cost");
-    let other = check(&gate, "bob", 1).await;
-    let left: Vec<_> = other.matched().iter().map(|one| one.decision().remaining).collect();
-    assert_eq!(left, [0, 98], "nothing was charged but what was admitted");
-
-    assert_eq!(gate.reset(&request).await.unwrap(), 2);
-    assert!(gate.check(&request).await.is_allowed(), "a reset lifts the ban");
-    assert!(!is_banned(&gate.check(&request).await));
 }
 
 #[tokio::test]
@@ -89,8 +76,7 @@ async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
         for _ in 0..3 {
             _ = check(&gate, "ada", 1).await;
         }
-        server.kill();
-        until_lost(&gate, &events).await;
+        lose(&mut server, &gate, &events).await;
         let banned = check(&gate, "ada", 1).await;
         assert!(is_banned(&banned) && !banned.is_unavailable(), "{on_store_error:?}");
         for _ in 0..9 {

@@ -10,7 +10,7 @@ use tidegate::{
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
 
-use crate::cluster::Cluster;
+use crate::server::nodes::Nodes;
 use crate::server::{Server, check, gate_over, gate_with, settings};
 
 /// The set in which the keys of rule `r` are counted.
@@ -145,7 +145,7 @@ async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
 
 #[tokio::test]
 async fn in_a_cluster_each_node_has_space_for_its_part_of_the_slots() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Share)];
     let (gate, _) = gate_over(&cluster.url(), rules).await;
     let known = own(&gate, 0..300).await;
@@ -153,7 +153,7 @@ async fn in_a_cluster_each_node_has_space_for_its_part_of_the_slots() {
     let beyond = ask(&gate, "1000").await;
     assert!(beyond.is_overflow() && !beyond.is_allowed(), "all of them share one limiter");
     let keys = |node: &Server| node.run::<Vec<String>>(&["KEYS", "tidegate:{*?keys:default:r"]);
-    for node in &cluster.0 {
+    for node in &cluster.all {
         let [counter] = keys(node).try_into().unwrap();
         assert_eq!(node.run::<usize>(&["ZCARD", &counter]), 50);
     }

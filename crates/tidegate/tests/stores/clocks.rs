@@ -166,12 +166,11 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
         let minute = Duration::from_secs(60);
         let rule = RuleSpec::new("here", Spec::new(*algorithm, 6, minute)).key(["user"]);
         let (gate, _) = gate_over(&nodes.url(), vec![rule]).await;
-        let key = |user: &String| format!("tidegate:default:here:{user}");
-        let on_second = |user: &String| nodes.holder(nodes.slot(&key(user))) == 1;
-        let mut users = (0..).map(|number| format!("{algorithm}{number}")).filter(on_second);
-        let user = users.next().unwrap();
+        let begins = format!("tidegate:default:here:{algorithm}");
+        let number = nodes.user_on(1, &begins);
+        let (user, slot) = (format!("{algorithm}{number}"), nodes.slot(&(begins + &number)));
         while check(&gate, &user, 1).await.is_allowed() {}
-        nodes.migrate(nodes.slot(&key(&user)), 1, 0);
+        nodes.migrate(slot, 1, 0);
 
         let refused = check(&gate, &user, 1).await;
         let given = u64::from(refused.is_allowed());

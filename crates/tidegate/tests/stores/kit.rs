@@ -3,7 +3,7 @@
 
 use tidegate::{Policy, SharedGate, kit};
 
-use crate::cluster::Cluster;
+use crate::server::nodes::Nodes;
 use crate::server::{Server, settings};
 
 /// Makes gates over one store; the keys of each space begin in a way of their own.
@@ -23,5 +23,5 @@ async fn a_server_keeps_every_promise() {
 
 #[tokio::test]
 async fn a_cluster_keeps_every_promise() {
-    kit::check_all(over(&Cluster::start().url())).await;
+    kit::check_all(over(&Nodes::start(2, 0).url())).await;
 }

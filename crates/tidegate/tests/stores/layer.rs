@@ -13,7 +13,7 @@ use tidegate::{
 };
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::server::{Server, gate_over, until_lost};
+use crate::server::{Server, gate_over, lose};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -106,8 +106,7 @@ async fn a_closed_rule_without_its_store_is_answered_by_503_and_retry_after() {
             RateLimitLayer::waiting(Arc::clone(&gate)),
             RateLimitLayer::outgoing(Arc::clone(&gate), Pacing::new()),
         ];
-        server.kill();
-        until_lost(&gate, &events).await;
+        lose(&mut server, &gate, &events).await;
         for layer in &layers {
             let response = get(layer, "/").await;
             if on_store_error == OnStoreError::Open {
@@ -141,8 +140,7 @@ async fn charging_by_outcome_goes_on_without_the_store() {
     let gate = Arc::new(gate);
     let layer =
         RateLimitLayer::new(Arc::clone(&gate)).charge_when(|response| response.status != 200);
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     gate.reset(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await.unwrap_err();
     for _ in 0..5 {
         assert_eq!(get(&layer, "/200").await.status(), StatusCode::OK);

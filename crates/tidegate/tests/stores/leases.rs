@@ -78,6 +78,16 @@ async fn until_leased<'g>(gate: &'g SharedGate, user: &str) -> (Answer<'g>, u64)
     unreachable!("it leases or fails")
 }
 
+/// Asks until this node holds leased units, and returns how many requests were admitted.
+async fn until_held(gate: &SharedGate, user: &str) -> u64 {
+    let (mut admitted, began) = (0, Instant::now());
+    while held(gate) == 0 {
+        admitted += until_leased(gate, user).await.1;
+        assert!(began.elapsed() < LONG, "nothing is held");
+    }
+    admitted
+}
+
 /// When a request that was admitted began and ended.
 type Admitted = (Instant, Instant);
 

@@ -1,4 +1,4 @@
-//! The gate over real stores: reached in every form, shared, slow or unavailable, in a cluster.
+//! The gate over real stores: shared, slow or unavailable, in a cluster.
 #![cfg(all(feature = "redis", not(loom)))]
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,6 @@ mod layer;
 mod leases;
 mod nodes_seen;
 mod permits;
-mod reached;
 mod records;
 mod rights;
 mod secured;

@@ -5,8 +5,8 @@ use tidegate::{
     SharedGate, StoreSettings,
 };
 
-use crate::server::nodes::Nodes as Cluster;
-use crate::server::{Events, Server, check, gate_with, rule, settings, until_lost};
+use crate::server::nodes::Nodes;
+use crate::server::{Events, Server, check, gate_with, lose, rule, settings, until_lost};
 
 /// The key of the list.
 const LIST: &str = "tidegate:?nodes";
@@ -147,7 +147,7 @@ async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
 
 #[tokio::test]
 async fn nodes_of_a_cluster_are_seen_in_one_slot() {
-    let cluster = Cluster::start(2, 0);
+    let cluster = Nodes::start(2, 0);
     let gates = gates(&cluster.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 2).await;
     let lists: Vec<u64> = cluster.all.iter().map(|node| node.run(&["DBSIZE"])).collect();
     assert_eq!(lists.iter().sum::<u64>(), 1, "{lists:?}");
@@ -208,8 +208,7 @@ fn wait(answer: &Answer<'_>) -> u64 {
 #[tokio::test]
 async fn what_the_store_denied_is_not_admitted_out_of_a_nodes_share_either() {
     let (mut server, gate, events) = denied().await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     for cost in [2, 5] {
         let answer = check(&gate, "ada", cost).await;
         assert!(!answer.is_allowed() && answer.is_degraded() && !answer.is_unavailable());
@@ -247,8 +246,7 @@ async fn a_denial_is_forgotten_with_what_is_given_back_and_with_changed_values()
     for verb in verbs {
         let (mut server, gate, events) = denied().await;
         verb(&gate).await;
-        server.kill();
-        until_lost(&gate, &events).await;
+        lose(&mut server, &gate, &events).await;
         assert!(check(&gate, "ada", 2).await.is_allowed());
     }
 }
@@ -263,8 +261,7 @@ async fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_fo
         server.kill();
         server.start_again(&[]);
         let (gate, events) = gate_with(reported.clone(), vec![rule(algorithm, 20)]).await;
-        server.kill();
-        until_lost(&gate, &events).await;
+        lose(&mut server, &gate, &events).await;
         let answer = check(&gate, "ada", 8).await;
         assert!(!answer.is_allowed() && !answer.is_never(), "{algorithm}: {answer:?}");
         assert_eq!((wait(&answer), answer.remaining()), (1, Some(5)), "{algorithm}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::server::{Server, check, gate_over, long, until_lost};
+use crate::server::{Server, check, gate_over, long, lose};
 use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec, Taken};
 
 const LIFE: Duration = Duration::from_secs(60);
@@ -151,8 +151,7 @@ async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![jobs(2, LIFE)]).await;
     assert!(check(&gate, "ada", 0).await.is_allowed());
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let answer = check(&gate, "ada", 2).await;
     assert!(answer.is_allowed() && answer.is_degraded());
     let taken = Taken::from(&answer);

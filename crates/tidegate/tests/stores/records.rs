@@ -9,9 +9,8 @@ use tidegate::{
     SharedGate, Spec, Taken,
 };
 
-use crate::cluster::Cluster;
-use crate::server::nodes::Watched;
-use crate::server::{Server, gate_over, rule, until_lost};
+use crate::server::nodes::{Nodes, Watched};
+use crate::server::{Server, gate_over, lose, rule, until_lost};
 
 const LIFE: Duration = Duration::from_secs(60);
 
@@ -151,14 +150,13 @@ async fn a_store_that_lost_its_data_knows_no_reservation() {
 async fn what_was_taken_without_the_store_has_no_record() {
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     assert!(!reserve(&gate, b"a", 7, LIFE).await);
 }
 
 #[tokio::test]
 async fn a_reservation_over_two_slots_has_one_record() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let across = |name: &str| {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Duration::from_secs(3_600));
         RuleSpec::new(name, spec).key(["user"]).across_slots()

@@ -7,8 +7,7 @@ use tidegate::{
     SharedGate, Spec, StoreError, StoreSettings,
 };
 
-use crate::cluster::Cluster;
-use crate::server::nodes::Watched;
+use crate::server::nodes::{Nodes, Watched};
 use crate::server::{Server, check, gate_with, rule, settings};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
@@ -180,13 +179,13 @@ async fn a_primary_that_sentinel_names_needs_one_right_more() {
 
 #[tokio::test]
 async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
-    let cluster = Cluster::start();
+    let cluster = Nodes::start(2, 0);
     let more = listed_after("a cluster\nneeds", ";");
     let allow_but = |missing: &str| {
         let all = [listed(), more.clone()].concat();
         assert!(missing.is_empty() || all.iter().any(|right| right == missing), "{all:?}");
         let rights: Vec<_> = all.into_iter().filter(|right| right != missing).collect();
-        cluster.0.iter().for_each(|node| allow(node, &words(&rights)));
+        cluster.all.iter().for_each(|node| allow(node, &words(&rights)));
     };
     allow_but("+cluster|slots");
     let message = connected(&cluster.url()).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! Rules of a gate over a store that are changed while it decides.
 
 use super::per_day;
-use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
+use crate::server::{Server, check, gate_over, gate_with, lose, rule, settings};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, AmendError, Descriptor, Gate, Limit, OnStoreError, Policy, Problem, Request,
@@ -93,8 +93,7 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     assert!(admits(&gate, "ada", 4).await);
     gate.amend("default", &name, per_day(AlgorithmKind::TokenBucket, 200)).unwrap();
     gate.amend("closed", "closed", Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let answer = check(&gate, "ada", 1).await;
     assert!(answer.is_degraded());
     let one = &answer.matched()[0];

@@ -1,7 +1,7 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 
 use super::{log, named, replace};
-use crate::server::{Events, Server, check, gate_over, gate_with, settings, until_lost};
+use crate::server::{Events, Server, check, gate_over, gate_with, lose, settings};
 use tidegate::{AlgorithmKind, OnFull, OnStoreError, RuleSpec, SharedGate};
 
 /// Returns whether a request is admitted without the store, and the units left of its first rule.
@@ -16,8 +16,7 @@ async fn lost(rules: Vec<RuleSpec>, taken: u64) -> (Server, SharedGate, Events) 
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), rules).await;
     assert!(check(&gate, "ada", taken).await.is_allowed());
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     (server, gate, events)
 }
 
@@ -59,8 +58,7 @@ async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
     let (elsewhere, _) = gate_over(&server.url(), vec![log("r", 10)]).await;
     assert!(check(&elsewhere, "ada", 10).await.is_allowed());
     assert!(!check(&gate, "ada", 2).await.is_allowed());
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     assert!(!away(&gate, "ada", 2).await.0);
     replace(&gate, vec![other(), log("r", 10)]);
     assert!(!away(&gate, "ada", 2).await.0, "it is unchanged");
@@ -75,8 +73,7 @@ async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rul
     settings.nodes = Some(2);
     let capped = |limit| log("r", limit).max_keys(1, OnFull::Share);
     let (gate, events) = gate_with(settings, vec![capped(10)]).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     // The first user has its own limiter, and all others share one.
     assert!(away(&gate, "lost", 1).await.0);
     assert_eq!(away(&gate, "ada", 2).await, (true, Some(3)), "half of ten");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::{DAY, per_day};
-use crate::server::{Server, gate_of, gate_over, long, rule, settings, setup, until_lost};
+use crate::server::{Server, gate_of, gate_over, long, lose, rule, settings, setup};
 use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{
@@ -118,16 +118,9 @@ async fn walk(brings: bool) {
     }
 }
 
-async fn check<'g>(
-    gate: &'g SharedGate,
-    own: Option<&RequestLimit>,
-    id: Option<&str>,
-) -> Answer<'g> {
-    let entries = [("user", "ada")];
-    let descriptor = Descriptor::new(&entries);
-    let descriptors = [own.map_or(descriptor, |own| descriptor.limit(own))];
-    let request = Request::new("default", &descriptors);
-    gate.check(&id.map_or(request, |id| request.with_id(id).unwrap())).await
+async fn check<'g>(gate: &'g SharedGate, own: Option<&RequestLimit>) -> Answer<'g> {
+    let descriptor = Descriptor::new(&[("user", "ada")]);
+    gate.check(own.map_or(descriptor, |own| descriptor.limit(own))).await
 }
 
 #[tokio::test]
@@ -140,18 +133,17 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
     let setup = setup(vec![local.limit_from_request()]);
     let setup = setup.plans("default", "token_bucket", plans.looked_up()).unwrap();
     let (gate, events) = gate_of(halved, setup).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     plans.set("ada", per_day(AlgorithmKind::TokenBucket, 10));
     let mut admitted = 0;
     for _ in 0..20 {
-        let answer = check(&gate, None, None).await;
+        let answer = check(&gate, None).await;
         assert!(answer.is_degraded());
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
     let single = RequestLimit::new((*checked(per_day(AlgorithmKind::TokenBucket, 1))).clone());
-    let answer = check(&gate, Some(&single), None).await;
+    let answer = check(&gate, Some(&single)).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
         "a share of nothing passes with the outage"
@@ -166,34 +158,16 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     huge.max_memory = Some(1 << 40);
     assert!(!gate.store().settings().can_hold(&checked(huge)));
     let own = RequestLimit::new((*checked(huge)).clone());
-    let answer = check(&gate, Some(&own), None).await;
+    let answer = check(&gate, Some(&own)).await;
     assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
     let refunded = gate.refund(Descriptor::new(&[("user", "ada")]).limit(&own)).await;
     assert!(matches!(refunded, Err(StoreError::Refused(_))), "{refunded:?}");
-    assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
+    assert!(check(&gate, None).await.is_allowed(), "all others are decided as before");
     let reported = events.seen();
     assert!(
         reported.len() == 1 && reported[0].contains("no store can hold these values"),
         "{reported:?}"
     );
-}
-
-#[tokio::test]
-async fn under_another_plan_the_same_id_is_another_request() {
-    let server = Server::start(&[]);
-    let rules = vec![rule(AlgorithmKind::SlidingLog, 5).dedupe(Duration::from_secs(600))];
-    let plans = Plans::default();
-    let setup = setup(rules).plans("default", "sliding_log", plans.looked_up()).unwrap();
-    let (gate, _) = gate_of(settings(&server.url()), setup).await;
-    let mut answers = Vec::new();
-    for limit in [10, 20] {
-        plans.set("ada", per_day(AlgorithmKind::SlidingLog, limit));
-        for _ in 0..2 {
-            let answer = check(&gate, None, Some("order-1")).await;
-            answers.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
-        }
-    }
-    assert_eq!(answers, [(false, 9), (true, 9), (false, 18), (true, 18)]);
 }
 
 #[tokio::test]
@@ -206,7 +180,7 @@ async fn who_waits_does_so_under_the_values_it_came_with() {
     let fast =
         Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_millis(1))).unwrap();
     let own = RequestLimit::new(fast);
-    assert!(check(&gate, Some(&own), None).await.is_allowed());
+    assert!(check(&gate, Some(&own)).await.is_allowed());
     let answer = gate.acquire(Descriptor::new(&[("user", "ada")]).limit(&own)).await;
     assert!(answer.is_allowed());
     assert_eq!(answer.matched()[0].values().spec().limit, Limit::Units(1));

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{asked, log, named, replace};
-use crate::server::nodes::Nodes as Cluster;
-use crate::server::{Server, check, gate_over, rule, until_lost};
+use crate::server::nodes::Nodes;
+use crate::server::{Server, check, gate_over, lose, rule};
 use tidegate::{
     AlgorithmKind, Descriptor, Limit, OnStoreError, Policy, Problem, Request, RuleSpec, SharedGate,
     Spec,
@@ -128,8 +128,7 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
     assert_eq!(in_force, [&log("b", 20), &log("c", 30)]);
     assert!(!asked(&gate, "ada", 18).await.0 && asked(&gate, "ada", 17).await.0);
     // This process knows the units as well, under the rule's new position.
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     replace(&gate, vec![log("b", 30)]);
     assert!(
         !check(&gate, "ada", 11).await.is_allowed() && check(&gate, "ada", 10).await.is_allowed()
@@ -165,7 +164,7 @@ async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
 
 #[tokio::test]
 async fn what_does_not_fit_the_store_changes_nothing() {
-    let cluster = Cluster::start(2, 0);
+    let cluster = Nodes::start(2, 0);
     let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10)]).await;
     let answer = gate.replace(Policy::new(vec![log("r", 20), log("s", 5).key(["host"])]).unwrap());
     let problem = answer.unwrap_err().iter().next().unwrap().problem.clone();
@@ -182,7 +181,7 @@ async fn what_does_not_fit_the_store_changes_nothing() {
 /// allow no waiting.
 #[tokio::test]
 async fn who_waits_is_decided_across_slots_where_its_rules_live_there_by_now() {
-    let cluster = Cluster::start(2, 0);
+    let cluster = Nodes::start(2, 0);
     let wait = tidegate::OnExcess::Wait { wait: Duration::from_secs(9 * 86_400), max_waiters: 9 };
     let (gate, _) = gate_over(&cluster.url(), vec![log("r", 10).on_excess(wait)]).await;
     for (limit, goes_on) in [(20, true), (11, false)] {

@@ -9,7 +9,7 @@ use std::task::Poll;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::server::{
-    Events, Server, check, gate_over, gate_with, path, remaining, rule, settings, until_lost,
+    Events, Server, check, gate_over, gate_with, lose, path, remaining, rule, settings, until_lost,
 };
 use std::time::Duration;
 use tidegate::store::Store;
@@ -36,8 +36,7 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
     assert_eq!(remaining(&gate).await, 9);
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     for _ in 0..50 {
         let answer = check(&gate, "ada", 1).await;
         assert!(answer.is_allowed() && answer.is_degraded() && answer.is_unlimited());
@@ -97,16 +96,15 @@ async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone()
     let server = Server::start(&[]);
     let mut quick = settings(&server.url());
     quick.timeout = Duration::from_millis(10);
-    let mut controls = server.connect();
     let (gate, events) = gate_with(quick, vec![token(100, OnStoreError::Open)]).await;
-    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
     let asked = until_lost(&gate, &events).await;
     assert!(asked >= 1, "it was asked, and answered nothing for the deadline");
     // No request is sent any more, so none waits.
     for _ in 0..1_000 {
         assert!(check(&gate, "ada", 1).await.is_degraded());
     }
-    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
     gate.store().fit().await;
     one_outage(&events, "did not answer in time");
 }
@@ -160,8 +158,7 @@ async fn requests_beyond_those_that_may_wait_are_shed_and_those_that_wait_are_de
     narrow.max_in_flight = 1;
     let (gate, events) = gate_with(narrow, vec![token(100, OnStoreError::Closed)]).await;
     let gate = Arc::new(gate);
-    let mut controls = server.connect();
-    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
     let mut first = pin!(check(&gate, "ada", 1));
     while gate.counts().under_way == 0 {
         assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
@@ -188,7 +185,7 @@ async fn requests_beyond_those_that_may_wait_are_shed_and_those_that_wait_are_de
             "16 wait for the only call that may be under way"
         );
     }
-    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
     assert!(!first.await.is_degraded());
     assert_eq!(others.join_all().await, [(true, false, false, false); 16]);
     assert_eq!(remaining(&gate).await, 82);
@@ -206,8 +203,7 @@ async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
     for _ in 0..7 {
         assert!(check(&gate, "ada", 1).await.is_allowed());
     }
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let mut answers = Vec::new();
     for _ in 0..5 {
         let answer = check(&gate, "ada", 1).await;
@@ -230,8 +226,7 @@ async fn more_than_this_nodes_part_leaves_no_debt() {
     for _ in 0..20 {
         assert!(check(&gate, "ada", 1).await.is_allowed());
     }
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let answer = check(&gate, "ada", 1).await;
     assert!(!answer.is_allowed());
     let day = Duration::from_secs(86_400);
@@ -246,8 +241,7 @@ async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
         .on_store_error(OnStoreError::Closed);
     let rules = vec![token(3, OnStoreError::Local), closed];
     let (gate, events) = gate_over(&server.url(), rules).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     for _ in 0..10 {
         let answer = check(&gate, "ada", 1).await;
         assert!(answer.is_unavailable());
@@ -362,8 +356,7 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
 async fn verbs_for_operators_say_that_the_store_is_away() {
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
-    server.kill();
-    until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let descriptors = [tidegate::Descriptor::new(&[("user", "ada")])];
     let request = tidegate::Request::new("default", &descriptors);
     assert_eq!(gate.reset(&request).await, Err(StoreError::Away));

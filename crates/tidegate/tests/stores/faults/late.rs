@@ -246,14 +246,8 @@ async fn what_a_frozen_primary_took_is_not_given_back_to_the_replica_that_sentin
 async fn what_a_frozen_primary_took_is_not_given_back_to_the_replica_that_a_cluster_promoted() {
     let nodes = block_in_place(|| Nodes::start(3, 1));
     let (gate, events) = gate(&nodes.url(), rules()).await;
-    let users = ALGORITHMS.map(|algorithm| {
-        let holder = |user: &String| {
-            let key = format!("tidegate:{algorithm}:{algorithm}:{user}");
-            nodes.holder(nodes.slot(&key))
-        };
-        let mut users = (0..).map(|number| format!("user-{number}"));
-        users.find(|user| holder(user) == 0).unwrap()
-    });
+    let users =
+        ALGORITHMS.map(|algorithm| nodes.user_on(0, &format!("tidegate:{algorithm}:{algorithm}:")));
     let all: Vec<_> =
         ALGORITHMS.iter().zip(&users).map(|(one, user)| (*one, user.as_str())).collect();
     replaced((&gate, &events), &all, [&nodes.all[0], &nodes.all[3]]).await;

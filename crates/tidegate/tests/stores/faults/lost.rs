@@ -2,8 +2,6 @@
 
 use std::num::NonZero;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::store::Store;
@@ -11,92 +9,14 @@ use tidegate::{
     AlgorithmKind, Descriptor, Layout, Limit, OnStoreError, Policy, Request, RuleSpec, SharedGate,
     Spec,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::yield_now;
 
+use crate::server::proxy::{Proxy, Way};
 use crate::server::{Events, LONG, Server, check, gate_over, gate_with, rule, settings};
-
-/// The fate of replies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Replies {
-    Pass,
-    /// They are held back until the proxy passes replies again.
-    Hold,
-    /// The next reply is lost, with its connection.
-    Lose,
-}
-
-/// A proxy between a gate and its server. Its clones are the same proxy.
-#[derive(Clone)]
-pub(crate) struct Proxy {
-    pub(crate) port: u16,
-    /// The number of scripts that were sent to the server.
-    scripts: Arc<AtomicUsize>,
-    /// Commands wait once so many scripts were sent.
-    pub(crate) most: Arc<watch::Sender<usize>>,
-    replies: Arc<watch::Sender<Replies>>,
-}
-
-impl Proxy {
-    pub(crate) async fn before(server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let scripts = Arc::new(AtomicUsize::new(0));
-        let replies = Arc::new(watch::Sender::new(Replies::Pass));
-        let most = Arc::new(watch::Sender::new(usize::MAX));
-        let proxy = Self { port, scripts, most, replies };
-        let (to, own) = (server.port, proxy.clone());
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-                tokio::spawn(between(client, server, own.clone()));
-            }
-        });
-        proxy
-    }
-
-    pub(crate) fn scripts(&self) -> usize {
-        self.scripts.load(SeqCst)
-    }
-}
-
-async fn between(client: TcpStream, server: TcpStream, proxy: Proxy) {
-    let Proxy { scripts, most, replies, .. } = proxy;
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = server.into_split();
-    let asking = tokio::spawn(async move {
-        let mut bytes = vec![0; 1 << 16];
-        while let Ok(read @ 1..) = from_client.read(&mut bytes).await {
-            let sent = &bytes[..read];
-            // The check of the store is a script too, over a key of its own.
-            let text = String::from_utf8_lossy(sent);
-            let scripts_in_it = text.split("EVAL").skip(1);
-            let found = scripts_in_it.filter(|script| !script.contains("tidegate:?")).count();
-            let _ = most.subscribe().wait_for(|most| scripts.load(SeqCst) < *most).await;
-            to_server.write_all(sent).await.unwrap();
-            scripts.fetch_add(found, SeqCst);
-        }
-    });
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
-        let how = *replies.borrow();
-        if how == Replies::Lose {
-            replies.send_replace(Replies::Pass);
-            break;
-        }
-        let _ = replies.subscribe().wait_for(|how| *how != Replies::Hold).await;
-        if to_client.write_all(&bytes[..read]).await.is_err() {
-            break;
-        }
-    }
-    asking.abort();
-}
 
 /// Makes a gate over a proxy, after the first check of its store has ended and its scripts are known.
 async fn behind(proxy: &Proxy, timeout: Duration, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
-    let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
+    let mut settings = settings(&proxy.url());
     settings.timeout = timeout;
     let (gate, events) = gate_with(settings, rules).await;
     while events.seen().is_empty() {
@@ -136,13 +56,13 @@ async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
 async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice() {
     let server = server();
     for algorithm in AlgorithmKind::ALL {
-        let proxy = Proxy::before(&server).await;
+        let proxy = Proxy::before(server.port).await;
         let (gate, _) =
             behind(&proxy, Duration::from_secs(30), vec![remembering(*algorithm)]).await;
         let entries = [("user", algorithm.name())];
         let request = Request::from(Descriptor::new(&entries)).with_id("a").unwrap();
         let before = proxy.scripts();
-        proxy.replies.send_replace(Replies::Lose);
+        proxy.turn(Way::LosesOne);
         let answer = gate.check(&request).await;
         assert!(answer.is_allowed() && answer.is_repeated() && !answer.is_degraded());
         assert_eq!(proxy.scripts() - before, 2, "{algorithm}: asked twice");
@@ -163,7 +83,7 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
         (vec![rule(AlgorithmKind::TokenBucket, 10)], true),
     ];
     for (number, (rules, with_id)) in cases.into_iter().enumerate() {
-        let proxy = Proxy::before(&server).await;
+        let proxy = Proxy::before(server.port).await;
         let (gate, _) = behind(&proxy, Duration::from_secs(30), rules).await;
         let user = number.to_string();
         let entries = [("user", user.as_str())];
@@ -172,7 +92,7 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
             request = request.with_id("a").unwrap();
         }
         let before = proxy.scripts();
-        proxy.replies.send_replace(Replies::Lose);
+        proxy.turn(Way::LosesOne);
         assert!(gate.check(&request).await.is_degraded(), "case {number}");
         assert_eq!(proxy.scripts() - before, 1, "case {number}");
         assert!(used(&gate, &request).await.iter().all(|used| *used == 1), "case {number}");
@@ -182,17 +102,17 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
 #[tokio::test]
 async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     let server = server();
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.port).await;
     let rules = vec![remembering(AlgorithmKind::TokenBucket)];
     let (gate, _) = behind(&proxy, Duration::from_secs(6), rules).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
     let before = proxy.scripts();
-    proxy.replies.send_replace(Replies::Hold);
+    proxy.turn(Way::HoldsAll);
     let asked = async {
         while proxy.scripts() < before + 2 {
             yield_now().await;
         }
-        proxy.replies.send_replace(Replies::Pass);
+        proxy.turn(Way::Open);
     };
     let (answer, ()) = tokio::join!(gate.check(&request), asked);
     assert!(answer.is_allowed() && !answer.is_degraded());
@@ -223,16 +143,16 @@ async fn a_late_reply_is_undone_at_the_rules_whose_values_mean_what_they_did() {
     ];
     for (rules, later, left, undone) in cases {
         let user = rules[0].name.clone();
-        let proxy = Proxy::before(&server).await;
+        let proxy = Proxy::before(server.port).await;
         let (gate, _) = behind(&proxy, Duration::from_secs(2), rules).await;
         let (other, _) = gate_with(settings(&server.url()), later).await;
         let entries = [("user", user.as_str())];
         let request = Request::from(Descriptor::new(&entries));
         let before = proxy.scripts();
-        proxy.replies.send_replace(Replies::Hold);
+        proxy.turn(Way::HoldsAll);
         assert!(gate.check(&request).await.is_unavailable());
         assert!(other.check(&request).await.is_allowed());
-        proxy.replies.send_replace(Replies::Pass);
+        proxy.turn(Way::Open);
         while proxy.scripts() < before + 2 || gate.counts().undone < undone {
             yield_now().await;
         }
@@ -247,7 +167,7 @@ pub(crate) const MOST_ASKED: usize = 17;
 /// Sends a request, and drops it while its reply is on the way.
 async fn give_up(gate: &SharedGate, proxy: &Proxy, request: &Request<'_>) {
     let before = proxy.scripts();
-    proxy.replies.send_replace(Replies::Hold);
+    proxy.turn(Way::HoldsAll);
     let sent = async {
         while proxy.scripts() == before {
             yield_now().await;
@@ -300,12 +220,12 @@ impl Newer {
         while !ended() && proxy.scripts() <= before + most {
             self.take(user).await;
             let passed = proxy.scripts();
-            proxy.most.send_replace(passed + 1);
+            proxy.stop_at(passed + 1);
             while proxy.scripts() == passed && !ended() {
                 yield_now().await;
             }
         }
-        proxy.most.send_replace(usize::MAX);
+        proxy.stop_at(usize::MAX);
         proxy.scripts() - before
     }
 }
@@ -313,20 +233,20 @@ impl Newer {
 #[tokio::test]
 async fn units_of_a_late_reply_are_not_given_back_for_ever_while_values_change() {
     let server = server_in(&[]);
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.port).await;
     let rule = rule(AlgorithmKind::SlidingLog, 10).on_store_error(OnStoreError::Closed);
     let (gate, _) = behind(&proxy, LONG, vec![rule.clone()]).await;
     let mut newer = Newer::over(&server.url(), rule).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(3));
     give_up(&gate, &proxy, &request).await;
-    proxy.replies.send_replace(Replies::Pass);
+    proxy.turn(Way::Open);
     // The server knows the script from then on.
     while undone(&gate) != [3, 0] {
         yield_now().await;
     }
     give_up(&gate, &proxy, &request).await;
-    proxy.most.send_replace(proxy.scripts());
-    proxy.replies.send_replace(Replies::Pass);
+    proxy.stop_at(proxy.scripts());
+    proxy.turn(Way::Open);
     let ended = || undone(&gate) == [3, 3];
     let asked = newer.outpace(&proxy, "ada", MOST_ASKED, ended).await;
     assert!((1..=MOST_ASKED).contains(&asked), "{asked} times");
@@ -344,7 +264,7 @@ async fn units_of_a_late_reply_come_back_as_of_the_instant_at_which_each_limiter
     let folder = crate::server::Folder::new();
     let clock = crate::server::moved_clock::Stepped::new(&folder.0);
     let server = server_in(&clock.environment());
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.port).await;
     let per_user = rule(AlgorithmKind::FixedWindow, 10).on_store_error(OnStoreError::Closed);
     let mut calls = per_user.clone().when("kind", "call");
     calls.name = "calls".to_owned();
@@ -356,7 +276,7 @@ async fn units_of_a_late_reply_come_back_as_of_the_instant_at_which_each_limiter
     clock.step(0);
     let call = Request::from(Descriptor::new(&[("user", "ada"), ("kind", "call")]).cost(3));
     give_up(&gate, &proxy, &call).await;
-    proxy.replies.send_replace(Replies::Pass);
+    proxy.turn(Way::Open);
     while undone(&gate).iter().sum::<u64>() < 6 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -19,8 +19,7 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
     let rule = rule(AlgorithmKind::SlidingLog, limit).on_store_error(on_store_error);
     let (gate, events) = gate_with(narrow, vec![rule]).await;
     let gate = Arc::new(gate);
-    let mut controls = server.connect();
-    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
     let mut others = JoinSet::new();
     let ask = |others: &mut JoinSet<_>| {
         let gate = Arc::clone(&gate);
@@ -38,7 +37,7 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
         verify(number, &answer);
     }
     assert!(look(&gate).await, "a look gets the same");
-    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
     assert_eq!(others.join_all().await, [false; 17], "those that wait are decided");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "exact again with the next request");
     let reported = events.seen();
@@ -89,8 +88,7 @@ async fn what_is_under_way_is_counted_by_limiters_and_not_by_calls() {
     });
     let (gate, _events) = gate_with(narrow, rules.into()).await;
     let gate = Arc::new(gate);
-    let mut controls = server.connect();
-    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
     let mut all = JoinSet::new();
     for number in 0..10 {
         let (gate, user) = (Arc::clone(&gate), format!("user-{number}"));
@@ -103,6 +101,6 @@ async fn what_is_under_way_is_counted_by_limiters_and_not_by_calls() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(gate.counts().under_way, 2, "each of three limiters");
     }
-    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
     assert_eq!(all.join_all().await, [false; 10]);
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, OnExcess, Policy, Request, RuleSpec, Spec};
 use tokio::time::{Instant, sleep};
 
-use super::{held, leased, node, until_leased};
-use crate::faults::lost::{MOST_ASKED, Newer, Proxy};
+use super::{held, leased, node, until_held, until_leased};
+use crate::faults::lost::{MOST_ASKED, Newer};
+use crate::server::proxy::Proxy;
 use crate::server::{LONG, Server, check, rule};
 
 const LIMIT: u64 = 5_000;
@@ -68,10 +69,7 @@ async fn what_leases_cover_is_decided_without_waiting_and_nothing_else() {
     let entries = [("user", "ada")];
     let ada = Request::from(Descriptor::new(&entries));
     let began = Instant::now();
-    while held(&gate) == 0 {
-        let _ = until_leased(&gate, "ada").await;
-        assert!(began.elapsed() < LONG, "nothing is held");
-    }
+    let _ = until_held(&gate, "ada").await;
     assert!(gate.check_unless_waiting(ada).is_none(), "the store decides about one of its rules");
     gate.replace(Policy::new(vec![own(AlgorithmKind::FixedWindow)]).unwrap()).unwrap();
     loop {
@@ -117,11 +115,7 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
         let user = algorithm.name();
         let gate = node(&server.url(), 1, vec![own(algorithm)]).await;
         let began = Instant::now();
-        let mut admitted = 0;
-        while held(&gate) == 0 {
-            admitted += until_leased(&gate, user).await.1;
-            assert!(began.elapsed() < LONG, "{algorithm}: nothing is held");
-        }
+        let admitted = until_held(&gate, user).await;
         let spent = gate.counts().leased_spent;
         let day = Duration::from_secs(86_400);
         gate.amend("default", user, Spec::new(algorithm, 2 * LIMIT, day)).unwrap();
@@ -140,15 +134,12 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
 #[tokio::test]
 async fn units_of_leases_are_not_given_back_for_ever_while_values_change() {
     let server = Server::start(&[]);
-    let proxy = Proxy::before(&server).await;
+    let proxy = Proxy::before(server.port).await;
     let rule = own(AlgorithmKind::FixedWindow);
-    let url = format!("redis://127.0.0.1:{}", proxy.port);
-    let gate = node(&url, 1, vec![rule.clone()]).await;
+    let gate = node(&proxy.url(), 1, vec![rule.clone()]).await;
     let mut newer = Newer::over(&server.url(), rule).await;
-    while held(&gate) == 0 {
-        let _ = until_leased(&gate, "ada").await;
-    }
-    proxy.most.send_replace(proxy.scripts());
+    let _ = until_held(&gate, "ada").await;
+    proxy.stop_at(proxy.scripts());
     let day = Duration::from_secs(86_400);
     let other = Spec::new(AlgorithmKind::FixedWindow, 2 * LIMIT, day);
     gate.amend("default", "fixed_window", other).unwrap();
@@ -239,11 +230,7 @@ async fn a_node_that_leaves_gives_back_what_it_holds_of_a_rule_that_got_another_
     let server = Server::start(&[]);
     let rule = own(AlgorithmKind::FixedWindow);
     let gate = node(&server.url(), 1, vec![rule.clone(), beside(9_000)]).await;
-    let began = Instant::now();
-    while held(&gate) == 0 {
-        let _ = until_leased(&gate, "ada").await;
-        assert!(began.elapsed() < LONG, "nothing is held");
-    }
+    let _ = until_held(&gate, "ada").await;
     let mut other = beside(8_000);
     other.key = vec!["other".to_owned()];
     gate.replace(Policy::new(vec![other, rule]).unwrap()).unwrap();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{ALGORITHMS, hammer, held, is_level, leased, most_in_a_window, until_leased};
 use crate::server::proxy::{Proxy, Way};
-use crate::server::{LONG, Server, check, gate_with, long, rule, settings};
+use crate::server::{LONG, Server, check, gate_with, long, lose, rule, settings};
 
 const LIMIT: u64 = 3_000;
 
@@ -234,8 +234,7 @@ async fn is_share_spent_without_the_store() -> bool {
     let own = split(rule(AlgorithmKind::FixedWindow, LIMIT)).on_store_error(OnStoreError::Local);
     let (gate, events) = gate_with(settings, vec![own]).await;
     let mut admitted = until_leased(&gate, "ada").await.1;
-    server.kill();
-    crate::server::until_lost(&gate, &events).await;
+    lose(&mut server, &gate, &events).await;
     let before = held(&gate);
     let (large, one) = (check(&gate, "ada", before + 1).await, check(&gate, "ada", 1).await);
     if held(&gate) == 0 {

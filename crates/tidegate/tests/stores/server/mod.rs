@@ -15,9 +15,10 @@ use std::time::Duration;
 use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use testkit::store;
 pub use testkit::store::Folder;
+use tidegate::store::Store as _;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, Setup, SharedGate, Spec,
-    StoreEvent, StoreSettings,
+    StoreError, StoreEvent, StoreSettings,
 };
 
 /// A server that ends with the test, and what it is asked.
@@ -163,7 +164,11 @@ pub fn setup(rules: Vec<RuleSpec>) -> Setup {
 pub async fn gate_of(settings: StoreSettings, setup: Setup) -> (SharedGate, Events) {
     let events = Events::default();
     let gate = SharedGate::new(setup, settings, events.observer()).unwrap();
-    gate.store().connected().await.unwrap();
+    match gate.store().connected().await {
+        // A busy machine misses a short deadline.
+        Err(StoreError::Timeout) => gate.store().fit().await,
+        found => found.unwrap(),
+    }
     (gate, events)
 }
 
@@ -202,6 +207,12 @@ pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
         assert!(asked < 1_000, "the store is away and no event says so");
     }
     asked
+}
+
+/// Kills the server, and waits until the gate has found the store lost.
+pub async fn lose(server: &mut Server, gate: &SharedGate, events: &Events) {
+    server.kill();
+    until_lost(gate, events).await;
 }
 
 pub fn path(path: &Path) -> String {

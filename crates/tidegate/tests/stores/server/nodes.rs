@@ -99,23 +99,65 @@ impl Nodes {
         (0..self.primaries).find(|place| slot < (place + 1) * 16_384 / self.primaries).unwrap()
     }
 
+    /// Returns a user whose key, which begins so, is on this primary.
+    pub fn user_on(&self, primary: usize, key: &str) -> String {
+        let is_there = |user: &String| self.holder(self.slot(&format!("{key}{user}"))) == primary;
+        (0..).map(|number| format!("{number}")).find(is_there).unwrap()
+    }
+
     /// Moves a slot and all keys in it, as `redis-cli --cluster reshard` does.
     pub fn migrate(&self, slot: usize, from: usize, to: usize) {
-        let (old, new, number) = (&self.all[from], &self.all[to], slot.to_string());
-        new.run::<()>(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &self.id(from)]);
-        old.run::<()>(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &self.id(to)]);
+        let way = self.way(slot, from, to);
+        way.begin();
+        way.carry();
+        way.end();
+    }
+
+    /// The way of a slot from one primary to another.
+    pub fn way(&self, slot: usize, from: usize, to: usize) -> Way<'_> {
+        let [from, to] = [from, to].map(|node| (&self.all[node], self.id(node)));
+        Way { slot: slot.to_string(), from, to }
+    }
+
+    /// The way of the slot of this key, of two primaries, to the other primary.
+    pub fn way_of(&self, key: &str) -> Way<'_> {
+        let from = self.holder(self.slot(key));
+        self.way(self.slot(key), from, 1 - from)
+    }
+}
+
+/// Moves a slot with its keys, step by step. A node has an id.
+pub struct Way<'c> {
+    pub slot: String,
+    pub from: (&'c Server, String),
+    pub to: (&'c Server, String),
+}
+
+impl Way<'_> {
+    /// Marks the slot as moving on both nodes; the keys stay.
+    pub fn begin(&self) {
+        let Self { slot, from: (old, old_id), to: (new, new_id) } = self;
+        new.run::<()>(&["CLUSTER", "SETSLOT", slot, "IMPORTING", old_id]);
+        old.run::<()>(&["CLUSTER", "SETSLOT", slot, "MIGRATING", new_id]);
+    }
+
+    /// Moves the keys to their new node, and not yet the slot.
+    pub fn carry(&self) {
+        let (old, port) = (self.from.0, self.to.0.port.to_string());
         loop {
-            let keys: Vec<String> = old.run(&["CLUSTER", "GETKEYSINSLOT", &number, "10"]);
+            let keys: Vec<String> = old.run(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "10"]);
             if keys.is_empty() {
-                break;
+                return;
             }
-            let port = new.port.to_string();
             let mut move_all = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
             move_all.extend(keys.iter().map(String::as_str));
             old.run::<String>(&move_all);
         }
-        for node in [new, old] {
-            node.run::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", &self.id(to)]);
+    }
+
+    pub fn end(&self) {
+        for node in [self.to.0, self.from.0] {
+            node.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.to.1]);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A proxy in front of a server that is slow, or loses what it carries.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,32 +26,46 @@ pub enum Way {
     Held,
     /// Replies of such a server pass, and its connections end with the next command.
     Ends,
+    /// All replies wait until the proxy is turned.
+    HoldsAll,
+    /// The next reply is lost, with its connection. Then all data passes.
+    LosesOne,
 }
 
 /// A listener on a port of its own, in front of a server; ends with the test.
 pub struct Proxy {
     pub port: u16,
-    way: watch::Sender<Way>,
     server: watch::Sender<u16>,
+    traffic: Arc<Traffic>,
     listening: JoinHandle<()>,
+}
+
+/// The treatment of data, and the scripts that passed.
+struct Traffic {
+    way: watch::Sender<Way>,
+    /// The scripts that were sent to the server, but for its own checks of the store.
+    scripts: AtomicUsize,
+    /// Commands wait once so many scripts were sent.
+    most: watch::Sender<usize>,
 }
 
 impl Proxy {
     pub async fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let way = watch::Sender::new(Way::Open);
-        let turns = way.subscribe();
+        let (way, most) = (watch::Sender::new(Way::Open), watch::Sender::new(usize::MAX));
+        let traffic = Arc::new(Traffic { way, scripts: AtomicUsize::new(0), most });
         let server = watch::Sender::new(server);
         let named = server.subscribe();
+        let own = Arc::clone(&traffic);
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if *turns.borrow() != Way::Cut {
-                    tokio::spawn(carry(client, named.clone(), turns.clone()));
+                if *own.way.borrow() != Way::Cut {
+                    tokio::spawn(carry(client, named.clone(), Arc::clone(&own)));
                 }
             }
         });
-        Self { port, way, server, listening }
+        Self { port, server, traffic, listening }
     }
 
     /// Names another server, to which connections go from now on.
@@ -63,7 +79,17 @@ impl Proxy {
 
     /// Changes the treatment from now on. Connections that lost data, or may lose some, end.
     pub fn turn(&self, way: Way) {
-        self.way.send_replace(way);
+        self.traffic.way.send_replace(way);
+    }
+
+    /// The number of scripts that were sent to the server.
+    pub fn scripts(&self) -> usize {
+        self.traffic.scripts.load(SeqCst)
+    }
+
+    /// Lets commands pass until so many scripts were sent.
+    pub fn stop_at(&self, most: usize) {
+        self.traffic.most.send_replace(most);
     }
 }
 
@@ -74,14 +100,14 @@ impl Drop for Proxy {
 }
 
 /// Carries both directions of one connection, until it ends or must.
-async fn carry(client: TcpStream, named: watch::Receiver<u16>, mut turns: watch::Receiver<Way>) {
+async fn carry(client: TcpStream, named: watch::Receiver<u16>, traffic: Arc<Traffic>) {
     let port = *named.borrow();
     let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (asked, answers) = client.into_split();
     let (answered, asks) = server.into_split();
     let is_old = || *named.borrow() != port;
-    let (forth_way, mut back_way) = (turns.clone(), turns.clone());
+    let mut turns = traffic.way.subscribe();
     let ends = async {
         let mut was = *turns.borrow_and_update();
         while turns.changed().await.is_ok() {
@@ -93,8 +119,8 @@ async fn carry(client: TcpStream, named: watch::Receiver<u16>, mut turns: watch:
         }
     };
     tokio::select! {
-        _ = forth(asked, asks, || *forth_way.borrow() == Way::Ends && is_old()) => {}
-        _ = back(answered, answers, &mut back_way, is_old) => {}
+        _ = forth(asked, asks, &traffic, is_old) => {}
+        _ = back(answered, answers, &traffic.way, is_old) => {}
         () = ends => {}
     }
 }
@@ -102,22 +128,29 @@ async fn carry(client: TcpStream, named: watch::Receiver<u16>, mut turns: watch:
 async fn forth(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    ends: impl Fn() -> bool,
+    traffic: &Traffic,
+    is_old: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     loop {
         let read = from.read(&mut buffer).await?;
-        if read == 0 || ends() {
+        if read == 0 || *traffic.way.borrow() == Way::Ends && is_old() {
             return Ok(());
         }
+        // The check of the store is a script too, over a key of its own.
+        let text = String::from_utf8_lossy(&buffer[..read]);
+        let scripts = text.split("EVAL").skip(1).filter(|one| !one.contains("tidegate:?")).count();
+        let may_pass = |most: &usize| traffic.scripts.load(SeqCst) < *most;
+        let _ = traffic.most.subscribe().wait_for(may_pass).await;
         to.write_all(&buffer[..read]).await?;
+        traffic.scripts.fetch_add(scripts, SeqCst);
     }
 }
 
 async fn back(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    way: &mut watch::Receiver<Way>,
+    way: &watch::Sender<Way>,
     is_old: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
@@ -132,7 +165,12 @@ async fn back(
             Way::Slow(by) => tokio::time::sleep(by).await,
             Way::Lossy => continue,
             Way::Aged => age(bytes),
-            Way::Held if is_old() => drop(way.wait_for(|way| *way != Way::Held).await),
+            Way::LosesOne => {
+                way.send_replace(Way::Open);
+                return Ok(());
+            }
+            Way::Held if is_old() => drop(way.subscribe().wait_for(|way| *way != now).await),
+            Way::HoldsAll => drop(way.subscribe().wait_for(|way| *way != now).await),
             Way::Open | Way::Cut | Way::Held | Way::Ends => {}
         }
         to.write_all(bytes).await?;
