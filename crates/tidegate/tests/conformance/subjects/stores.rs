@@ -3,8 +3,8 @@
 //! The answers of a store are awaited here, on one runtime with a thread of its own.
 
 use std::num::NonZero;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use tidegate::{
     AlgorithmKind, Amendment, Answer, Ban, OnFull, Policy, Request, RuleSpec, Setup, SharedGate,
@@ -182,12 +182,27 @@ fn by_time(url: &str, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime>> {
     Some(Box::new(replay))
 }
 
+/// The servers that behaviours use at the same time; they end when no behaviour uses them.
+struct Shared<T>(Mutex<Weak<T>>);
+
+impl<T> Shared<T> {
+    fn get(&self, start: impl FnOnce() -> T) -> Arc<T> {
+        let mut running = self.0.lock().unwrap();
+        running.upgrade().unwrap_or_else(|| {
+            let started = Arc::new(start());
+            *running = Arc::downgrade(&started);
+            started
+        })
+    }
+}
+
 /// Redis, or the program in its place.
-pub(crate) struct Redis(Server);
+pub(crate) struct Redis(Arc<Server>);
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self(Server::start(&[]))
+        static RUNNING: Shared<Server> = Shared(Mutex::new(Weak::new()));
+        Self(RUNNING.get(|| Server::start(&[])))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -214,11 +229,12 @@ impl Store for Redis {
 }
 
 /// Two primaries, each with half of the slots.
-pub(crate) struct Cluster(Servers);
+pub(crate) struct Cluster(Arc<Servers>);
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        Self(Servers::start(2, 0))
+        static RUNNING: Shared<Servers> = Shared(Mutex::new(Weak::new()));
+        Self(RUNNING.get(|| Servers::start(2, 0)))
     }
 
     /// Allows rules with keys in different slots.
