@@ -2,24 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::asks::{DAY, HOUR, ask, policy};
 use crate::packed::{TODAY_US, TestClock, together};
 use std::time::Duration;
-use tidegate::{
-    AlgorithmKind, Ban, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Setup,
-    Spec, Timestamp,
-};
+use tidegate::{AlgorithmKind, Ban, Gate, ManualClock, Micros, RuleSpec, Setup, Spec, Timestamp};
 
-const DAY: Duration = Duration::from_secs(86_400);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
 
 fn log(limit: u64, window: Duration) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, window)
-}
-
-/// Asks for `cost` units as `user`.
-fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    ask(&Request::new("default", &[Descriptor::new(&[("user", user)]).cost(cost)]))
 }
 
 fn ban(refusals: u64, clock: &ManualClock) -> Ban<ManualClock> {
@@ -108,7 +99,7 @@ fn refusals_at_the_same_time_begin_one_ban_and_leave_nothing_behind() {
 fn a_ban_goes_by_the_time_that_a_request_brings() {
     let rules = vec![RuleSpec::new("user", log(1, MINUTE)).key(["user"])];
     let ban = Ban::with_clock(1, MINUTE, HOUR, Timestamp::EPOCH).unwrap();
-    let setup = Setup::new(Policy::new(rules).unwrap()).ban("default", "user", ban).unwrap();
+    let setup = Setup::new(policy(rules)).ban("default", "user", ban).unwrap();
     let gate = Gate::with_clock(setup, Timestamp::EPOCH);
     let at = |seconds: u64| Timestamp::from_micros(TODAY_US + seconds * 1_000_000);
     let asked = [0, 1, 100, 3_600, 3_601]
@@ -118,7 +109,8 @@ fn a_ban_goes_by_the_time_that_a_request_brings() {
 
 #[test]
 fn a_ban_needs_a_rule() {
-    let policy = Policy::new(vec![RuleSpec::new("user", log(1, MINUTE))]).unwrap();
-    let error = Setup::new(policy).ban("default", "usr", ban(1, &ManualClock::new())).unwrap_err();
+    let error = Setup::new(policy([RuleSpec::new("user", log(1, MINUTE))]))
+        .ban("default", "usr", ban(1, &ManualClock::new()))
+        .unwrap_err();
     assert!(error.to_string().contains("\"usr\"") && error.to_string().contains("\"default\""));
 }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
+use crate::asks::{HOUR, admits, policy};
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, Policy,
-    RuleOutcome, RuleSpec, RuleStatistics, Setup, Spec, Timestamp, Usage,
+    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, RuleOutcome,
+    RuleSpec, RuleStatistics, Setup, Spec, Timestamp, Usage,
 };
-
-const HOUR: Duration = Duration::from_secs(3_600);
 
 fn rule(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new(name, Spec::new(algorithm, limit, HOUR)).key(["user"])
@@ -20,18 +18,10 @@ fn window(name: &str, limit: u64) -> RuleSpec {
     rule(name, AlgorithmKind::FixedWindow, limit)
 }
 
-fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
-    Policy::new(rules.into_iter().collect()).unwrap()
-}
-
 fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> (Gate<ManualClock>, Arc<RuleStatistics>) {
     let counts = Arc::new(RuleStatistics::new());
     let setup = Setup::new(policy(rules)).observer(counts.clone());
     (Gate::with_clock(setup, ManualClock::new()), counts)
-}
-
-fn ask<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {
-    gate.check(Descriptor::new(&[("user", user)]).cost(cost)).is_allowed()
 }
 
 /// The outcomes of each rule in force that were counted at least once, by the name of the rule.
@@ -60,8 +50,8 @@ fn each_rule_counts_its_own_part_in_a_decision() {
         window("shadow", 1).mode(Mode::Shadow),
         window("reported", 100).usage(Usage::Reported).when("kind", "report"),
     ]);
-    assert!(ask(&gate, "ada", 1) && ask(&gate, "ada", 1) && !ask(&gate, "ada", 1));
-    assert!(!ask(&gate, "ada", 3), "it can never fit");
+    assert!(admits(&gate, "ada", 1) && admits(&gate, "ada", 1) && !admits(&gate, "ada", 1));
+    assert!(!admits(&gate, "ada", 3), "it can never fit");
     assert!(
         gate.check(Descriptor::new(&[("kind", "report"), ("user", "bob")]).cost(1)).is_allowed()
     );
@@ -81,11 +71,11 @@ fn a_rule_keeps_its_counts_through_policies_and_a_removed_one_loses_them() {
         let all = counted(&gate, &counts);
         all.into_iter().find(|(rule, _)| rule == name).map(|(_, counts)| counts)
     };
-    assert!(ask(&gate, "ada", 1));
+    assert!(admits(&gate, "ada", 1));
     gate.replace(policy([window("new", 9), window("stays", 5)])).unwrap();
     assert_eq!(of("goes"), None);
     assert_eq!(of("new"), Some(Vec::new()));
-    assert!(ask(&gate, "ada", 1));
+    assert!(admits(&gate, "ada", 1));
     assert_eq!(of("stays"), Some(vec![(RuleOutcome::Allowed, 2)]));
     assert_eq!(of("new"), Some(vec![(RuleOutcome::Allowed, 1)]));
 }
@@ -96,12 +86,12 @@ fn a_rule_that_comes_back_goes_on_from_its_counts_or_begins_at_zero() {
     let both = || policy([window("stays", 9), window("goes", 9)]);
     for meanwhile in [None, Some("new")] {
         let (gate, counts) = gate([window("stays", 9), window("goes", 9)]);
-        assert!(ask(&gate, "ada", 1));
+        assert!(admits(&gate, "ada", 1));
         let others = meanwhile.map(|name| window(name, 9));
         gate.replace(policy([window("stays", 9)].into_iter().chain(others))).unwrap();
-        assert!(ask(&gate, "ada", 1));
+        assert!(admits(&gate, "ada", 1));
         gate.replace(both()).unwrap();
-        assert!(ask(&gate, "ada", 1));
+        assert!(admits(&gate, "ada", 1));
         let expected = |goes| {
             [("stays", 3), ("goes", goes)]
                 .map(|(name, count)| (name.to_owned(), vec![(RuleOutcome::Allowed, count)]))
@@ -117,7 +107,7 @@ fn no_count_is_lost_while_policies_are_replaced() {
     let (gate, counts) = gate([window("all", 1_000_000)]);
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..500).for_each(|_| assert!(ask(&gate, "ada", 1))));
+            scope.spawn(|| (0..500).for_each(|_| assert!(admits(&gate, "ada", 1))));
         }
         scope.spawn(|| {
             for round in 0..50 {
@@ -133,7 +123,7 @@ fn no_count_is_lost_while_policies_are_replaced() {
 #[test]
 fn keys_without_space_are_counted_as_overflow() {
     let (gate, counts) = gate([window("few", 9).max_keys(1, OnFull::Share)]);
-    assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1) && ask(&gate, "cy", 1));
+    assert!(admits(&gate, "ada", 1) && admits(&gate, "bob", 1) && admits(&gate, "cy", 1));
     let policy = gate.policy();
     assert_eq!(counts.of(policy.rules())[0].counts().overflow(), 2);
 }
@@ -148,11 +138,11 @@ fn limiters_in_memory_are_counted_with_their_bytes_and_those_that_were_dropped()
         );
         let kept = || -> KeptOfRule { gate.counts().rules().next().unwrap().1 };
         assert_eq!((kept().keys, kept().bytes, kept().dropped), (0, 0, 0), "{algorithm:?}");
-        assert!(ask(&gate, "ada", 1) && ask(&gate, "bob", 1));
+        assert!(admits(&gate, "ada", 1) && admits(&gate, "bob", 1));
         assert_eq!((kept().keys, kept().dropped), (2, 0), "{algorithm:?}");
         assert!(kept().bytes > 0, "{algorithm:?}");
         clock.advance(2 * HOUR);
-        let admitted = (0..9).filter(|key| ask(&gate, &format!("key-{key}"), 1)).count();
+        let admitted = (0..9).filter(|key| admits(&gate, &format!("key-{key}"), 1)).count();
         assert_eq!(admitted, 9, "{algorithm:?}");
         assert_eq!((kept().keys, kept().dropped), (2, 2), "{algorithm:?}: the first two");
     }
@@ -174,10 +164,10 @@ fn what_a_refused_request_leaves_in_a_state_is_counted() {
     for refused in [0, 1] {
         seconds.store(100 * 3_600, SeqCst);
         let gate = Gate::with_clock(policy([window("each", 1)]), Stepping(&seconds));
-        assert!(ask(&gate, "ada", 1));
+        assert!(admits(&gate, "ada", 1));
         let before = gate.counts().rules().next().unwrap().1.bytes;
         seconds.store(50 * 3_600, SeqCst);
-        assert_eq!(ask(&gate, "ada", refused), refused == 0);
+        assert_eq!(admits(&gate, "ada", refused), refused == 0);
         assert!(gate.counts().rules().next().unwrap().1.bytes > before, "cost {refused}");
     }
 }

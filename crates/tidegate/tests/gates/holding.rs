@@ -1,5 +1,6 @@
 //! Charges that are waited for, charges where memory is short, and work that panics while it is charged.
 
+use crate::asks::{HOUR, ask, left, policy};
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
 use std::future::Future as _;
@@ -8,23 +9,17 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Charge, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess,
-    OverrideSpec, Policy, Request, RuleSpec, Spec, Taken,
+    OverrideSpec, Request, RuleSpec, Spec, Taken,
 };
 
-const HOUR: Duration = Duration::from_secs(3_600);
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
 
 fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {
-    Gate::with_clock(Policy::new(rules).unwrap(), clock)
+    Gate::with_clock(policy(rules), clock)
 }
 
 fn log(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, HOUR)
-}
-
-/// Asks for `cost` units as `user`.
-fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    ask(&Request::new("default", &[Descriptor::new(&[("user", user)]).cost(cost)]))
 }
 
 #[test]
@@ -108,11 +103,6 @@ fn work_that_panics_is_no_free_try() {
     assert!(!ask("ada", 1, |request| gate.admits(request)));
 }
 
-fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
-    let all = ask("ada", 1, |request| gate.peek(request));
-    all.matched().iter().map(|one| one.decision().remaining).collect()
-}
-
 #[test]
 fn what_a_request_took_is_settled_after_the_rules_have_changed() {
     let per_user = |limit| RuleSpec::new("per-user", log(limit)).key(["user"]);
@@ -121,14 +111,22 @@ fn what_a_request_took_is_settled_after_the_rules_have_changed() {
     let mut vip = OverrideSpec::new("user", "ada");
     vip.limit = Some(Limit::Units(50));
     let added = RuleSpec::new("added", log(10));
-    gate.replace(Policy::new(vec![added, per_user(20).with_override(vip)]).unwrap()).unwrap();
+    gate.replace(policy([added, per_user(20).with_override(vip)])).unwrap();
     assert!(ask("ada", 2, |request| gate.admits(request)));
-    assert_eq!(left(&gate), [8, 43]);
+    assert_eq!(left(&gate, "ada"), [8, 43]);
     let settled = ask("ada", 5, |request| gate.settle(request, &taken, &[1]));
     assert_eq!(settled.matched().len(), 1, "only a limiter that took the cost");
-    assert_eq!(left(&gate), [8, 47], "the added rule took nothing of it, and gives nothing back");
-    gate.replace(Policy::new(vec![RuleSpec::new("gone", log(10))]).unwrap()).unwrap();
-    assert_eq!(left(&gate), [5], "a rule that was away when it was settled keeps what it took");
+    assert_eq!(
+        left(&gate, "ada"),
+        [8, 47],
+        "the added rule took nothing of it, and gives nothing back"
+    );
+    gate.replace(policy([RuleSpec::new("gone", log(10))])).unwrap();
+    assert_eq!(
+        left(&gate, "ada"),
+        [5],
+        "a rule that was away when it was settled keeps what it took"
+    );
 }
 
 #[test]
@@ -141,18 +139,18 @@ fn nothing_is_settled_where_nothing_was_taken() {
     };
     let (first, refused) = (check(3), check(8));
     settle(8, &refused, 0);
-    assert_eq!(left(&gate), [7, 0], "of a refusal");
+    assert_eq!(left(&gate, "ada"), [7, 0], "of a refusal");
     let second = check(2);
     settle(2, &second, 0);
-    assert_eq!(left(&gate), [7, 0], "the rule in shadow mode took only the first");
+    assert_eq!(left(&gate, "ada"), [7, 0], "the rule in shadow mode took only the first");
     let once = |cost| {
         ask("ada", cost, |request| Taken::from(&gate.check(&request.with_id("once").unwrap())))
     };
     let (_, repeated) = (once(4), once(4));
     settle(4, &repeated, 0);
-    assert_eq!(left(&gate), [3, 0], "of an answer that is repeated");
+    assert_eq!(left(&gate, "ada"), [3, 0], "of an answer that is repeated");
     settle(3, &first, 1);
-    assert_eq!(left(&gate), [5, 2]);
+    assert_eq!(left(&gate, "ada"), [5, 2]);
 }
 
 /// One number for all descriptors, or one for each; the last holds for the rest.

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod asks;
 mod ban;
 mod changed_values;
 mod counts;
@@ -22,7 +23,6 @@ mod pitfalls;
 #[cfg(feature = "json")]
 mod recorder;
 mod reported;
-mod reports;
 mod requests;
 mod snapshot;
 mod snapshot_walk;

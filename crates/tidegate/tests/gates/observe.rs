@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::asks::policy;
 use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;
 use tidegate::{
-    Answer, Clock, Descriptor, Gate, ManualClock, Mode, Observer, OnExcess, Policy, Request,
-    RuleSpec, RuleStatistics, Setup, Timestamp,
+    Answer, Clock, Descriptor, Gate, ManualClock, Mode, Observer, OnExcess, Request, RuleSpec,
+    RuleStatistics, Setup, Timestamp,
 };
 
 /// The arguments of an observer: the request's domain and cost, true if it is allowed, and the number of rules that
@@ -34,10 +35,6 @@ impl Observer for Journal {
 
 fn answered(cost: u64, allowed: bool) -> Answered {
     ("default".to_owned(), cost, allowed, 1)
-}
-
-fn policy(rules: Vec<RuleSpec>) -> Policy {
-    Policy::new(rules).unwrap()
 }
 
 /// Asks for `cost` units without any entry.

@@ -1,6 +1,8 @@
 //! Requests at a gate: the rules that match, their keys and values, and the answer.
 
 use std::time::Duration;
+
+use crate::asks::policy;
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Gate, Limit, OverrideSpec, Policy, Request, RuleSpec, Spec,
     Timestamp,
@@ -9,8 +11,7 @@ use tidegate::{
 type Frozen = Gate<Timestamp>;
 
 fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Frozen {
-    let policy = Policy::new(rules.into_iter().collect()).unwrap();
-    Gate::with_clock(policy, Timestamp::from_micros(1_700_000_000_000_000))
+    Gate::with_clock(policy(rules), Timestamp::from_micros(1_700_000_000_000_000))
 }
 
 fn log(limit: u64) -> Spec {

@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::{DAY, per_day};
 use crate::packed::{TODAY_US, TestClock, Unsteady, long, together};
-use tidegate::{
-    AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Rule, Spec, Timestamp,
-};
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, Rule, Spec, Timestamp};
 
 /// A limiter, and the limiter of a key next to others, by a clock that stands still.
 struct Both {
@@ -247,21 +245,6 @@ fn no_key_of_many_is_lost_or_mixed_up() {
     }
 }
 
-/// Units that keys without room have taken from their shared limiter carry over as well.
-#[test]
-fn the_limiter_shared_by_keys_without_space_is_carried_over() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let keyed =
-            KeyedLimiter::new(per_day(algorithm, 10)).unwrap().with_max_keys(1, OnFull::Share);
-        assert!(keyed.admits("own", 1));
-        assert!(keyed.admits("beyond", 7));
-        keyed.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
-        assert_eq!(keyed.peek("another beyond", 1).remaining, 3, "{algorithm}");
-        assert!(!keyed.admits("another beyond", 4));
-        assert_eq!(keyed.peek("own", 1).remaining, 9);
-    }
-}
-
 /// States that grow by the change have to fit into the memory that the new rule allows; else nothing
 /// changes.
 #[test]
@@ -282,18 +265,6 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     large.max_memory = Some(10_000_000);
     keyed.amend(large).unwrap();
     assert_eq!((keyed.keys(), keyed.peek(7_u64.to_le_bytes(), 1).remaining), (1_000, 2));
-}
-
-#[test]
-fn packed_limiters_are_amended_if_they_fit_in_memory_as_they_are_packed() {
-    let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 900_000_000, DAY);
-    let keyed = KeyedLimiter::with_clock(spec, TestClock::at(TODAY_US)).unwrap();
-    (0..1_000_u64).for_each(|key| assert!(keyed.admits(key.to_le_bytes(), 1)));
-    (spec.limit, spec.max_memory) = (Limit::Units(901_000_000), Some(96_000));
-    keyed.amend(spec).unwrap();
-    assert_eq!((keyed.keys(), keyed.peek(7_u64.to_le_bytes(), 1).remaining), (1_000, 900_999_999));
-    spec.max_memory = Some(95_999);
-    assert!(keyed.amend(spec).unwrap_err().to_string().contains("1000 limiters"));
 }
 
 /// Four threads take what they can while a fifth moves the limit up and down: never more than the

@@ -1,5 +1,5 @@
-//! Changes of a rule's values in memory, of limiters and at gates: rules and overrides that are amended, policies that are replaced, plans,
-//! and values that requests supply. Behaviours of every gate are in
+//! Changes of a rule's values in memory, of limiters and at gates: rules and overrides that are amended, policies that
+//! are replaced, plans, and values that requests supply. Behaviours of every gate are in
 //! `tests/conformance/changed_values`.
 
 mod amended;
@@ -15,15 +15,13 @@ mod replaced;
 mod replaced_walk;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::{AlgorithmKind, Clock, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Clock, Gate, RuleSpec, Spec};
 
+use crate::asks::{DAY, admits, ask, left, policy};
 use crate::packed::{TODAY_US, TestClock};
-
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// Packed times reach nine years.
 const EIGHT_YEARS_US: u64 = 8 * 366 * 86_400_000_000;
@@ -42,28 +40,8 @@ fn log(limit: u64) -> Spec {
     per_day(AlgorithmKind::SlidingLog, limit)
 }
 
-fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
-    Policy::new(rules.into_iter().collect()).unwrap()
-}
-
 fn still(rules: impl IntoIterator<Item = RuleSpec>) -> Still {
     Gate::with_clock(policy(rules), TestClock::at(TODAY_US))
-}
-
-/// Asks for `cost` units as `user`.
-fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
-    ask(&Request::from(Descriptor::new(&[("user", user)]).cost(cost)))
-}
-
-fn admits<C: Clock>(gate: &Gate<C>, user: &str, cost: u64) -> bool {
-    ask(user, cost, |request| gate.admits(request))
-}
-
-/// The units left by each rule that limits the user.
-fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
-    ask(user, 1, |request| {
-        gate.peek(request).matched().iter().map(|one| one.decision().remaining).collect()
-    })
 }
 
 fn amend<C: Clock>(gate: &Gate<C>, rule: &str, spec: Spec) {
