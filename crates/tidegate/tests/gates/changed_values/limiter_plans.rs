@@ -1,12 +1,12 @@
 //! Limiters under values that come with each call: usage carries over between any values.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use super::models::Models;
 use super::per_day;
 use crate::packed::{TODAY_US, TestClock, answered, long, spec_of, together};
-use testkit::model::{self, Expected, Model};
+use testkit::model::{self, Expected};
 use testkit::traffic::{self, Rng};
 use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Rule, Spec, Under};
 
@@ -53,25 +53,12 @@ macro_rules! ask {
     };
 }
 
-/// The smallest number up to `most` that fits; `None` where `most` does not.
-fn first(most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
-    let (mut low, mut high) = (0, fits(most).then_some(most)?);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match fits(middle) {
-            true => high = middle,
-            false => low = middle + 1,
-        }
-    }
-    Some(high)
-}
-
 struct Walk {
     limiter: KeyedLimiter<TestClock>,
     /// The plan that the limiter looks up, where calls do not supply a rule.
     plan: Arc<Mutex<Option<Arc<Rule>>>>,
     by_plan: bool,
-    models: HashMap<&'static str, Model>,
+    models: Models<&'static str>,
     clock: TestClock,
 }
 
@@ -80,56 +67,18 @@ impl Walk {
         let (clock, plan) = (TestClock::at(began_us), Arc::new(Mutex::new(None)));
         let known: Arc<Mutex<Option<Arc<Rule>>>> = Arc::clone(&plan);
         let limiter = limiter(clock.clone()).with_plans(move |_| known.lock().unwrap().clone());
-        Self { limiter, plan, by_plan, models: HashMap::new(), clock }
+        Self { limiter, plan, by_plan, models: Models::default(), clock }
     }
 
     /// A request at the model of a key. Values that it supplies and is denied under change nothing.
     fn decided(&mut self, key: &'static str, plan: &model::Policy, cost: u64) -> Expected {
-        let (at_us, seen) = (self.clock.now_us(), self.would_be(key, plan, cost));
-        match seen {
-            Some(seen) if !seen.allowed => seen,
-            _ => self.model(key, plan).step(at_us, cost),
-        }
-    }
-
-    /// The model's answer for values that a call supplies and that are not in force; `None` where they would take
-    /// effect anyway.
-    fn would_be(&self, key: &'static str, plan: &model::Policy, cost: u64) -> Option<Expected> {
         let at_us = self.clock.now_us();
-        let old = self.models.get(key).filter(|old| !self.by_plan && old.policy() != plan)?;
-        let seen = self.seen(key, plan).peek(at_us, cost);
-        if seen.allowed || seen.retry_after_us.is_none() {
-            return Some(seen);
+        let supplied = !self.by_plan && self.models.is_under_others(&key, plan);
+        let (seen, begins) = self.models.tried(at_us, &key, plan, cost, supplied);
+        if supplied && !seen.allowed && !begins {
+            return seen;
         }
-        let gone_us = old.clone().gone_us(at_us);
-        let admitted = |wait_us: u64| {
-            let mut old = old.clone();
-            old.replace(at_us + wait_us, plan.clone());
-            old.peek(at_us + wait_us, cost).allowed
-        };
-        let wait_us = first(gone_us, admitted)?;
-        let reset_after_us = gone_us.max(wait_us);
-        Some(Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen })
-    }
-
-    /// The model of a key, after the change of its plan.
-    fn model(&mut self, key: &'static str, plan: &model::Policy) -> &mut Model {
-        let at_us = self.clock.now_us();
-        let model = self.models.entry(key).or_insert_with(|| Model::new(plan.clone()));
-        if model.policy() != plan {
-            model.replace(at_us, plan.clone());
-        }
-        model
-    }
-
-    /// The model as a look under a plan sees it, which changes nothing.
-    fn seen(&self, key: &'static str, plan: &model::Policy) -> Model {
-        let at_us = self.clock.now_us();
-        let mut model = self.models.get(key).cloned().unwrap_or_else(|| Model::new(plan.clone()));
-        if model.policy() != plan {
-            model.replace(at_us, plan.clone());
-        }
-        model
+        self.models.under(at_us, &key, plan).step(at_us, cost)
     }
 
     fn step(&mut self, rng: &mut Rng, plan: &model::Policy) {
@@ -148,7 +97,7 @@ impl Walk {
                 assert_eq!(ask!(self, rule, admits(key, cost)), want, "admits");
             }
             60..75 => {
-                self.model(key, plan).refund(at_us, cost);
+                self.models.under(at_us, &key, plan).refund(at_us, cost);
                 let _ = ask!(self, rule, refund(key, cost));
             }
             75..85 if cost > 0 => {
@@ -156,7 +105,7 @@ impl Walk {
                 let reserved = ask!(self, rule, reserve(key, cost));
                 assert_eq!(reserved.is_ok(), want.allowed, "reserve");
                 if let Ok(reserved) = reserved {
-                    let model = self.model(key, plan);
+                    let model = self.models.under(at_us, &key, plan);
                     match (model.token(), model.last_us()) {
                         (Some(token), _) => model.return_permit(at_us, token, cost),
                         (None, Some(since_us)) => {
@@ -168,16 +117,15 @@ impl Walk {
                 }
             }
             85..87 => {
-                self.models.remove(key);
+                self.models.forget(&key);
                 self.limiter.reset(key);
                 // Nothing comes back that was taken before a reset, or in its microsecond.
                 self.clock.pass(1);
             }
             _ => {
-                let seen = || self.seen(key, plan).peek(at_us, cost);
-                let want = self.would_be(key, plan, cost).unwrap_or_else(seen);
+                let (want, _) = self.models.tried(at_us, &key, plan, cost, !self.by_plan);
                 assert_eq!(answered(&ask!(self, rule, peek(key, cost))), want, "peek");
-                let free = self.seen(key, plan).peek(at_us, 0);
+                let free = self.models.seen(at_us, &key, plan).peek(at_us, 0);
                 assert_eq!(answered(&ask!(self, rule, check(key, 0))), free, "for nothing");
             }
         }
@@ -212,38 +160,6 @@ fn under_changing_plans_it_answers_as_a_model_that_is_amended() {
             let took = std::panic::AssertUnwindSafe(|| walk.step(rng, plan));
             let equal = std::panic::catch_unwind(took).is_ok();
             assert!(equal, "seed {seed}, step {step}: {plan:?} of {plans:?}");
-        }
-    }
-}
-
-#[test]
-fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let limiter = limiter(TestClock::at(TODAY_US));
-        let of = |limit| rule(algorithm, limit);
-        assert!(limiter.admits(Under(&of(100), "key"), 30));
-        let left = |limit| limiter.peek(Under(&of(limit), "key"), 1).remaining;
-        assert_eq!([left(120), left(20), left(100)], [90, 0, 70], "{algorithm}: looks");
-        assert!(!limiter.admits(Under(&of(20), "key"), 1), "{algorithm}: debt");
-        assert!(limiter.admits(Under(&of(100), "key"), 70), "{algorithm}: no reset");
-        assert!(!limiter.admits(Under(&of(100), "key"), 1), "{algorithm}: no credit");
-        assert_eq!(limiter.keys(), 1);
-    }
-}
-
-/// Between two plans that differ in all: each change counts what is used as taken at that moment.
-#[test]
-fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
-    let limiter = limiter(TestClock::at(TODAY_US));
-    for from in AlgorithmKind::ALL.iter().copied() {
-        for to in AlgorithmKind::ALL.iter().copied() {
-            let key = format!("{from} {to}");
-            let (small, large) = (rule(from, 5), rule(to, 8));
-            let ask = |number: u32| {
-                let rule = if number.is_multiple_of(2) { &small } else { &large };
-                limiter.admits(Under(rule, &key), 1)
-            };
-            assert_eq!((0..100).filter(|number| ask(*number)).count(), 8, "{key}");
         }
     }
 }

@@ -98,25 +98,6 @@ fn log(limit: u64, window_s: u64) -> Rule {
 }
 
 #[test]
-fn calls_that_are_denied_under_two_values_do_not_starve_a_key() {
-    let clock = TestClock::at(TODAY_US);
-    let (limiter, one, other) = (limiter(clock.clone()), log(1, 1), log(1, 2));
-    assert!(limiter.admits(Under(&one, "key"), 1));
-    clock.pass(400_000);
-    assert!(!limiter.admits(Under(&other, "key"), 1));
-    let answer = limiter.check(Under(&other, "key"), 1);
-    assert_eq!(
-        answer.retry_after(),
-        Some(Duration::from_micros(600_000)),
-        "the used units leave then"
-    );
-    clock.pass(599_999);
-    assert!(!limiter.admits(Under(&other, "key"), 1));
-    clock.pass(1);
-    assert!(limiter.admits(Under(&other, "key"), 1));
-}
-
-#[test]
 fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
     let clock = TestClock::at(TODAY_US);
     let limiter = limiter(clock.clone());

@@ -134,7 +134,7 @@ fn waits_one_window<C: Clock>(one: &mut Alone<C>, what: &str) {
 }
 
 /// Uses units that are too many after the change, which is one of the ways in which values fall.
-fn falls<C: Clock>(mut one: Alone<C>, what: &str, change: impl Fn(&mut Alone<C>)) {
+fn falls<C: Clock>(mut one: Alone<C>, what: &str, change: impl FnOnce(&mut Alone<C>)) {
     assert!(one.ask(2_600).is_allowed());
     change(&mut one);
     waits_one_window(&mut one, what);
@@ -148,12 +148,6 @@ fn the_43_minutes_after_a_limit_of_10_000_became_one_of_60() {
             falls(packed(&rule), "another limit", |one| one.limit(60));
             falls(whole(&rule), "another limit of a whole state", |one| one.limit(60));
         }
-    }
-}
-
-#[test]
-fn a_lower_plan_makes_nobody_wait_43_minutes() {
-    for algorithm in algorithms() {
         let planned = || {
             let one = open(algorithm, 60);
             one.plan(10_000);
@@ -161,6 +155,18 @@ fn a_lower_plan_makes_nobody_wait_43_minutes() {
         };
         falls(planned(), "another plan", |one| one.plan(60));
         falls(planned(), "no plan any more", |one| *one.plan.lock().unwrap() = None);
+        let with = |limit, user, own| {
+            let mut values = OverrideSpec::new("user", user);
+            values.limit = Some(Limit::Units(own));
+            rule(algorithm, &["user"], limit).with_override(values)
+        };
+        for (what, before, after) in [
+            ("an override comes", rule(algorithm, &["user"], 10_000), with(10_000, "ada", 60)),
+            ("an override goes", with(60, "ada", 10_000), rule(algorithm, &["user"], 60)),
+            ("one comes after another", with(10_000, "bob", 5), with(10_000, "ada", 60)),
+        ] {
+            falls(packed(&before), what, |one| one.put(after));
+        }
     }
 }
 
@@ -251,31 +257,6 @@ fn limits_that_fall_and_rise_at_random_pass_no_bound_and_make_nobody_wait_longer
                 let inside: u64 = got.iter().map(|(_, cost)| cost).sum();
                 assert!(inside <= 2_001, "{algorithm} {seed}: {inside} in a minute");
             }
-        }
-    }
-}
-
-#[test]
-fn an_override_that_comes_or_goes_makes_nobody_wait_43_minutes() {
-    let of = |user: &str, limit| {
-        let mut values = OverrideSpec::new("user", user);
-        values.limit = Some(Limit::Units(limit));
-        values
-    };
-    let (ada, bob) = (|limit| of("ada", limit), of("bob", 5));
-    for algorithm in algorithms() {
-        let rule = |limit| rule(algorithm, &["user"], limit);
-        let changes = [
-            ("comes", rule(10_000), rule(10_000).with_override(ada(60))),
-            ("goes", rule(60).with_override(ada(10_000)), rule(60)),
-            (
-                "comes after a list that changed",
-                rule(10_000).with_override(bob.clone()),
-                rule(10_000).with_override(ada(60)),
-            ),
-        ];
-        for (what, before, after) in changes {
-            falls(packed(&before), what, |one| one.put(after.clone()));
         }
     }
 }

@@ -8,6 +8,7 @@ mod limiter_plans;
 mod limiter_plans_in_bounds;
 mod limiters;
 mod lowered;
+mod models;
 mod plans;
 mod plans_amended;
 mod plans_walk;

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::limiter_plans::{pass, plans};
+use super::models::Models;
 use crate::packed::{TODAY_US, TestClock, Unsteady, answered, long, spec_of};
-use testkit::model::{self, AlgorithmKind as Kind, Expected, Model};
+use testkit::model::{self, AlgorithmKind as Kind, Expected};
 use testkit::traffic::Rng;
 use tidegate::{
     Answer, Descriptor, Gate, Mode, Policy, Request, RequestLimit, Rule, RuleSpec, Setup, Spec,
@@ -60,7 +61,7 @@ struct Walk {
     own: [model::Policy; 3],
     modes: [Mode; 3],
     usages: [Usage; 3],
-    models: HashMap<Id, Model>,
+    models: Models<Id>,
 }
 
 impl Walk {
@@ -90,7 +91,7 @@ impl Walk {
         });
         let gate = Gate::with_clock(setup.unwrap(), Unsteady(clock.clone()));
         let known = USERS.map(|user| (user, Plan::Own)).into();
-        Self { gate, clock, plans, known, own, modes, usages, models: HashMap::new() }
+        Self { gate, clock, plans, known, own, modes, usages, models: Models::default() }
     }
 
     fn change_plan(&mut self, user: &'static str, plan: Plan) {
@@ -152,69 +153,21 @@ impl Walk {
         self.clock.now_us()
     }
 
-    /// The model of a limiter after these values took effect.
-    fn model(&mut self, id: &Id, values: &model::Policy) -> &mut Model {
-        let at_us = self.at_us();
-        let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(values.clone()));
-        if model.policy() != values {
-            model.replace(at_us, values.clone());
-        }
-        model
-    }
-
-    /// A copy of the model of a limiter under these values, which do not take effect.
-    fn seen(&self, id: &Id, values: &model::Policy) -> Model {
-        let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(values.clone()));
-        if model.policy() != values {
-            model.replace(self.at_us(), values.clone());
-        }
-        model
-    }
-
-    /// The expected peek, under request-supplied values that do not take effect.
-    fn look(&self, ask: &AskOf, values: &model::Policy) -> Expected {
-        self.tried(ask, values).0
-    }
-
-    /// The expected peek; and whether the values must take effect, because no wait would suffice.
-    fn tried(&self, ask: &AskOf, values: &model::Policy) -> (Expected, bool) {
-        let (at_us, cost) = (self.at_us(), ask.asks);
-        let seen = self.seen(&ask.id, values).peek(at_us, cost);
-        let old = self.models.get(&ask.id).filter(|old| ask.supplied && old.policy() != values);
-        let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
-            return (seen, false);
-        };
-        let gone_us = old.clone().gone_us(at_us);
-        let admitted = |wait_us: u64| {
-            let mut old = old.clone();
-            old.replace(at_us.saturating_add(wait_us), values.clone());
-            old.peek(at_us.saturating_add(wait_us), cost).allowed
-        };
-        let (mut low, mut wait_us) = (0, gone_us);
-        if !admitted(gone_us) {
-            return (seen, true);
-        }
-        while low < wait_us {
-            let middle = low + (wait_us - low) / 2;
-            if admitted(middle) { wait_us = middle } else { low = middle + 1 }
-        }
-        let reset_after_us = gone_us.max(wait_us);
-        (Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen }, false)
-    }
-
     /// The expected decision of a request that takes.
     fn decided(&mut self, all: &[AskOf]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
         let reports = self.reports(all);
         for (ask, values) in limited(all).filter(|(ask, _)| ask.asks > 0 && !ask.supplied) {
-            self.model(&ask.id, values);
+            self.models.under(at_us, &ask.id, values);
         }
         for (ask, values) in limited(all).filter(|(ask, _)| reports && ask.cost > 0) {
-            self.model(&ask.id, values).reported(at_us, ask.cost);
+            self.models.under(at_us, &ask.id, values).reported(at_us, ask.cost);
         }
-        let tried: Vec<_> = limited(all).map(|(ask, values)| self.tried(ask, values)).collect();
+        let tried: Vec<_> = limited(all)
+            .map(|(ask, values)| self.models.tried(at_us, &ask.id, values, ask.asks, ask.supplied))
+            .collect();
         for ((ask, values), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
-            self.model(&ask.id, values);
+            self.models.under(at_us, &ask.id, values);
         }
         let seen: Vec<_> = tried.into_iter().map(|(seen, _)| seen).collect();
         let enforced = |ask: &AskOf| self.modes[ask.id.0] == Mode::Enforce;
@@ -222,7 +175,11 @@ impl Walk {
             limited(all).zip(&seen).all(|((ask, _), seen)| seen.allowed || !enforced(ask));
         let each = limited(all).zip(seen).map(|((ask, values), seen)| {
             let takes = goes_on && seen.allowed && ask.cost > 0 && !reports;
-            let took = if takes { self.model(&ask.id, values).step(at_us, ask.cost) } else { seen };
+            let took = if takes {
+                self.models.under(at_us, &ask.id, values).step(at_us, ask.cost)
+            } else {
+                seen
+            };
             (ask.id.0, Expected { delay_us: if reports { 0 } else { took.delay_us }, ..took })
         });
         (goes_on, each.collect())
@@ -252,7 +209,7 @@ impl Walk {
             }
             60..72 => {
                 for (ask, values) in limited(&all) {
-                    self.model(&ask.id, values).refund(at_us, ask.cost);
+                    self.models.under(at_us, &ask.id, values).refund(at_us, ask.cost);
                 }
                 let each = self.after(&all);
                 assert_eq!(said(&self.gate.refund(&request)), each, "refund");
@@ -264,12 +221,18 @@ impl Walk {
                 assert_eq!(said(&self.gate.settle(&request, None, &[actual])), each, "settle");
             }
             82..84 => {
-                all.iter().for_each(|ask| drop(self.models.remove(&ask.id)));
+                all.iter().for_each(|ask| self.models.forget(&ask.id));
                 assert_eq!(self.gate.reset(&request), all.len(), "reset");
             }
             _ => {
-                let each: Vec<_> =
-                    limited(&all).map(|(ask, values)| (ask.id.0, self.look(ask, values))).collect();
+                let each: Vec<_> = limited(&all)
+                    .map(|(ask, values)| {
+                        (
+                            ask.id.0,
+                            self.models.tried(at_us, &ask.id, values, ask.asks, ask.supplied).0,
+                        )
+                    })
+                    .collect();
                 let answer = self.gate.peek(&request);
                 assert_eq!(said(&answer), each, "peek");
             }
@@ -284,7 +247,9 @@ impl Walk {
             let actual =
                 asked.iter().filter(meets).fold(0, |sum: u64, _| sum.saturating_add(actual));
             match &ask.values {
-                Some(values) => self.model(&ask.id, values).settle(at_us, ask.cost, actual),
+                Some(values) => {
+                    self.models.under(at_us, &ask.id, values).settle(at_us, ask.cost, actual)
+                }
                 None => {
                     if let Some(model) = self.models.get_mut(&ask.id) {
                         model.settle(at_us, ask.cost, actual.min(ask.cost));
@@ -298,7 +263,9 @@ impl Walk {
     fn after(&mut self, all: &[AskOf]) -> Vec<(usize, Expected)> {
         let at_us = self.at_us();
         limited(all)
-            .map(|(ask, values)| (ask.id.0, self.model(&ask.id, values).peek(at_us, 0)))
+            .map(|(ask, values)| {
+                (ask.id.0, self.models.under(at_us, &ask.id, values).peek(at_us, 0))
+            })
             .collect()
     }
 }
