@@ -21,11 +21,7 @@ every_capped_subject! {
 // A limiter's reservation records where it was taken. A gate gets only the request, and gives nothing back to the
 // overflow limiter: `nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space`.
 kit! {
-    Capped: [
-        keyed_packed: crate::subjects::Keyed::Packed,
-        keyed_sharded: crate::subjects::Keyed::Sharded,
-        planned: crate::subjects::Planned,
-    ]
+    Capped [keyed_packed keyed_sharded planned]
     what_was_reserved_from_the_shared_limiter_goes_back_to_it
 }
 

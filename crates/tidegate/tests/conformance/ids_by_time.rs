@@ -8,25 +8,13 @@ use tidegate::{
     AlgorithmKind, Answer, Descriptor, Micros, Mode, Request, RuleSpec, Spec, Timestamp,
 };
 
-use crate::kit::{kit, kit_of_one};
+use crate::kit::kit;
 use crate::subjects::gates::ByTime;
 use crate::subjects::{Case, Store};
 
-/// Behaviours of gates that remember answers and whose clock may step back.
-macro_rules! every_gate_by_time {
-    ($($behaviour:ident),* $(,)?) => {
-        $(kit! {
-            Store: [
-                in_process: crate::subjects::InProcess::Sharded,
-                #[cfg(feature = "redis")]
-                redis: crate::subjects::stores::Redis::start(),
-            ]
-            $behaviour
-        })*
-    };
-}
-
-every_gate_by_time! {
+// Gates that remember answers and whose clock may step back.
+kit! {
+    Store [sharded; redis]
     the_same_id_takes_once,
     another_cost_or_key_is_another_request_and_no_id_is_none,
     several_rules_have_one_answer_remembered_for_the_longest_time,
@@ -37,12 +25,8 @@ every_gate_by_time! {
     repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them,
 }
 
-kit_of_one! {
-    Store, AlgorithmKind::TokenBucket, [
-        in_process: crate::subjects::InProcess::Sharded,
-        #[cfg(feature = "redis")]
-        redis: crate::subjects::stores::Redis::start(),
-    ]
+kit! {
+    Store [sharded; redis] TokenBucket =>
     a_refusal_changes_no_later_decision_of_its_id_either
 }
 

@@ -6,13 +6,13 @@ use tidegate::AlgorithmKind;
 
 use crate::subjects::Case;
 
-/// Runs a behaviour under every algorithm of a kind; a failure names the algorithm.
-pub(crate) fn under_every_algorithm<K: ?Sized>(
+/// Runs a behaviour under these algorithms; a failure names the algorithm.
+pub(crate) fn under_each<K: ?Sized>(
     kind: &K,
-    algorithms: &[AlgorithmKind],
+    algorithms: Vec<AlgorithmKind>,
     behaviour: impl Fn(&Case<'_, K>),
 ) {
-    for algorithm in algorithms.iter().copied() {
+    for algorithm in algorithms {
         let _reported = IfItFails(algorithm);
         behaviour(&Case { kind, algorithm });
     }
@@ -29,160 +29,88 @@ impl Drop for IfItFails {
     }
 }
 
-/// Tests of behaviours, one for each kind: a module with the name of the behaviour and in it a test for each kind.
+/// Tests of behaviours: a module with the name of each, and in it a test with the name of each kind that makes it. Kinds
+/// after the semicolon are over real stores. A behaviour that names an algorithm is run under it alone.
 macro_rules! kit {
-    ($ability:ident: [$($(#[$only:meta])? $kind:ident: $make:expr),* $(,)?] $behaviour:ident) => {
+    ($ability:ident $kinds:tt $algorithm:ident => $($behaviour:ident),+ $(,)?) => {
+        $($crate::kit::kit! { @module $behaviour $ability $kinds [$algorithm] })+
+    };
+    ($ability:ident $kinds:tt $($behaviour:ident),+ $(,)?) => {
+        $($crate::kit::kit! { @module $behaviour $ability $kinds [] })+
+    };
+    (@module $behaviour:ident $ability:ident [$($kind:ident)+ $(; $($store:ident)+)?] $only:tt) => {
         mod $behaviour {
-            $($(#[$only])?
-            #[test]
-            fn $kind() {
-                use $crate::kit::under_every_algorithm;
-                use $crate::subjects::$ability;
-                let kind = $make;
-                let algorithms = (&kind as &dyn $ability).algorithms();
-                under_every_algorithm::<dyn $ability>(&kind, &algorithms, super::$behaviour);
-            })*
+            $($crate::kit::kit! { @test $behaviour $ability $kind $only })+
+            $($(
+                #[cfg(feature = "redis")]
+                $crate::kit::kit! { @test $behaviour $ability $store $only }
+            )+)?
         }
     };
-}
-
-/// Like [`kit`], for behaviours that name an algorithm.
-macro_rules! kit_of_one {
-    ($ability:ident, $algorithm:expr, [$($(#[$only:meta])? $kind:ident: $make:expr),* $(,)?]
-     $behaviour:ident) => {
-        mod $behaviour {
-            use $crate::kit::under_every_algorithm;
-                use $crate::subjects::$ability;
-            use tidegate::AlgorithmKind;
-
-            $($(#[$only])?
-            #[test]
-            fn $kind() {
-                under_every_algorithm::<dyn $ability>(&$make, &[$algorithm], super::$behaviour);
-            })*
+    (@test $behaviour:ident $ability:ident $kind:ident [$($only:ident)?]) => {
+        #[test]
+        fn $kind() {
+            let kind = $crate::subjects::kinds::$kind();
+            let kind: &dyn $crate::subjects::$ability = &kind;
+            let only: Vec<tidegate::AlgorithmKind> = vec![$(tidegate::AlgorithmKind::$only)?];
+            let algorithms = if only.is_empty() { kind.algorithms() } else { only };
+            $crate::kit::under_each(kind, algorithms, super::$behaviour);
         }
     };
 }
 
 /// Behaviours of everything that limits.
 macro_rules! every_subject {
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            Kind: [
-                limiter: $crate::subjects::Single,
-                keyed_packed: $crate::subjects::Keyed::Packed,
-                keyed_sharded: $crate::subjects::Keyed::Sharded,
-                planned: $crate::subjects::Planned,
-                gate_packed: $crate::subjects::InProcess::Packed,
-                gate_sharded: $crate::subjects::InProcess::Sharded,
-                #[cfg(feature = "redis")]
-                redis: $crate::subjects::stores::Redis::start(),
-                #[cfg(feature = "redis")]
-                cluster: $crate::subjects::stores::Cluster::start(),
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! {
+            Kind [limiter keyed_packed keyed_sharded planned gate_packed gate_sharded; redis cluster]
+            $($behaviours)+
+        }
     };
 }
 
 /// Behaviours of everything that can bound its keys: not of a limiter without a key, and not of a cluster, where each
 /// node has room for its own part.
 macro_rules! every_capped_subject {
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            Capped: [
-                keyed_packed: $crate::subjects::Keyed::Packed,
-                keyed_sharded: $crate::subjects::Keyed::Sharded,
-                planned: $crate::subjects::Planned,
-                gate_packed: $crate::subjects::InProcess::Packed,
-                gate_sharded: $crate::subjects::InProcess::Sharded,
-                #[cfg(feature = "redis")]
-                redis: $crate::subjects::stores::Redis::start(),
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! {
+            Capped [keyed_packed keyed_sharded planned gate_packed gate_sharded; redis] $($behaviours)+
+        }
     };
 }
 
 /// Behaviours of every gate, over any store.
 macro_rules! every_gate {
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            Store: [
-                packed: $crate::subjects::InProcess::Packed,
-                sharded: $crate::subjects::InProcess::Sharded,
-                #[cfg(feature = "redis")]
-                redis: $crate::subjects::stores::Redis::start(),
-                #[cfg(feature = "redis")]
-                cluster: $crate::subjects::stores::Cluster::start(),
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! { Store [packed sharded; redis cluster] $($behaviours)+ }
     };
 }
 
 /// Behaviours of gates that decide all limiters of a request in one step: not of those over a cluster, which go from
 /// slot to slot, remember no answers, and bound the keys of each node.
 macro_rules! every_gate_of_one_step {
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            Store: [
-                packed: $crate::subjects::InProcess::Packed,
-                sharded: $crate::subjects::InProcess::Sharded,
-                #[cfg(feature = "redis")]
-                redis: $crate::subjects::stores::Redis::start(),
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! { Store [packed sharded; redis] $($behaviours)+ }
     };
 }
 
 /// Behaviours of gates with reported usage, under every algorithm except the queue, for which usage cannot be reported.
 macro_rules! every_gate_that_is_reported_to {
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            Store: [
-                packed: $crate::subjects::gates::Reported($crate::subjects::InProcess::Packed),
-                sharded: $crate::subjects::gates::Reported($crate::subjects::InProcess::Sharded),
-                #[cfg(feature = "redis")]
-                redis: $crate::subjects::gates::Reported($crate::subjects::stores::Redis::start()),
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! { Store [reported_packed reported_sharded; reported_redis] $($behaviours)+ }
     };
 }
 
 /// Behaviours in time, of everything with a clock that a test can move.
 macro_rules! every_subject_in_memory {
-    ($algorithm:path => $($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit_of_one! {
-            InMemory, $algorithm, [
-                limiter: $crate::subjects::Single,
-                keyed_packed: $crate::subjects::Keyed::Packed,
-                keyed_sharded: $crate::subjects::Keyed::Sharded,
-                planned: $crate::subjects::Planned,
-                gate_packed: $crate::subjects::InProcess::Packed,
-                gate_sharded: $crate::subjects::InProcess::Sharded,
-            ]
-            $behaviour
-        })*
-    };
-    ($($behaviour:ident),* $(,)?) => {
-        $($crate::kit::kit! {
-            InMemory: [
-                limiter: $crate::subjects::Single,
-                keyed_packed: $crate::subjects::Keyed::Packed,
-                keyed_sharded: $crate::subjects::Keyed::Sharded,
-                planned: $crate::subjects::Planned,
-                gate_packed: $crate::subjects::InProcess::Packed,
-                gate_sharded: $crate::subjects::InProcess::Sharded,
-            ]
-            $behaviour
-        })*
+    ($($behaviours:tt)+) => {
+        $crate::kit::kit! {
+            InMemory [limiter keyed_packed keyed_sharded planned gate_packed gate_sharded] $($behaviours)+
+        }
     };
 }
 
 pub(crate) use {
     every_capped_subject, every_gate, every_gate_of_one_step, every_gate_that_is_reported_to,
-    every_subject, every_subject_in_memory, kit, kit_of_one,
+    every_subject, every_subject_in_memory, kit,
 };

@@ -189,10 +189,10 @@ fn a_request_is_settled_with_every_limiter_it_matches(case: &Case<'_, dyn Store>
     let stand = || ask(&both, |request| left(&gate.peek(request)));
     assert!(ask(&both, |request| gate.admits(request)));
     assert_eq!(stand(), [70, 30, 40]);
-    assert_eq!(ask(&both, |request| gate.settle(request, 15).matched().len()), 3);
+    assert_eq!(ask(&both, |request| gate.settle(request, None, 15).matched().len()), 3);
     assert_eq!(stand(), [70, 35, 35], "15 for each of both");
     assert!(ask(&[(ADA, 5)], |request| gate.admits(request)));
-    let _ = ask(&[(ADA, 5)], |request| left(&gate.settle(request, 45)));
+    let _ = ask(&[(ADA, 5)], |request| left(&gate.settle(request, None, 45)));
     assert_eq!(stand(), [25, 0, 35], "a debt of 10");
     let _ = ask(&[(ADA, 11)], |request| left(&gate.refund(request)));
     assert_eq!(stand(), [36, 1, 35]);

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::kit::kit;
+use crate::kit::every_gate_of_one_step;
 use crate::packed::{answered, long, spec_of};
 use crate::subjects::{Case, Store};
 use crate::walk::HORIZON_US;
@@ -14,15 +14,7 @@ use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{Answer, Descriptor, Micros, Mode, Request, RuleSpec, Usage};
 
-kit! {
-    Store: [
-        packed: crate::subjects::InProcess::Packed,
-        sharded: crate::subjects::InProcess::Sharded,
-        #[cfg(feature = "redis")]
-        redis: crate::subjects::stores::Redis::start(),
-    ]
-    all_limits_admit_or_none_is_charged
-}
+every_gate_of_one_step! { all_limits_admit_or_none_is_charged }
 
 /// One rule as the gate and as the models know it.
 struct Pair {

@@ -5,6 +5,7 @@
 
 pub(crate) mod gates;
 mod in_process;
+pub(crate) mod kinds;
 mod limiters;
 mod planned;
 #[cfg(feature = "redis")]
@@ -49,7 +50,10 @@ pub(crate) trait Subject: Sync {
     fn refund(&self, key: &str, units: u64) -> Decision;
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision>;
     fn reset(&self, key: &str);
-    fn available(&self, key: &str) -> u64;
+
+    fn available(&self, key: &str) -> u64 {
+        self.peek(key, 1).remaining
+    }
 }
 
 /// A subject whose callers may wait their turn.

@@ -31,10 +31,8 @@ pub(crate) trait AnyGate: Sync {
     fn admits(&self, request: &Request<'_>) -> bool;
     fn peek(&self, request: &Request<'_>) -> Answer<'_>;
     fn refund(&self, request: &Request<'_>) -> Answer<'_>;
-    fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_>;
-    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_>;
+    fn settle(&self, request: &Request<'_>, taken: Option<&Taken>, actual: u64) -> Answer<'_>;
     fn reset(&self, request: &Request<'_>) -> usize;
-    fn available(&self, request: &Request<'_>) -> u64;
     fn waiting(&self, request: &Request<'_>) -> usize;
     /// The number of limiters, if the gate keeps them itself.
     fn keys(&self) -> Option<usize>;
@@ -50,6 +48,10 @@ pub(crate) trait AnyGate: Sync {
         happens: &dyn Fn(),
         end: Ending,
     ) -> Result<Answer<'g>, Answer<'g>>;
+
+    fn available(&self, request: &Request<'_>) -> u64 {
+        self.peek(request).remaining().unwrap_or(u64::MAX)
+    }
 
     fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>> {
         self.hold_while(request, &|| (), end)
@@ -200,16 +202,12 @@ impl Subject for OneRule<'_> {
         }
         let taken = Taken::from(&answer);
         Ok(Box::new(move |actual| {
-            of(key, units, |request| only(&self.0.settle_taken(request, &taken, actual)))
+            of(key, units, |request| only(&self.0.settle(request, Some(&taken), actual)))
         }))
     }
 
     fn reset(&self, key: &str) {
         assert_eq!(of(key, 1, |request| self.0.reset(request)), 1);
-    }
-
-    fn available(&self, key: &str) -> u64 {
-        of(key, 1, |request| self.0.available(request))
     }
 }
 

@@ -115,20 +115,12 @@ impl<C: Timer> AnyGate for Gate<C> {
         self.refund(request)
     }
 
-    fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        self.settle(request, None, &[actual])
-    }
-
-    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
+    fn settle(&self, request: &Request<'_>, taken: Option<&Taken>, actual: u64) -> Answer<'_> {
         self.settle(request, taken, &[actual])
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {
         self.reset(request)
-    }
-
-    fn available(&self, request: &Request<'_>) -> u64 {
-        self.peek(request).remaining().unwrap_or(u64::MAX)
     }
 
     fn waiting(&self, request: &Request<'_>) -> usize {

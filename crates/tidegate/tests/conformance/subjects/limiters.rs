@@ -56,10 +56,6 @@ impl<C: Clock> Subject for Bounded<Limiter<C>> {
     fn reset(&self, _key: &str) {
         self.0.reset();
     }
-
-    fn available(&self, _key: &str) -> u64 {
-        self.0.peek(1).remaining
-    }
 }
 
 impl<C: Timer> Waiting for Bounded<Limiter<C>> {
@@ -126,10 +122,6 @@ impl<C: Clock> Subject for Bounded<KeyedLimiter<C>> {
 
     fn reset(&self, key: &str) {
         self.0.reset(key);
-    }
-
-    fn available(&self, key: &str) -> u64 {
-        self.0.peek(key, 1).remaining
     }
 }
 

@@ -98,20 +98,12 @@ impl AnyGate for Nodes {
         self.of(self.next().refund(request))
     }
 
-    fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        self.of(self.next().settle(request, None, &[actual]))
-    }
-
-    fn settle_taken(&self, request: &Request<'_>, taken: &Taken, actual: u64) -> Answer<'_> {
+    fn settle(&self, request: &Request<'_>, taken: Option<&Taken>, actual: u64) -> Answer<'_> {
         self.of(self.next().settle(request, taken, &[actual]))
     }
 
     fn reset(&self, request: &Request<'_>) -> usize {
         self.of(self.next().reset(request))
-    }
-
-    fn available(&self, request: &Request<'_>) -> u64 {
-        RUNTIME.block_on(self.next().peek(request)).remaining().unwrap_or(u64::MAX)
     }
 
     fn waiting(&self, request: &Request<'_>) -> usize {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Outcome, Spec};
 
-use crate::kit::{every_subject_in_memory, kit_of_one};
+use crate::kit::{every_subject_in_memory, kit};
 use crate::subjects::{Case, InMemory, Waiting};
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 
 every_subject_in_memory! {
-    AlgorithmKind::TokenBucket =>
+    TokenBucket =>
     waiters_are_admitted_in_order_at_the_instants_their_units_are_there,
     nobody_is_woken_twice,
     a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time,
@@ -24,19 +24,14 @@ every_subject_in_memory! {
 }
 
 every_subject_in_memory! {
-    AlgorithmKind::LeakyQueue =>
+    LeakyQueue =>
     a_shaping_queue_lets_work_run_when_its_slot_has_come,
     work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot,
 }
 
 // A gate's rules bound the wait for admission, and not the time for which a queue then holds the request.
-kit_of_one! {
-    InMemory, AlgorithmKind::LeakyQueue, [
-        limiter: crate::subjects::Single,
-        keyed_packed: crate::subjects::Keyed::Packed,
-        keyed_sharded: crate::subjects::Keyed::Sharded,
-        planned: crate::subjects::Planned,
-    ]
+kit! {
+    InMemory [limiter keyed_packed keyed_sharded planned] LeakyQueue =>
     the_time_a_queue_holds_work_is_part_of_the_wait
 }
 

@@ -1,0 +1,61 @@
+//! The kinds of subjects, by the names of their tests.
+
+use super::gates::Reported;
+#[cfg(feature = "redis")]
+use super::stores::{Cluster, Redis};
+use super::{InProcess, Keyed, Planned, Single};
+
+pub(crate) const fn limiter() -> Single {
+    Single
+}
+
+pub(crate) const fn keyed_packed() -> Keyed {
+    Keyed::Packed
+}
+
+pub(crate) const fn keyed_sharded() -> Keyed {
+    Keyed::Sharded
+}
+
+pub(crate) const fn planned() -> Planned {
+    Planned
+}
+
+pub(crate) const fn gate_packed() -> InProcess {
+    InProcess::Packed
+}
+
+pub(crate) const fn gate_sharded() -> InProcess {
+    InProcess::Sharded
+}
+
+pub(crate) const fn packed() -> InProcess {
+    InProcess::Packed
+}
+
+pub(crate) const fn sharded() -> InProcess {
+    InProcess::Sharded
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn redis() -> Redis {
+    Redis::start()
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn cluster() -> Cluster {
+    Cluster::start()
+}
+
+pub(crate) const fn reported_packed() -> Reported<InProcess> {
+    Reported(InProcess::Packed)
+}
+
+pub(crate) const fn reported_sharded() -> Reported<InProcess> {
+    Reported(InProcess::Sharded)
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn reported_redis() -> Reported<Redis> {
+    Reported(Redis::start())
+}
