@@ -113,15 +113,17 @@ async fn hammer(gates: &[Arc<SharedGate>], until: Instant) -> Vec<Admitted> {
     asking.join_all().await.into_iter().flatten().collect()
 }
 
-/// The maximum number of requests that were certainly admitted within one window.
-fn most_in_a_window(mut admitted: Vec<Admitted>, window: Duration) -> u64 {
+/// Asserts that no more requests than the bound were certainly admitted within one window.
+fn within(bound: u64, what: &str, mut admitted: Vec<Admitted>, window: Duration) {
     admitted.sort();
     let inside = |place: usize| {
         let from = admitted[place].0;
         let rest = admitted[place..].iter().take_while(|(began, _)| *began < from + window);
         rest.filter(|(_, ended)| *ended < from + window).count() as u64
     };
-    (0..admitted.len()).map(inside).max().unwrap_or_default()
+    let most = (0..admitted.len()).map(inside).max().unwrap_or_default();
+    println!("{what}: {} admitted, {most} of {bound} in a window", admitted.len());
+    assert!(most <= bound, "{what}: {most} in a window, of {bound}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,21 +146,24 @@ async fn four_nodes_with_leases_never_pass_the_bound_of_any_algorithm() {
             admitted.extend(hammer(&gates, Instant::now() + lasting).await);
             spent = gates.iter().map(|gate| gate.counts().leased_spent).sum::<u64>();
         }
-        let total = admitted.len();
-        let most = most_in_a_window(admitted, window);
-        println!("{algorithm}: {total} admitted, {spent} of them by leases, {most} of {bound}");
-        assert!(most <= bound, "{algorithm}: {most} in a window, of {bound}");
+        within(bound, &format!("{algorithm}, {spent} by leases"), admitted, window);
     }
+}
+
+/// Takes the units left through all nodes until so many are admitted, and returns their number.
+async fn take_all(gates: &[Arc<SharedGate>], least: u64) -> u64 {
+    let (mut admitted, began) = (0, Instant::now());
+    // The unspent units of a node come back within the life of its lease.
+    while admitted < least && began.elapsed() < LONG {
+        admitted += hammer(gates, Instant::now() + Duration::from_millis(20)).await.len() as u64;
+    }
+    admitted
 }
 
 /// Takes all of a limit a day through these nodes, which admit no more, except units that drain in the same time.
 async fn assert_all_is_had(gates: &[Arc<SharedGate>], algorithm: AlgorithmKind, limit: u64) {
-    let (mut admitted, began) = (0, Instant::now());
-    // The unspent units of a node come back within the life of its lease.
-    while admitted < limit && began.elapsed() < LONG {
-        let until = Instant::now() + Duration::from_millis(20);
-        admitted += hammer(gates, until).await.len() as u64;
-    }
+    let began = Instant::now();
+    let admitted = take_all(gates, limit).await;
     let drained = began.elapsed().as_secs() * limit / 86_400 + 1;
     let most = limit + if is_level(algorithm) { drained } else { 0 };
     assert!((limit..=most).contains(&admitted), "{algorithm}: {admitted} of {limit}");

@@ -77,18 +77,3 @@ fn each_key_has_a_line_of_its_own() {
     clock.advance(ms(1));
     assert!(limiter.admits("a", 1));
 }
-
-#[test]
-fn a_refund_wakes_the_head_of_its_key() {
-    let clock = ManualClock::new();
-    let limiter = KeyedLimiter::with_clock(bucket(10), clock.clone()).unwrap();
-    assert!(limiter.admits("a", 10) && limiter.admits("b", 10));
-    let mut tasks: Vec<_> = ["a", "b"]
-        .map(|key| Task::begun(limiter.acquire(key, 5, ms(100)), &clock))
-        .into_iter()
-        .collect();
-    let _ = limiter.refund("b", 5);
-    assert_eq!([tasks[0].wakes(), tasks[1].wakes()], [0, 1]);
-    settle(&mut tasks, &clock);
-    assert!(!tasks[0].is_over() && tasks[1].is_over());
-}

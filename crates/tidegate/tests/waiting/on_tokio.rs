@@ -3,12 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::tasks::bucket;
 use tidegate::{AlgorithmKind, Clock, Concurrency, Limiter, Spec, TokioClock};
-
-/// `limit` tokens, one each millisecond.
-const fn bucket(limit: u64) -> Spec {
-    Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_millis(limit))
-}
 
 #[tokio::test(start_paused = true)]
 async fn under_tokios_paused_clock_every_waiter_runs_at_its_instant() {

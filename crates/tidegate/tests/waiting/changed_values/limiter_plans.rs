@@ -40,22 +40,6 @@ impl Planned {
 }
 
 #[test]
-fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
-    let planned = Planned::new(3);
-    let begun = planned.clock.now();
-    assert!(planned.limiter.admits("key", 3));
-    let mut tasks = [planned.begun(3, ms(100)), planned.begun(1, ms(100))];
-    assert_eq!(planned.limiter.waiting("key"), 2);
-    let passed = planned.limiter.check("key", 1);
-    assert_eq!(passed.retry_after(), Some(ms(5)), "after the waiters");
-    assert!(!planned.limiter.admits("key", 1) && planned.limiter.reserve("key", 1).is_err());
-    assert!(planned.limiter.admits("another", 1));
-    run(&mut tasks, &planned.clock);
-    let ends: Vec<_> = tasks.iter().map(|task| task.end.as_ref().unwrap().0).collect();
-    assert_eq!(ends, [begun.plus(ms(3)), begun.plus(ms(4))]);
-}
-
-#[test]
 fn who_waits_while_the_plan_is_raised_is_woken_and_goes_on_under_the_new_one() {
     let planned = Planned::new(3);
     assert!(planned.limiter.admits("key", 3));
