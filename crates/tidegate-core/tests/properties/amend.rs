@@ -65,23 +65,6 @@ fn what_was_used_stays_used_under_any_other_rule() {
     });
 }
 
-#[test]
-fn a_higher_limit_adds_the_difference_and_a_lower_one_leaves_debt() {
-    for_many_changes(902, another_limit, |rng, old, new| {
-        let (mut limiter, at_us) = after_traffic(rng, old);
-        let before = limiter.peek(at_us, 0);
-        let mut limiter = limiter.amend(at_us, new);
-        let after = limiter.peek(at_us, 0);
-        let owed = (before.limit - before.remaining).saturating_sub(after.limit);
-        let difference = i128::from(after.limit) - i128::from(before.limit);
-        let exact = i128::from(before.remaining) + difference;
-        assert_eq!(i128::from(after.remaining), exact.max(0), "{old:?} {new:?}");
-        if owed > 0 {
-            assert!(!limiter.step(at_us, 1).allowed, "{owed} owed: {old:?} {new:?}");
-        }
-    });
-}
-
 /// Any interval of length W across the change holds no more than the larger of each value allows.
 #[test]
 fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows() {
@@ -143,100 +126,6 @@ fn one_algorithm(a: AlgorithmKind, b: AlgorithmKind) -> bool {
     let bucket =
         |algorithm| matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket);
     bucket(a) && bucket(b)
-}
-
-#[test]
-fn changing_to_and_fro_gives_nothing() {
-    let any = |rng: &mut Rng, _: &Policy| any_rule(rng);
-    for_many_changes(905, any, |rng, old, new| {
-        let (mut limiter, at_us) = after_traffic(rng, old);
-        let before = limiter.peek(at_us, 0).remaining;
-        for _ in 0..5 {
-            limiter = limiter.amend(at_us, new).amend(at_us, old);
-        }
-        let after = limiter.peek(at_us, 0).remaining;
-        assert_eq!(after, before, "{old:?} {new:?}");
-    });
-}
-
-#[test]
-fn changing_a_rule_to_itself_changes_nothing() {
-    for_many_policies(906, MANY, |rng, policy| {
-        let policy = Policy { initial: None, ..policy };
-        let (mut plain, mut amended) = (common::limiter(&policy), common::limiter(&policy));
-        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
-            assert_eq!(amended.step(at_us, cost), plain.step(at_us, cost), "{policy:?}");
-            amended = amended.amend(at_us, &policy);
-        }
-    });
-}
-
-/// A limit of 0 for a moment, with or without a window: all usage that is carried over is carried back.
-#[test]
-fn closing_and_opening_again_gives_nothing_back() {
-    for_many_policies(907, 2 * MANY, |rng, policy| {
-        let policy = Policy { initial: None, ..limited(policy) };
-        let (mut limiter, at_us) = after_traffic(rng, &policy);
-        let before = limiter.peek(at_us, 0);
-        let mut window_us = policy.window_us;
-        for _ in 0..rng.between(1, 3) {
-            window_us *= rng.below(2);
-            let mut closed =
-                limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
-            let shut = closed.step(at_us, 1);
-            assert_eq!((shut.limit, shut.remaining, shut.retry_after_us), (0, 0, None));
-            assert_eq!(shut.reset_after_us == 0, before.reset_after_us == 0, "{policy:?}");
-            limiter = closed.amend(at_us, &policy);
-        }
-        let after = limiter.peek(at_us, 0);
-        assert_eq!(after.remaining, before.remaining, "{policy:?}");
-        assert!(after.reset_after_us >= before.reset_after_us, "{policy:?}");
-        assert!(!limiter.step(at_us, before.remaining + 1).allowed, "{policy:?}");
-    });
-}
-
-/// Time passes under a limit of 0 as under any other: units leave a window, a level stays.
-#[test]
-fn while_closed_a_window_empties_and_a_level_stays() {
-    for_many_policies(908, MANY, |rng, policy| {
-        let policy = Policy { initial: None, ..limited(policy) };
-        let (mut limiter, from_us) = after_traffic(rng, &policy);
-        let level = policy.algorithm.has_capacity();
-        let used = used(limiter.as_mut(), from_us);
-        let at_us = from_us + rng.below(3 * policy.window_us);
-        let want =
-            if level { policy.decision_limit() - used } else { limiter.peek(at_us, 0).remaining };
-        let closed = limiter.amend(from_us, &Policy { limit: 0, ..policy.clone() });
-        let mut opened = closed.amend(at_us, &policy);
-        assert_eq!(opened.peek(at_us, 0).remaining, want, "{policy:?}");
-    });
-}
-
-/// Units that were used when the gate closed come back by a refund and grow by a debt, also while
-/// it is closed.
-#[test]
-fn a_reservation_is_settled_while_closed() {
-    for_many_policies(909, MANY, |rng, policy| {
-        let policy = Policy { initial: None, ..limited(policy) };
-        if policy.algorithm == AlgorithmKind::SlidingCounter {
-            return; // a unit of the window before counts less than a unit
-        }
-        if policy.algorithm == AlgorithmKind::Concurrency {
-            return; // a settlement returns all, whatever the actual cost
-        }
-        let (mut limiter, at_us) = (common::limiter(&policy), 7 * policy.window_us);
-        let reserved = rng.between(1, policy.decision_limit());
-        assert!(limiter.step(at_us, reserved).allowed);
-        let (window_us, max_debt) = (policy.window_us * rng.below(2), Some(u64::MAX));
-        let mut closed =
-            limiter.amend(at_us, &Policy { limit: 0, window_us, max_debt, ..policy.clone() });
-        let actual = rng.between(0, 2 * reserved);
-        closed.settle(at_us, reserved, actual);
-        let is_idle = actual == 0 && (window_us == 0 || !keeps_its_window(&policy));
-        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, is_idle, "{policy:?}");
-        let left = closed.amend(at_us, &policy).peek(at_us, 0).remaining;
-        assert_eq!(left, policy.decision_limit().saturating_sub(actual), "{policy:?}");
-    });
 }
 
 /// A limiter under which nothing is used needs no state, so a table may drop it.

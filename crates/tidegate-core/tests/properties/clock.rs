@@ -41,24 +41,6 @@ fn nobody_waits_longer_than_a_window_because_of_a_step() {
     });
 }
 
-#[test]
-fn an_hours_step_back_locks_nobody_out_for_an_hour() {
-    const HOUR_US: u64 = 3_600_000_000;
-    for algorithm in AlgorithmKind::ALL {
-        let policy = Policy::new(algorithm, 10, 1_000_000);
-        let mut limiter = common::limiter(&policy);
-        exhaust(limiter.as_mut(), 2 * HOUR_US);
-        let wait_us = limiter.step(HOUR_US, 1).retry_after_us.unwrap();
-        assert!(wait_us <= 2_000_000, "{wait_us}: {algorithm:?}");
-        assert!(limiter.step(HOUR_US + wait_us, 1).allowed, "{algorithm:?}");
-    }
-}
-
-fn exhaust(limiter: &mut dyn Limiter, at_us: u64) {
-    let all = limiter.peek(at_us, 1).remaining;
-    assert!(limiter.step(at_us, all).allowed);
-}
-
 /// Real time, the reading of the clock, and how often it has stepped.
 struct Wall {
     real_us: u64,

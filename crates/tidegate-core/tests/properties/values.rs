@@ -107,11 +107,3 @@ fn remaining_requests_of_one_unit_are_admitted_and_not_one_more() {
 fn count_units(limiter: &mut dyn Limiter, at_us: u64, asks: u64) -> u64 {
     (0..asks).map(|_| u64::from(limiter.step(at_us, 1).allowed)).sum()
 }
-
-#[test]
-fn limit_is_the_value_of_the_definition() {
-    for_many_policies(507, MANY, |_, policy| {
-        let answer = common::limiter(&policy).step(1, 0);
-        assert_eq!(answer.limit, policy.decision_limit(), "{policy:?}");
-    });
-}
