@@ -1,9 +1,9 @@
 //! The layers by a header field, by a function of the request, and for all requests together.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{hello, to};
 use axum::body::Body;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -35,10 +35,6 @@ fn limiter() -> Arc<KeyedLimiter<ManualClock>> {
     Arc::new(KeyedLimiter::with_clock(spec, ManualClock::new()).unwrap())
 }
 
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
-}
-
 async fn ask(layer: &RateLimitLayer, request: Request<Body>) -> Response<()> {
     layer.layer(service_fn(hello)).oneshot(request).await.unwrap().map(drop)
 }
@@ -48,10 +44,6 @@ fn with_key(value: Option<&[u8]>) -> Request<Body> {
     let value = value.map(|value| HeaderValue::from_bytes(value).unwrap());
     value.into_iter().for_each(|value| _ = request.headers_mut().insert("x-api-key", value));
     request
-}
-
-fn to(path: &str) -> Request<Body> {
-    Request::get(path).body(Body::empty()).unwrap()
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::common::{gate, poll_once, rule};
+use crate::common::{gate, left, poll_once, rule, to};
 use axum::body::Body;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -28,17 +28,8 @@ async fn login(request: Request<Body>) -> Result<Response<Body>, &'static str> {
     }
 }
 
-fn get(path: &str) -> Request<Body> {
-    Request::get(path).body(Body::empty()).unwrap()
-}
-
 fn failed_logins(gate: Arc<Gate<ManualClock>>) -> RateLimitLayer {
     RateLimitLayer::new(gate).charge_when(|response| response.status == StatusCode::UNAUTHORIZED)
-}
-
-fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
-    let answer = gate.peek(&tidegate::Request::new("default", &[Descriptor::new(&[])]));
-    answer.matched().iter().map(|matched| matched.decision().remaining).collect()
 }
 
 #[tokio::test]
@@ -47,7 +38,7 @@ async fn only_what_is_answered_401_counts() {
     let service = failed_logins(gate.clone()).layer(service_fn(login));
     let mut seen = Vec::new();
     for path in ["/200", "/200", "/200", "/401", "/500", "/200", "/401", "/200"] {
-        let answer = service.clone().oneshot(get(path)).await.unwrap();
+        let answer = service.clone().oneshot(to(path)).await.unwrap();
         let reported = answer.headers()["x-ratelimit-remaining"].to_str().unwrap().to_owned();
         seen.push((answer.status().as_u16(), reported));
     }
@@ -65,9 +56,9 @@ async fn only_what_is_answered_401_counts() {
 async fn what_has_no_response_counts() {
     let gate = gate(vec![rule("logins", 2, &[])]);
     let service = failed_logins(gate.clone()).layer(service_fn(login));
-    assert!(service.clone().oneshot(get("/error")).await.is_err());
+    assert!(service.clone().oneshot(to("/error")).await.is_err());
     assert_eq!(left(&gate), [1]);
-    let mut gone = Box::pin(service.oneshot(get("/never")));
+    let mut gone = Box::pin(service.oneshot(to("/never")));
     assert!(poll_once(&mut gone).is_none());
     drop(gone);
     assert_eq!(left(&gate), [0]);
@@ -77,9 +68,9 @@ async fn what_has_no_response_counts() {
 async fn what_is_under_way_is_charged_until_it_is_answered() {
     let gate = gate(vec![rule("logins", 1, &[])]);
     let service = failed_logins(gate.clone()).layer(service_fn(login));
-    let mut first = Box::pin(service.clone().oneshot(get("/never")));
+    let mut first = Box::pin(service.clone().oneshot(to("/never")));
     assert!(poll_once(&mut first).is_none());
-    assert_eq!(service.oneshot(get("/200")).await.unwrap().status(), 429);
+    assert_eq!(service.oneshot(to("/200")).await.unwrap().status(), 429);
     assert_eq!(left(&gate), [0], "a refusal gives nothing back");
 }
 
@@ -90,7 +81,7 @@ async fn a_cost_comes_back_once_and_only_where_it_was_taken() {
     assert!(gate.admits(&tidegate::Request::new("default", &[Descriptor::new(&[])])));
     let service = failed_logins(gate.clone()).layer(service_fn(login));
     for _ in 0..3 {
-        let answer = service.clone().oneshot(get("/200")).await.unwrap();
+        let answer = service.clone().oneshot(to("/200")).await.unwrap();
         drop(answer);
         assert_eq!(left(&gate), [0, 8]);
     }
@@ -101,7 +92,7 @@ async fn a_layer_that_is_not_reported_charges_everything() {
     let gate = gate(vec![rule("all", 5, &[])]);
     let service = RateLimitLayer::new(gate.clone()).layer(service_fn(login));
     for path in ["/200", "/401"] {
-        service.clone().oneshot(get(path)).await.unwrap();
+        service.clone().oneshot(to(path)).await.unwrap();
     }
     assert_eq!(left(&gate), [3]);
 }
@@ -133,7 +124,7 @@ async fn failed(layer: &RateLimitLayer, clock: &ManualClock) -> usize {
         async move {
             if request.uri().path() == "/held" {
                 poll_fn(|_| if over.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }).await;
-                return login(get("/200")).await;
+                return login(to("/200")).await;
             }
             login(request).await
         }
@@ -142,7 +133,7 @@ async fn failed(layer: &RateLimitLayer, clock: &ManualClock) -> usize {
     let service = layer.layer(service);
     let mut held = Vec::new();
     for _ in 0..20 {
-        let mut one = Box::pin(service.clone().oneshot(get("/held")));
+        let mut one = Box::pin(service.clone().oneshot(to("/held")));
         assert!(poll_once(&mut one).is_none());
         held.push(one);
         clock.advance(Duration::from_secs(2));
@@ -150,7 +141,7 @@ async fn failed(layer: &RateLimitLayer, clock: &ManualClock) -> usize {
     let mut failed = 0;
     for number in 0..22 {
         // A queue holds the second for its delay, and then it is answered.
-        let mut one = Box::pin(service.clone().oneshot(get("/401")));
+        let mut one = Box::pin(service.clone().oneshot(to("/401")));
         let answer = poll_once(&mut one);
         failed += usize::from(answer.is_none_or(|answer| answer.unwrap().status() != 429));
         if number == 1 {

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::common::hello;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -23,10 +24,6 @@ fn from(peer: Option<&str>) -> Request<Body> {
     let peer = peer.map(|ip| PeerAddr(SocketAddr::new(ip.parse().unwrap(), 4_000)));
     peer.into_iter().for_each(|peer| _ = request.extensions_mut().insert(peer));
     request
-}
-
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
 }
 
 async fn ask<S, B>(service: &S, request: Request<Body>) -> Response<B>

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use crate::common::poll_once;
+use crate::common::{hello, poll_once};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use std::time::Duration;
@@ -46,10 +46,6 @@ where
 {
     let request = user.into_iter().fold(Request::get("/"), |b, user| b.header("x-user", user));
     service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
-}
-
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{gate, rule};
+use crate::common::{gate, hello, rule};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -16,10 +16,6 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 fn get(fields: &[(&str, &str)]) -> Request<Body> {
     let request = fields.iter().fold(Request::get("/"), |b, (name, value)| b.header(*name, *value));
     request.body(Body::empty()).unwrap()
-}
-
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
 }
 
 #[tokio::test]

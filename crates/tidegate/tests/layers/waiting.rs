@@ -4,31 +4,22 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{gate, poll_once, rule};
+use crate::common::{gate, gate_at, hello, poll_once, rule, to};
 use axum::body::Body;
 use http::{Request, Response};
 use std::time::Duration;
 use tidegate::tower::{InFlight, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    AlgorithmKind, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, OnExcess, Policy,
+    AlgorithmKind, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, OnExcess,
     RuleSpec, Spec,
 };
 use tower::{Layer, ServiceExt, service_fn};
-
-fn get() -> Request<Body> {
-    Request::get("/").body(Body::empty()).unwrap()
-}
-
-async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
-    Ok(Response::new(Body::from("hello")))
-}
 
 /// One rule for all: two in a second, waiting up to a second and a half.
 fn waiting_gate(clock: &ManualClock) -> Arc<Gate<ManualClock>> {
     let wait = OnExcess::Wait { wait: Duration::from_millis(1_500), max_waiters: 10 };
     let spec = Spec::new(AlgorithmKind::SlidingLog, 2, Duration::from_secs(1));
-    let rule = RuleSpec::new("all", spec).on_excess(wait);
-    Arc::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone()))
+    gate_at(clock, vec![RuleSpec::new("all", spec).on_excess(wait)])
 }
 
 fn waiting<C>(gate: &Gate<C>) -> usize
@@ -43,7 +34,7 @@ fn the_excess_waits_its_turn_and_what_can_not_is_refused_at_once() {
     let clock = ManualClock::new();
     let gate = waiting_gate(&clock);
     let service = RateLimitLayer::waiting(gate.clone()).layer(service_fn(hello));
-    let ask = || Box::pin(service.clone().oneshot(get()));
+    let ask = || Box::pin(service.clone().oneshot(to("/")));
     let status = |answer: Response<_>| answer.status().as_u16();
     let mut asked: Vec<_> = (0..5).map(|_| ask()).collect();
     let first: Vec<_> = asked.iter_mut().map(poll_once).collect();
@@ -62,31 +53,14 @@ fn a_client_that_goes_away_keeps_no_place_and_takes_no_unit() {
     let clock = ManualClock::new();
     let gate = waiting_gate(&clock);
     let service = RateLimitLayer::waiting(gate.clone()).layer(service_fn(hello));
-    let mut asked: Vec<_> = (0..4).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
+    let mut asked: Vec<_> = (0..4).map(|_| Box::pin(service.clone().oneshot(to("/")))).collect();
     let done = asked.iter_mut().filter_map(poll_once).count();
     assert_eq!((done, waiting(&gate)), (2, 2));
     drop(asked.split_off(2));
     assert_eq!(waiting(&gate), 0);
     clock.advance(Duration::from_secs(1));
-    let mut later: Vec<_> = (0..2).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
+    let mut later: Vec<_> = (0..2).map(|_| Box::pin(service.clone().oneshot(to("/")))).collect();
     assert_eq!(later.iter_mut().filter_map(poll_once).count(), 2);
-}
-
-#[test]
-fn a_shaped_request_is_held_until_its_slot() {
-    let clock = ManualClock::new();
-    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Duration::from_secs(1));
-    spec.capacity = Some(5);
-    let policy = Policy::new(vec![RuleSpec::new("even", spec)]).unwrap();
-    let gate = Arc::new(Gate::with_clock(policy, clock.clone()));
-    let service = RateLimitLayer::waiting(gate).layer(service_fn(hello));
-    let mut asked: Vec<_> = (0..3).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
-    let mut left = Vec::new();
-    for _ in 0..3 {
-        left.push(asked.extract_if(.., |request| poll_once(request).is_some()).count());
-        clock.advance(Duration::from_millis(500));
-    }
-    assert_eq!(left, [1, 1, 1]);
 }
 
 #[tokio::test]
@@ -95,10 +69,10 @@ async fn a_place_in_flight_is_kept_until_the_body_is_done_with() {
     let gate = gate(vec![rule("all", 2, &[])]);
     let layer = RateLimitLayer::new(gate.clone()).in_flight(InFlight::of(limit.clone()));
     let service = layer.layer(service_fn(hello));
-    let first = service.clone().oneshot(get()).await.unwrap();
+    let first = service.clone().oneshot(to("/")).await.unwrap();
     assert_eq!(limit.in_flight(), 1);
 
-    let refused = service.clone().oneshot(get()).await.unwrap();
+    let refused = service.clone().oneshot(to("/")).await.unwrap();
     assert_eq!(
         (refused.status().as_u16(), &refused.headers()["retry-after"]),
         (429, &"1".parse().unwrap())
@@ -107,11 +81,11 @@ async fn a_place_in_flight_is_kept_until_the_body_is_done_with() {
 
     drop(first);
     assert_eq!(limit.in_flight(), 0);
-    let second = service.clone().oneshot(get()).await.unwrap();
+    let second = service.clone().oneshot(to("/")).await.unwrap();
     assert_eq!(second.headers()["x-ratelimit-remaining"], "0", "the refused request took nothing");
     drop(second);
     assert_eq!(
-        service.oneshot(get()).await.unwrap().extensions().get::<Refusal>().unwrap().reason(),
+        service.oneshot(to("/")).await.unwrap().extensions().get::<Refusal>().unwrap().reason(),
         Reason::Limit
     );
     assert_eq!(limit.in_flight(), 0, "a request that the gate refuses gives its place back");
@@ -124,7 +98,7 @@ fn a_place_in_flight_can_be_waited_for() {
     let layer = RateLimitLayer::new(gate(vec![]));
     let layer = layer.in_flight(InFlight::waiting(limit, Duration::from_secs(1)));
     let service = layer.layer(service_fn(hello));
-    let mut asked: Vec<_> = (0..3).map(|_| Box::pin(service.clone().oneshot(get()))).collect();
+    let mut asked: Vec<_> = (0..3).map(|_| Box::pin(service.clone().oneshot(to("/")))).collect();
     let first = poll_once(&mut asked[0]).unwrap();
     assert!(poll_once(&mut asked[1]).is_none());
     drop(first);
@@ -162,12 +136,12 @@ fn a_place_is_given_back_when_the_client_goes_away_or_the_service_panics() {
     });
     let layer = RateLimitLayer::new(gate(vec![])).in_flight(InFlight::of(limit.clone()));
     let service = layer.layer(service);
-    let mut first = Box::pin(service.clone().oneshot(get()));
+    let mut first = Box::pin(service.clone().oneshot(to("/")));
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| poll_once(&mut first)));
     panicked.unwrap_err();
     drop(first);
     assert_eq!(limit.in_flight(), 0);
-    let mut second = Box::pin(service.oneshot(get()));
+    let mut second = Box::pin(service.oneshot(to("/")));
     assert!(poll_once(&mut second).is_none());
     assert_eq!(limit.in_flight(), 1);
     drop(second);

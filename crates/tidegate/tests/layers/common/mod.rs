@@ -1,17 +1,19 @@
 //! Shared by the tests of the layer: gates whose clock stands still, and clients over real sockets.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use axum::body::Body;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Gate, ManualClock, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Clock, Gate, ManualClock, Policy, RuleSpec, Spec};
 use tokio::net::TcpStream;
 
 /// `limit` a minute, for each value of `key`.
@@ -22,7 +24,27 @@ pub(crate) fn rule(name: &str, limit: u64, key: &[&str]) -> RuleSpec {
 
 /// A gate for which no time passes.
 pub(crate) fn gate(rules: Vec<RuleSpec>) -> Arc<Gate<ManualClock>> {
-    Arc::new(Gate::with_clock(Policy::new(rules).unwrap(), ManualClock::new()))
+    gate_at(&ManualClock::new(), rules)
+}
+
+/// A gate that reads this clock.
+pub(crate) fn gate_at<C: Clock + Clone>(clock: &C, rules: Vec<RuleSpec>) -> Arc<Gate<C>> {
+    Arc::new(Gate::with_clock(Policy::new(rules).unwrap(), clock.clone()))
+}
+
+/// The units left under each rule of a gate that asks all requests alike.
+pub(crate) fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
+    gate.peek(&[]).matched().iter().map(|matched| matched.decision().remaining).collect()
+}
+
+/// A request for this path or URL.
+pub(crate) fn to(uri: &str) -> Request<Body> {
+    Request::get(uri).body(Body::empty()).unwrap()
+}
+
+/// A service that answers `hello`.
+pub(crate) async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from("hello")))
 }
 
 /// A connection of its own, over which one request follows the other.
