@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree};
+use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 use crate::tree::SourceFile;
 
@@ -33,10 +33,12 @@ pub(crate) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec
     let modules: BTreeSet<_> = of_crate.iter().map(|(module, _)| module.clone()).collect();
     let (mut imports, mut complaints) = (BTreeSet::new(), Vec::new());
     let mut for_tests = Vec::new();
+    let root = of_crate.iter().find(|(module, _)| module.is_empty());
+    let lower = root.map_or_else(BTreeSet::new, |(_, file)| modules_of_lower_crates(&file.text));
     for (module, file) in &of_crate {
         match syn::parse_file(&file.text) {
             Ok(parsed) => {
-                let reader = of_file(&modules, module, &parsed);
+                let reader = of_file(&modules, &lower, module, &parsed);
                 imports.extend(reader.imports);
                 for_tests.extend(reader.for_tests);
             }
@@ -69,13 +71,41 @@ pub(crate) fn home(path: &Path, module: &str) -> PathBuf {
     }
 }
 
+/// The names that the root of a crate gives to modules of other crates, for use within the crate alone: a path through
+/// such a name leads out of the crate.
+fn modules_of_lower_crates(root: &str) -> BTreeSet<String> {
+    let items = syn::parse_file(root).map(|file| file.items).unwrap_or_default();
+    let mut names = BTreeSet::new();
+    for item in items {
+        if let Item::Use(ItemUse { vis: Visibility::Inherited, tree: UseTree::Path(path), .. }) =
+            item
+            && !["crate", "self", "super"].iter().any(|own| path.ident == own)
+        {
+            note_names(&path.tree, &mut names);
+        }
+    }
+    names
+}
+
+/// Notes the names that a tree brings into scope.
+fn note_names(tree: &UseTree, names: &mut BTreeSet<String>) {
+    match tree {
+        UseTree::Path(path) => note_names(&path.tree, names),
+        UseTree::Name(name) => drop(names.insert(name.ident.to_string())),
+        UseTree::Rename(name) => drop(names.insert(name.rename.to_string())),
+        UseTree::Glob(_) => {}
+        UseTree::Group(group) => group.items.iter().for_each(|tree| note_names(tree, names)),
+    }
+}
+
 fn of_file<'a>(
     modules: &'a BTreeSet<Module>,
+    lower: &'a BTreeSet<String>,
     module: &'a Module,
     parsed: &syn::File,
 ) -> Reader<'a> {
     let (at, imports, for_tests) = (module.clone(), Vec::new(), Vec::new());
-    let mut reader = Reader { modules, file: module, at, imports, for_tests };
+    let mut reader = Reader { modules, lower, file: module, at, imports, for_tests };
     if parsed.attrs.iter().any(is_for_tests) {
         reader.for_tests.push(module.clone());
     } else {
@@ -87,6 +117,8 @@ fn of_file<'a>(
 /// Collects the paths of one file that lead into its own crate.
 struct Reader<'a> {
     modules: &'a BTreeSet<Module>,
+    /// The names of modules of lower crates at the root.
+    lower: &'a BTreeSet<String>,
     file: &'a Module,
     /// The module that is being read: the file's own, or one inside of it.
     at: Module,
@@ -111,6 +143,7 @@ impl Reader<'_> {
     fn path_from_root(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
+            "crate" if rest.first().is_some_and(|name| self.lower.contains(name)) => None,
             "crate" => Some(rest.to_vec()),
             "self" => Some([&self.at, rest].concat()),
             "super" => {
@@ -275,6 +308,13 @@ mod tests {
     #[test]
     fn a_visibility_in_a_macro_is_no_import() {
         assert!(imports(&[("lib.rs", ""), ("a.rs", "x! { pub(crate) enum E {} }")]).is_empty());
+    }
+
+    #[test]
+    fn a_module_of_a_lower_crate_is_no_import() {
+        let root = "use lower::{key, x::y as z}; pub use lower::Item; mod a;";
+        let a = "use crate::key::Seed; use crate::z; use crate::Item;";
+        assert_eq!(imports(&[("lib.rs", root), ("a.rs", a)]), ["a>Item"]);
     }
 
     #[test]

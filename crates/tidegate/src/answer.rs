@@ -13,7 +13,7 @@ use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 #[cfg(feature = "headers")]
 use crate::rules::ResetField;
-use crate::rules::{Policy, PolicyRule, Usage};
+use crate::rules::{Policy, PolicyRule, Usage, is_near};
 use crate::step::{Decided, DescriptorSet, FirstReservation, Lack, Lineage, Standing};
 use crate::store::memory::{Generation, Kept};
 pub use values::Unreached;
@@ -217,7 +217,7 @@ impl<'a> Matched<'a> {
     #[must_use]
     #[inline]
     pub fn is_near(&self) -> bool {
-        self.rule.spec().near.is_some_and(|near| near.is_reached(self.decision()))
+        self.rule.spec().near.is_some_and(|near| is_near(self.decision(), near))
     }
 
     /// False for a rule in shadow mode, whose decision refuses nothing.

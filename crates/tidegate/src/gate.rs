@@ -18,7 +18,9 @@ use crate::dedupe::DedupeCache;
 use crate::frontend::{Frontend, GateQueues, Setup};
 use crate::key::Seed;
 use crate::request::Request;
-use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
+use crate::rules::{
+    AmendError, Amendment, Policy, PolicyErrors, PolicyInternals as _, with_values,
+};
 use crate::snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 use crate::step::Step;
 use crate::store::memory::MemoryStore;
@@ -277,7 +279,7 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_values((domain, rule), values.into()))
+        self.change(|policy| with_values(policy, (domain, rule), values.into()))
     }
 
     /// Writes the state that a gate in another process needs to go on ([`Gate::with_snapshot`]): the limiters of every

@@ -141,7 +141,7 @@ use crate::store::memory::Generation;
 pub(crate) use across_slots::AcrossSlots;
 pub(crate) use carry::Carry;
 pub(crate) use denials::{DenialMemory, Denials, OnDenied};
-pub(crate) use fallback::{Fallback, Local, Share};
+pub(crate) use fallback::{Fallback, Local};
 pub(crate) use leases::{Handles, Leases, Lost, UntilDropped};
 
 /// A store and the layers over it, from the outside in.

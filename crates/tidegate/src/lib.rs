@@ -103,7 +103,6 @@ mod pages {
 #[cfg(feature = "address")]
 mod address;
 mod answer;
-mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 mod dedupe;
@@ -111,12 +110,9 @@ mod frontend;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
-mod inline_list;
 mod jitter;
 #[cfg(feature = "json")]
 pub mod json;
-#[cfg_attr(not(feature = "redis"), allow(unreachable_pub, reason = "only a store shows it"))]
-mod key;
 #[cfg(feature = "redis")]
 #[cfg(any(test, feature = "kit"))]
 pub mod kit;
@@ -132,10 +128,6 @@ pub mod printable;
 /// Reading JSON that has bytes of strangers, for the other crates of the workspace.
 #[doc(hidden)]
 pub mod readable;
-mod request;
-mod rules;
-mod secret_file;
-mod settings;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
@@ -153,18 +145,18 @@ mod sync;
 pub mod tower;
 mod wait;
 
+use tidegate_rules::{clock, inline_list, key, request, rules};
+#[cfg(any(feature = "config", feature = "redis"))]
+use tidegate_rules::{secret_file, settings};
+
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
 pub use answer::{Answer, Matched, Unreached};
-#[cfg(feature = "tokio")]
-pub use clock::TokioClock;
-pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 #[cfg(feature = "redis")]
 pub use frontend::RecordedReservation;
 pub use frontend::{Charge, Setup, Taken};
 pub use gate::{Gate, GateCounts};
 pub use jitter::Jitter;
-pub use key::{Encoding, Key, canonical_text, key_bytes, key_text};
 pub use limiter::{Ban, ByKey, KeyedLimiter, Limiter, Reservation, Under};
 #[cfg(feature = "metrics")]
 pub use observe::MetricsObserver;
@@ -173,21 +165,11 @@ pub use observe::TracingObserver;
 pub use observe::{Observer, OutcomeCounts, RuleOutcome, RuleStatistics, StatisticsOfRule};
 #[cfg(feature = "json")]
 pub use observe::{Recorder, RecorderCounts};
-#[cfg(feature = "serde")]
-pub use request::OrderedEntries;
-pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit};
-pub use rules::{
-    AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnNoRule,
-    OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
-    ResetField, RuleSpec, Usage,
-};
-pub use secret_file::read_secret_file;
-pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 #[cfg(feature = "stream")]
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
-pub use shared::{FoundReservation, ReservationRecord, SharedGate, SharedGateError, SharedReplay};
+pub use shared::{FoundReservation, ReservationRecord, SharedGate, SharedReplay};
 pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
 /// The server's counters, by the same code.
@@ -202,7 +184,7 @@ pub use store::redis::slot_of;
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, script};
 #[cfg(feature = "redis")]
-pub use store::{StoreCounts, StoreError, StoreEvent};
+pub use store::{StoreCounts, StoreEvent};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, KnownUnits, Layout, Limit, MAX_COST, MAX_LIMIT,
     MAX_WINDOW, MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token,
@@ -211,4 +193,31 @@ pub use tidegate_core::{
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]
 pub use tidegate_core::{Micros, Outcome, debug_as_display};
+#[cfg(feature = "tokio")]
+#[doc(inline)]
+pub use tidegate_rules::clock::TokioClock;
+#[doc(inline)]
+pub use tidegate_rules::clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
+#[doc(inline)]
+pub use tidegate_rules::key::{Encoding, Key, canonical_text, key_bytes, key_text};
+#[cfg(feature = "serde")]
+#[doc(inline)]
+pub use tidegate_rules::request::OrderedEntries;
+#[doc(inline)]
+pub use tidegate_rules::request::{
+    Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError, RequestLimit,
+};
+#[doc(inline)]
+pub use tidegate_rules::rules::{
+    AmendError, Amendment, LeaseSpec, Mode, Near, NoSuchRule, OnExcess, OnFull, OnNoRule,
+    OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
+    ResetField, RuleSpec, Usage,
+};
+#[doc(inline)]
+pub use tidegate_rules::secret_file::read_secret_file;
+#[doc(inline)]
+pub use tidegate_rules::settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use tidegate_rules::shared::{SharedGateError, StoreError};
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

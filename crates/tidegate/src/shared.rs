@@ -6,7 +6,6 @@
 mod bans;
 mod build;
 mod counts;
-mod error;
 mod record;
 mod replay;
 mod settle;
@@ -22,15 +21,16 @@ use crate::frontend::{self, Frontend, GateQueue, GateQueues, keep_limited, may_w
 use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::layers::{AcrossSlots, Carry, Leases, Local, Tower, UntilDropped};
-use crate::request::{Descriptor, Origin, Request};
+use crate::request::{Descriptor, Origin, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Done;
 use crate::store::memory::{Generation, Kept, Newest};
 use crate::store::redis::{RedisStore, key_of};
-use crate::store::{GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, StoreCounts, Verb};
+use crate::store::{
+    ErrorMeaning as _, GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, StoreCounts, Verb,
+};
 use build::Warned;
 use counts::Undecided;
-pub use error::SharedGateError;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
 use waiting::InTurn;

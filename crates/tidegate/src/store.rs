@@ -28,12 +28,16 @@ pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 #[cfg(feature = "redis")]
 pub use crate::step::{Ask, AskKind, TakenUnits};
 #[cfg(feature = "redis")]
+pub(crate) use contract::{
+    ErrorMeaning, KnownUse, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData, at_places,
+    is_report,
+};
+#[cfg(feature = "redis")]
 pub use contract::{
     GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
     LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, StepArgs, StepReply, Store,
-    StoreCounts, StoreError, StoreEvent, Verb,
+    StoreCounts, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
-pub(crate) use contract::{
-    KnownUse, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData, at_places, is_report,
-};
+#[doc(inline)]
+pub use tidegate_rules::shared::StoreError;

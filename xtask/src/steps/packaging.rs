@@ -23,7 +23,8 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
-const PUBLISHED: [&str; 4] = ["tidegate-core", "tidegate", "tidegate-lab", "tidegate-server"];
+const PUBLISHED: [&str; 5] =
+    ["tidegate-core", "tidegate-rules", "tidegate", "tidegate-lab", "tidegate-server"];
 
 /// Configurations that editors are to find no mistake in.
 const CONFIGURATIONS: [&str; 4] = [

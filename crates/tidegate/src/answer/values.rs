@@ -9,6 +9,8 @@ use tidegate_core::{Decision, Limit, Micros, Rejected, Settled, Verdict};
 
 use super::Answer;
 use crate::request::Request;
+#[cfg(feature = "redis")]
+use crate::rules::PolicyInternals as _;
 use crate::step::{DescriptorSet, Standing, without_values};
 
 impl Answer<'_> {

@@ -4,8 +4,8 @@ use smallvec::{Array, SmallVec};
 
 use super::Frontend;
 use crate::key::{Fingerprint, Seed};
-use crate::request::{Descriptor, Request, same};
-use crate::rules::{Mode, Policy, PolicyRule, Usage};
+use crate::request::{Descriptor, Request, RequestInternals as _, same};
+use crate::rules::{Mode, Policy, PolicyInternals as _, PolicyRule, RuleInternals as _, Usage};
 use crate::step::{Ask, AskKind, AskValues, DescriptorSet, Lineage, TakenUnits, ValuesSource};
 use crate::store::memory::Generation;
 

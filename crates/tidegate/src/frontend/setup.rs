@@ -10,7 +10,7 @@ use crate::clock::SystemClock;
 use crate::limiter::Ban;
 use crate::observe::{Observer, Observers};
 use crate::request::Descriptor;
-use crate::rules::{NoSuchRule, Policy};
+use crate::rules::{NoSuchRule, Policy, PolicyInternals as _};
 use crate::store::memory::MemoryStore;
 
 /// A policy with what a program adds to it: observers, plans and bans. A gate takes one wherever it takes a policy.

@@ -10,7 +10,8 @@ use crate::clock::Clock;
 use crate::dedupe::{self, IdempotencyKey};
 use crate::frontend::{self, Fingerprints, deny, keep_limited};
 use crate::inline_list::{InlineList, StepList};
-use crate::request::{Descriptor, Request};
+use crate::request::{Descriptor, Request, RequestInternals as _};
+use crate::rules::PolicyInternals as _;
 use crate::step::{Ask, Done, Standing, Step};
 use crate::store::memory::{Generation, Kept, Moved};
 

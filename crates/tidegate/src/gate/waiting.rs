@@ -11,7 +11,7 @@ use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
 use crate::frontend::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops_of};
 use crate::inline_list::InlineList;
-use crate::request::Request;
+use crate::request::{Request, RequestInternals as _};
 use crate::step::{Ask, Done, Step};
 use crate::store::memory::{Generation, Kept, Moved, Preview};
 use crate::wait::{InProcess, QueuedLimiter, Waitable, Waiter, step_behind};

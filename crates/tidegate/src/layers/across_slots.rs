@@ -23,7 +23,8 @@ use crate::request::Origin;
 use crate::rules::Policy;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb, at_places, is_report,
+    ErrorMeaning as _, GaveUp, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb,
+    at_places, is_report,
 };
 
 /// Decides requests over several slots of the store `inner`.

@@ -14,7 +14,6 @@ use crate::store::{
     GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
 };
 pub(crate) use local::Local;
-pub(crate) use share::Share;
 
 /// Decides in place of the store `inner` while it does not.
 #[derive(Clone, Debug)]

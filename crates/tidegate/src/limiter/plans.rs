@@ -12,7 +12,6 @@ use tidegate_core::{Rule, RuleErrors, Spec};
 use super::KeyedLimiter;
 use crate::clock::{Clock, Reading};
 use crate::key::{Encoding, Fingerprint, Key};
-use crate::rules::RuleSpec;
 use crate::step::{One, Step};
 use crate::store::memory::{Limiters, Part, Preview};
 use crate::wait::LimiterSource;
@@ -157,7 +156,8 @@ impl<C: Clock> KeyedLimiter<C> {
             }
             None => {
                 // The caps stay; `max_memory` is a value of the rule.
-                let caps = RuleSpec { spec: *rule.spec(), ..self.caps.clone() };
+                let mut caps = self.caps.clone();
+                caps.spec = *rule.spec();
                 self.limiters.amend(
                     &rule,
                     &caps,

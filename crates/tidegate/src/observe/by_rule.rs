@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::next_owner;
 use crate::answer::{Answer, Matched};
-use crate::rules::PolicyRule;
+use crate::rules::{PolicyInternals as _, PolicyRule};
 
 /// One `T` for each rule. Rules of the same domain and name share their `T`, so it outlives the replacement of a
 /// policy. When a rule is first seen, the `T` of each other rule is dropped, unless an answer was seen of a policy that

@@ -22,8 +22,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::json::JsonObject;
 use crate::key::canonical_text;
 use crate::printable;
-use crate::request::{Descriptor, Request};
-use crate::rules::Policy;
+use crate::request::{Descriptor, Request, RequestInternals as _};
+use crate::rules::{Policy, PolicyInternals as _};
 use kept::{BLOCK_BYTES, KeptLines};
 
 /// The least memory, in bytes.

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::counts::Undecided;
-use super::{InForce, SharedGate, SharedGateError};
+use super::{InForce, SharedGate};
 use crate::clock::Clock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::key::Seed;
-use crate::layers::{DenialMemory, Handles, LayerParts, Local, Share, tower_over};
-use crate::rules::{AmendError, Amendment, Policy, PolicyErrors};
+use crate::layers::{DenialMemory, Handles, LayerParts, Local, tower_over};
+use crate::rules::{AmendError, Amendment, Policy, PolicyErrors, with_values};
 use crate::settings::StoreSettings;
 use crate::step::Lineage;
 use crate::store::memory::{Generation, Newest};
@@ -22,6 +22,7 @@ use crate::store::redis::{Client, RedisStore};
 use crate::store::{
     Hooks, Host, KeyAsk, Layer, OnEvent, OnUnitsBack, Store, StoreError, StoreEvent,
 };
+use tidegate_rules::shared::{Share, SharedGateError};
 
 impl SharedGate {
     /// Creates a gate of a [`Policy`] or a [`Setup`] over the store of `settings`, and starts to connect in the
@@ -165,7 +166,7 @@ impl<S: Store> SharedGate<S> {
         rule: &str,
         values: impl Into<Amendment>,
     ) -> Result<(), AmendError> {
-        self.change(|policy| policy.with_values((domain, rule), values.into()))
+        self.change(|policy| with_values(policy, (domain, rule), values.into()))
     }
 
     /// Gives back the unspent leased units of this node ([`RuleSpec::lease`](crate::RuleSpec::lease)), takes no more

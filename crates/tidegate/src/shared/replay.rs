@@ -5,10 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use tidegate_core::Timestamp;
+use tidegate_rules::shared::SharedGateError;
 
-use super::{SharedGate, SharedGateError};
+use super::SharedGate;
 use crate::answer::Answer;
-use crate::request::Request;
+use crate::request::{Request, RequestInternals as _};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
 use crate::store::redis::script::Call;

@@ -25,6 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Micros, Rule, Timestamp, UsedUnits};
+use tidegate_rules::shared::StoreError;
 use tokio::sync::oneshot;
 
 use super::memory::Generation;
@@ -33,7 +34,7 @@ use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Lineage};
 pub use counts::StoreCounts;
-pub use error::StoreError;
+pub(crate) use error::ErrorMeaning;
 pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
 pub use host::Host;

@@ -17,7 +17,7 @@ use crate::clock::Timer;
 use crate::frontend::Taken;
 use crate::gate::Gate;
 use crate::request::{Descriptor, Request};
-use crate::rules::Policy;
+use crate::rules::{Policy, PolicyInternals as _};
 use crate::wait::{Permit, wait_until};
 
 /// An answer that outlives the gate.

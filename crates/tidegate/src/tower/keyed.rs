@@ -14,7 +14,7 @@ use crate::clock::{Clock, Timer};
 use crate::frontend::Taken;
 use crate::headers;
 use crate::limiter::KeyedLimiter;
-use crate::rules::PolicyRule;
+use crate::rules::{PolicyRule, rule_of_values};
 use crate::step::{Decided, DescriptorSet, One, Standing, Step};
 use crate::wait::{Patience, wait_until};
 
@@ -35,7 +35,7 @@ impl<C: Clock> Keyed<C> {
         limiter: Arc<KeyedLimiter<C>>,
         patience: Option<Patience>,
     ) -> Arc<Self> {
-        let usual = PolicyRule::of_values(name, limiter.usual_rule());
+        let usual = rule_of_values(name, limiter.usual_rule());
         Arc::new(Self { limiter, usual, constant: Constant::default(), patience })
     }
 
@@ -48,7 +48,7 @@ impl<C: Clock> Keyed<C> {
         read: impl FnOnce(&Answer<'_>, Option<&Constant>) -> T,
     ) -> T {
         let own = self.limiter.other_rule_of(&one);
-        let own = own.map(|rule| PolicyRule::of_values(self.usual.name(), &rule));
+        let own = own.map(|rule| rule_of_values(self.usual.name(), &rule));
         let rule = own.as_ref().unwrap_or(&self.usual);
         let mut answer = Answer {
             rules: Rules::Borrowed(std::slice::from_ref(rule)),

@@ -14,7 +14,7 @@ use super::fields::LimitFields;
 use crate::frontend::Taken;
 use crate::headers::FieldSet;
 use crate::request::Request;
-use crate::rules::Policy;
+use crate::rules::{Policy, PolicyInternals as _};
 use crate::shared::SharedGate;
 use crate::store::Store;
 

@@ -14,7 +14,7 @@ use crate::request::RequestIdentity;
 use crate::rules::{OnStoreError, Policy, limit_of};
 use crate::step::{Ask, Decided, Done, Lack, Standing};
 use crate::store::memory::Generation;
-use crate::store::{KeyAsk, StoreError, Verb, is_report};
+use crate::store::{ErrorMeaning as _, KeyAsk, StoreError, Verb, is_report};
 use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal while the store is unavailable.

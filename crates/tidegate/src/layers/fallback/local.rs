@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tidegate_core::{Decision, Outcome, Rule, Timestamp};
+use tidegate_rules::shared::{Share, is_local};
 
 use super::reported::{Denied, KnownDenial, Lefts, News};
-use super::share::{Parts, Share, is_local};
+use super::share::Parts;
 use crate::clock::Clock;
 use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};

@@ -1,5 +1,7 @@
 //! Requests that the store does not decide: this node's share decides, and knows the store's earlier admissions.
 
+use tidegate_rules::shared::Share;
+
 use super::*;
 use crate::rules::{OnStoreError, RuleSpec};
 use crate::store::StoreError;

@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 use tokio::sync::{Semaphore, watch};
 
 use crate::lease::{Book, Terms, Unspent, Wanted};
-use crate::rules::{Mode, Policy, PolicyRule, limit_of};
+use crate::rules::{Mode, Policy, PolicyInternals as _, PolicyRule, limit_of, most_leased};
 use crate::store::KeyAsk;
 
 /// The largest number of limiters with leases. The store decides the requests of other limiters.
@@ -232,7 +232,7 @@ fn terms_of(rule: &PolicyRule, variant: usize, version: u64) -> Option<Terms> {
     let terms = match spec.lease {
         _ if rule.mode() == Mode::Off => None,
         Some(lease) => {
-            let most = lease.most(limit_of(values)?);
+            let most = most_leased(&lease, limit_of(values)?);
             Terms::of(values, most, lease.life.into(), LONGEST_LIFE)
         }
         None if spec.split => Terms::of_share(values, SHARE_LIFE, LONGEST_LIFE),

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 
 use testkit::admissions::{Admission, most_within};
 use tidegate_core::{Anchor, Limit, Rule};
+use tidegate_rules::shared::Share;
 
 use super::history::{CallerAnswer, DecidedBy, LayersEvent, LayersEventKind, LayersHistory};
 use super::plan::{LONG, LayersPlan, RequestKind};
-use crate::layers::Share;
 use crate::layers::sim::Sums;
 use crate::rules::OnStoreError;
 pub(super) use below::below;

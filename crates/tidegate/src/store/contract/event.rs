@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::error::StoreError;
 use crate::store::redis::Finding;
+use tidegate_rules::shared::StoreError;
 
 /// Called with events of a store, and of the layers over it.
 pub(crate) type OnEvent = std::sync::Arc<dyn Fn(StoreEvent<'_>) + Send + Sync>;

@@ -17,7 +17,7 @@ use super::sync::Mutex;
 use super::table::{Part, TableInForce};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-use crate::rules::RuleSpec;
+use crate::rules::{RuleSpec, most_bytes};
 use crate::step::{One, Step};
 
 /// The limiters of one rule. If the rule never changes, only the first table is read.
@@ -70,8 +70,8 @@ impl Limiters {
         let before = at();
         // Before anything changes, because an error leaves the old rule in force.
         let (bytes, limiters) = build(before).weigh(&*old, rule);
-        if bytes > spec.most_bytes() {
-            return Err(too_small(spec.most_bytes(), bytes, limiters));
+        if bytes > most_bytes(spec) {
+            return Err(too_small(most_bytes(spec), bytes, limiters));
         }
         self.newest.publish(|| {
             // Marked first: a step that saw no mark came before any limiter is moved.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use crate::rules::{OnFull, RuleSpec};
+use crate::rules::{OnFull, RuleSpec, most_bytes, most_keys};
 
 /// If states grow, no new limiter may use the last eighth of the bytes: it is kept for existing limiters, even when
 /// others flood the table.
@@ -61,8 +61,8 @@ impl Budget {
 
     /// Puts the caps of a rule in force, and its treatment of keys without room.
     pub(super) fn follow(&self, caps: &RuleSpec) {
-        self.most_keys.store(caps.most_keys(), Relaxed);
-        self.most_bytes.store(caps.most_bytes(), Relaxed);
+        self.most_keys.store(most_keys(caps), Relaxed);
+        self.most_bytes.store(most_bytes(caps), Relaxed);
         self.shares.store(usize::from(caps.on_full == OnFull::Share), Relaxed);
     }
 

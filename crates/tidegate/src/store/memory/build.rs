@@ -13,7 +13,7 @@ use super::ruled::RuledTable;
 use super::sharded::Sharded;
 use super::succession::{KEPT, Succession};
 use super::table::{Table, TableInForce};
-use crate::rules::RuleSpec;
+use crate::rules::{RuleSpec, most_keys};
 
 /// A table that several generations can share.
 pub(super) type SharedTable = Arc<dyn Table>;
@@ -141,7 +141,7 @@ impl Visitor for Packs {
 
 /// Creates the budget of a rule, whose limiters also count in `whole`.
 pub(super) fn budget_of(spec: &RuleSpec, whole: Option<Arc<Budget>>) -> Arc<Budget> {
-    let budget = Budget::part_of(whole, spec.most_keys());
+    let budget = Budget::part_of(whole, most_keys(spec));
     budget.follow(spec);
     Arc::new(budget)
 }

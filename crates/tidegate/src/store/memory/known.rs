@@ -107,7 +107,7 @@ impl Known {
     /// Returns whether limiters need rules of their own: the override of a limiter is unknown from its fingerprint if
     /// the overrides change.
     fn wants_rules_per_key(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
-        self.is_planned || store.per_key.has(rule.spec()) || !self.rule.has_overrides_of(rule)
+        self.is_planned || store.per_key.has(rule.spec()) || !have_same_overrides(&self.rule, rule)
     }
 
     /// Returns whether the table of a variant stays under `rule`.
@@ -220,12 +220,10 @@ fn variants(rule: &PolicyRule) -> impl Iterator<Item = &tidegate_core::Rule> {
     (0..rule.variants()).map(|number| rule.variant(number))
 }
 
-impl PolicyRule {
-    /// Returns whether another rule has overrides for the same entries, in the same order.
-    fn has_overrides_of(&self, other: &Self) -> bool {
-        fn entries(rule: &RuleSpec) -> impl Iterator<Item = &Vec<(String, String)>> {
-            rule.overrides.iter().map(|one| &one.entries)
-        }
-        entries(self.spec()).eq(entries(other.spec()))
+/// Returns whether two rules have overrides for the same entries, in the same order.
+fn have_same_overrides(one: &PolicyRule, other: &PolicyRule) -> bool {
+    fn entries(rule: &RuleSpec) -> impl Iterator<Item = &Vec<(String, String)>> {
+        rule.overrides.iter().map(|one| &one.entries)
     }
+    entries(one.spec()).eq(entries(other.spec()))
 }

@@ -12,7 +12,10 @@ use super::MemoryStore;
 use super::generation::{Generation, TablesOfRule};
 use super::known::Known;
 use super::migration::{Migrations, too_small};
-use crate::rules::{NoSuchRule, Policy, PolicyErrors, PolicyRule, refused};
+use crate::rules::{
+    NoSuchRule, Policy, PolicyErrors, PolicyInternals as _, PolicyRule, most_bytes, no_such_rule,
+    refused,
+};
 use crate::step::Lineage;
 
 /// All rules that are in force, or were and are still in use, by domain and name.
@@ -99,7 +102,7 @@ impl MemoryStore {
                 keep(known);
                 Ok(known.of_rule.lineage)
             }
-            _ => Err(NoSuchRule::new(domain, name, self.newest.read().policy.rules())),
+            _ => Err(no_such_rule(domain, name, self.newest.read().policy.rules())),
         }
     }
 }
@@ -115,7 +118,7 @@ impl Lineages {
         for (number, rule) in policy.rules().iter().enumerate() {
             let Some(known) = self.by_name.get(&identity(rule)) else { continue };
             let (bytes, limiters) = known.bytes_under(store, rule, at);
-            let cap = rule.spec().most_bytes();
+            let cap = most_bytes(rule.spec());
             if bytes > cap {
                 return Err(refused(number, rule, &too_small(cap, bytes, limiters)));
             }

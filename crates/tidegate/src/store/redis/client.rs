@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::counts::RequestCounts;
 use super::dispatch::run;
-use super::error::Symptom;
+use super::error::{RedisMeaning as _, Symptom};
 use super::inbox::{CheckResult, Inbox, NoReply, Replied, StoreState};
 use super::link::Credentials;
 use super::script::{Call, RedisReply};

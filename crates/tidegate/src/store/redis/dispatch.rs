@@ -28,6 +28,7 @@ use redis::Value;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::error::RedisMeaning as _;
 use super::inbox::Question;
 use super::inbox::StoreState;
 use super::keys::slot_of;

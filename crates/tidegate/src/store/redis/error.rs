@@ -1,6 +1,7 @@
 //! Errors of Redis as errors of a store, and their meaning for the server.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tidegate_rules::shared::is_of_server;
 
 use super::script::NotAnAnswer;
 use crate::store::StoreError;
@@ -55,17 +56,37 @@ pub(super) enum Symptom {
     None,
 }
 
-impl StoreError {
+/// An error of a store as the client of Redis makes and reads it.
+pub(super) trait RedisMeaning: Sized {
     /// Returns whether a script did nothing because a key has another layout by now.
-    pub(crate) fn is_of_other_layout(&self) -> bool {
+    fn is_of_other_layout(&self) -> bool;
+
+    /// The error that the client returned.
+    fn of(error: &RedisError) -> Self;
+
+    /// The error of one request of several that went as one call.
+    fn of_script(text: &str) -> Self;
+
+    /// The error of a server that the URL names as a single server.
+    fn of_single_server(self) -> Self;
+
+    /// Returns whether it lasts until an operator corrects it.
+    fn lasts(&self) -> bool;
+
+    /// Returns its meaning for the server that returned it.
+    fn symptom(&self) -> Symptom;
+}
+
+impl RedisMeaning for StoreError {
+    fn is_of_other_layout(&self) -> bool {
         matches!(self, Self::Refused(text) if text.contains("WRONGTYPE"))
     }
 
-    pub(super) fn of(error: &RedisError) -> Self {
+    fn of(error: &RedisError) -> Self {
         let text = error.to_string();
         // The client knows some errors of a server by their kind, and the others only by their code.
         match error.kind() {
-            ErrorKind::Server(kind) => Self::of_known(kind, text),
+            ErrorKind::Server(kind) => of_known(kind, text),
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
@@ -84,37 +105,11 @@ impl StoreError {
         }
     }
 
-    /// The error of one request of several that went as one call.
-    pub(super) fn of_script(text: &str) -> Self {
-        Self::of_known(ServerErrorKind::ResponseError, text.to_owned())
+    fn of_script(text: &str) -> Self {
+        of_known(ServerErrorKind::ResponseError, text.to_owned())
     }
 
-    fn of_known(kind: ServerErrorKind, text: String) -> Self {
-        match kind {
-            ServerErrorKind::BusyLoading => Self::Loading,
-            ServerErrorKind::ReadOnly => Self::ReadOnly,
-            ServerErrorKind::CrossSlot => Self::CrossSlot,
-            ServerErrorKind::NoPerm => Self::Denied(text),
-            ServerErrorKind::Moved
-            | ServerErrorKind::Ask
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown => Self::ClusterDown(text),
-            // The error of a command in a script, as servers before 7.0 report it.
-            _ if text.contains("OOM command not allowed") => Self::OutOfMemory,
-            _ if text.contains("READONLY") => Self::ReadOnly,
-            _ if text.contains("MISCONF") || text.contains("NOREPLICAS") => {
-                Self::TakesNoWrites(text)
-            }
-            _ if DENIED.iter().any(|denied| text.contains(denied)) => {
-                Self::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
-            }
-            _ => Self::Refused(hinted(text)),
-        }
-    }
-
-    /// The error of a server that the URL names as a single server.
-    pub(super) fn of_single_server(self) -> Self {
+    fn of_single_server(self) -> Self {
         match self {
             Self::ClusterDown(text) if text.to_ascii_lowercase().contains("moved") => {
                 Self::ClusterDown(format!(
@@ -125,31 +120,42 @@ impl StoreError {
         }
     }
 
-    /// Returns whether it lasts until an operator corrects it.
-    pub(super) const fn lasts(&self) -> bool {
+    fn lasts(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }
 
-    /// Returns its meaning for the server that returned it.
-    pub(super) const fn symptom(&self) -> Symptom {
-        match self {
-            Self::Timeout
-            | Self::Unreachable(_)
-            | Self::ReadOnly
-            | Self::TakesNoWrites(_)
-            | Self::Busy
-            | Self::Loading
-            | Self::ClusterDown(_)
-            | Self::Unreadable(_)
-            | Self::Denied(_) => Symptom::Gone,
-            Self::Away
-            | Self::Overloaded { .. }
-            | Self::OutOfMemory
-            | Self::CrossSlot
-            | Self::Refused(_)
-            | Self::OtherVersion(_)
-            | Self::Answer(_) => Symptom::None,
+    fn symptom(&self) -> Symptom {
+        if is_of_server(self) { Symptom::Gone } else { Symptom::None }
+    }
+}
+
+/// The error that the client returned.
+pub(super) fn of_client(error: RedisError) -> StoreError {
+    StoreError::of(&error)
+}
+
+/// The error of a server, by its kind or its text.
+fn of_known(kind: ServerErrorKind, text: String) -> StoreError {
+    match kind {
+        ServerErrorKind::BusyLoading => StoreError::Loading,
+        ServerErrorKind::ReadOnly => StoreError::ReadOnly,
+        ServerErrorKind::CrossSlot => StoreError::CrossSlot,
+        ServerErrorKind::NoPerm => StoreError::Denied(text),
+        ServerErrorKind::Moved
+        | ServerErrorKind::Ask
+        | ServerErrorKind::TryAgain
+        | ServerErrorKind::ClusterDown
+        | ServerErrorKind::MasterDown => StoreError::ClusterDown(text),
+        // The error of a command in a script, as servers before 7.0 report it.
+        _ if text.contains("OOM command not allowed") => StoreError::OutOfMemory,
+        _ if text.contains("READONLY") => StoreError::ReadOnly,
+        _ if text.contains("MISCONF") || text.contains("NOREPLICAS") => {
+            StoreError::TakesNoWrites(text)
         }
+        _ if DENIED.iter().any(|denied| text.contains(denied)) => {
+            StoreError::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
+        }
+        _ => StoreError::Refused(hinted(text)),
     }
 }
 
@@ -159,12 +165,6 @@ impl From<NotAnAnswer> for StoreError {
             Some(_) => Self::OtherVersion(reply.to_string()),
             None => Self::Answer(reply.to_string()),
         }
-    }
-}
-
-impl From<RedisError> for StoreError {
-    fn from(error: RedisError) -> Self {
-        Self::of(&error)
     }
 }
 

@@ -11,7 +11,7 @@ use crc16::{State, XMODEM};
 use sha2::{Digest, Sha256};
 
 use crate::request::{Descriptor, RequestIdentity};
-use crate::rules::PolicyRule;
+use crate::rules::{PolicyRule, RuleInternals as _};
 use crate::store::redis::script::ScriptLimiter;
 
 /// Longer ones are replaced by a digest, in bytes.

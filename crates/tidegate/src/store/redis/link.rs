@@ -13,8 +13,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::task::spawn_blocking;
 
+use super::error::{RedisMeaning as _, of_client};
 use crate::secret_file::read_secret_file;
-use crate::settings::{Secret, StoreForm, StoreSettings};
+use crate::settings::{Secret, StoreForm, StoreSettings, parts_of};
 use crate::store::StoreError;
 
 /// The longest time to connect, with its greetings.
@@ -39,9 +40,10 @@ impl Credentials {
     /// [`StoreError::Unreadable`], if a secret cannot be read.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
-        let password = read(settings.password.as_ref())?.or_else(|| url.password.clone());
+        let password =
+            read(settings.password.as_ref())?.or_else(|| parts_of(url).password.map(str::to_owned));
         let sentinel_password = read(settings.sentinel_password.as_ref())?;
-        let username = settings.username.clone().or_else(|| url.username.clone());
+        let username = settings.username.clone().or_else(|| url.username().map(str::to_owned));
         let sentinel = (settings.sentinel_username.clone(), sentinel_password);
         Ok(Self { username, password, sentinel, certificates: certificates(settings)? })
     }
@@ -107,7 +109,7 @@ fn pem(
 pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConnection, StoreError> {
     let access = access(settings).await?;
     choose_cryptography(settings);
-    if let StoreForm::Sentinel { service } = &settings.url.form {
+    if let StoreForm::Sentinel { service } = parts_of(&settings.url).form {
         return sentinel(settings, &access, service).await;
     }
     let Some(address) = addresses(settings).pop() else {
@@ -139,7 +141,7 @@ async fn access(settings: &StoreSettings) -> Result<Credentials, StoreError> {
 
 /// The nodes of a cluster that the URL names.
 pub(super) fn nodes_of_url(settings: &StoreSettings) -> Vec<NodeAddress> {
-    settings.url.hosts.clone()
+    parts_of(&settings.url).hosts.to_vec()
 }
 
 /// Sends a command, and returns the reply.
@@ -151,7 +153,7 @@ pub(super) async fn send(
     command: &Cmd,
 ) -> Result<Value, StoreError> {
     let reply = connection.req_packed_command(command).await;
-    Ok(reply.and_then(Value::extract_error)?)
+    reply.and_then(Value::extract_error).map_err(of_client)
 }
 
 fn config() -> AsyncConnectionConfig {
@@ -163,14 +165,14 @@ fn config() -> AsyncConnectionConfig {
 /// The addresses of the URL.
 fn addresses(settings: &StoreSettings) -> Vec<ConnectionAddr> {
     let url = &settings.url;
-    if let StoreForm::Unix(path) = &url.form {
+    if let StoreForm::Unix(path) = parts_of(url).form {
         return vec![ConnectionAddr::Unix(path.clone())];
     }
-    url.hosts.iter().map(|(host, port)| address(settings, host.clone(), *port)).collect()
+    parts_of(url).hosts.iter().map(|(host, port)| address(settings, host.clone(), *port)).collect()
 }
 
 const fn address(settings: &StoreSettings, host: String, port: u16) -> ConnectionAddr {
-    if settings.url.tls {
+    if settings.url.is_tls() {
         return ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
     }
     ConnectionAddr::Tcp(host, port)
@@ -182,16 +184,18 @@ async fn to_server(
     access: &Credentials,
     address: ConnectionAddr,
 ) -> Result<MultiplexedConnection, StoreError> {
-    let info =
-        address.into_connection_info()?.set_redis_settings(access.info(settings.url.database));
+    let access_info = access.info(parts_of(&settings.url).database);
+    let info = address.into_connection_info().map_err(of_client)?.set_redis_settings(access_info);
     let client = match &access.certificates {
-        Some(certificates) => Client::build_with_tls(info, certificates.clone())?,
-        None => Client::open(info)?,
+        Some(certificates) => {
+            Client::build_with_tls(info, certificates.clone()).map_err(of_client)?
+        }
+        None => Client::open(info).map_err(of_client)?,
     };
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
     connection.map_err(|error| match StoreError::of(&error) {
         // A server without TLS takes the handshake for a command, and waits for its end.
-        StoreError::Timeout if settings.url.tls => StoreError::Unreachable(
+        StoreError::Timeout if settings.url.is_tls() => StoreError::Unreachable(
             "no connection with TLS within 1 s: expected a server that speaks TLS; without TLS its URL is \
              redis://"
                 .to_owned(),
@@ -206,15 +210,16 @@ async fn sentinel(
     service: &str,
 ) -> Result<MultiplexedConnection, StoreError> {
     let all = addresses(settings);
-    let mut builder = SentinelClientBuilder::new(all, service, SentinelServerType::Master)?
-        .set_client_to_redis_db(settings.url.database);
+    let mut builder = SentinelClientBuilder::new(all, service, SentinelServerType::Master)
+        .map_err(of_client)?
+        .set_client_to_redis_db(parts_of(&settings.url).database);
     if let Some(username) = &access.username {
         builder = builder.set_client_to_redis_username(username);
     }
     if let Some(password) = &access.password {
         builder = builder.set_client_to_redis_password(password);
     }
-    if settings.url.tls {
+    if settings.url.is_tls() {
         builder = builder
             .set_client_to_redis_tls_mode(TlsMode::Secure)
             .set_client_to_sentinel_tls_mode(TlsMode::Secure);
@@ -231,7 +236,7 @@ async fn sentinel(
             builder = builder.set_client_to_sentinel_username(username);
         }
     }
-    let mut client = builder.build()?;
+    let mut client = builder.build().map_err(of_client)?;
     let connection = client.get_async_connection_with_config(&config()).await;
     connection.map_err(|error| match StoreError::of(&error) {
         // The error does not say which of the two it was.

@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Ends};
+use super::error::RedisMeaning as _;
 use super::script::{Call, JoinedScript, RedisReply};
 use crate::store::StoreError;
 

@@ -9,6 +9,7 @@ use redis::{Cmd, ServerErrorKind, Value};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::error::of_client;
 use super::script::{Call, RedisReply};
 use crate::store::StoreError;
 
@@ -70,7 +71,7 @@ impl Route {
             }
             value => value,
         };
-        reply_of(value.extract_error()?)
+        reply_of(value.extract_error().map_err(of_client)?)
     }
 
     async fn send(&self, verb: &str, script: &str, call: &Call) -> Result<Value, StoreError> {
@@ -78,7 +79,7 @@ impl Route {
         let (command, mut connection) =
             (command(verb, script, &call.keys, &args), self.connection());
         let replied = timeout(LATEST, connection.req_packed_command(&command)).await;
-        Ok(replied.map_err(|_| StoreError::Timeout)??)
+        replied.map_err(|_| StoreError::Timeout)?.map_err(of_client)
     }
 }
 

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Spec};
+use tidegate_rules::shared::Share;
 
 use super::super::*;
 use crate::Gate;
 use crate::answer::Answer;
 use crate::clock::ManualClock;
-use crate::layers::{Local, Share};
+use crate::layers::Local;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::AskKind;

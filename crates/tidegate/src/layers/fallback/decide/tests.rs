@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Spec};
+use tidegate_rules::shared::Share;
 
-use super::super::share::Share;
 use super::*;
 use crate::rules::RuleSpec;
 use crate::store::fake::{self, host};

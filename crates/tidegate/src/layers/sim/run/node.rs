@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidegate_rules::shared::Share;
 use tokio::time::{sleep, timeout};
 
 use super::super::clock::{MachineClocks, MachineSleep};
@@ -17,13 +18,15 @@ use super::super::world::{LayersWorld, NodeClock, locked};
 use crate::clock::Clock;
 use crate::key::Seed;
 use crate::layers::{
-    DenialMemory, Handles, LayerParts, Local, Lost, Share, Tower, UntilDropped, tower_over,
+    DenialMemory, Handles, LayerParts, Local, Lost, Tower, UntilDropped, tower_over,
 };
 use crate::request::Origin;
 use crate::rules::PolicyErrors;
 use crate::step::Standing;
 use crate::store::memory::Newest;
-use crate::store::{GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
+use crate::store::{
+    ErrorMeaning as _, GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb,
+};
 
 /// A node: the tower that ships, over a link to the store.
 pub(super) struct LayersNode {

@@ -8,7 +8,7 @@ use tidegate_core::{AlgorithmKind, Rule, Spec};
 use super::several::{at_once, forget_all, left, policy, request, step, store};
 use super::{NOW, caps, explore, fingerprint, limiters, spec, together};
 use crate::clock::Reading;
-use crate::rules::{Policy, PolicyErrors};
+use crate::rules::{Policy, PolicyErrors, with_values};
 use crate::step::Step;
 use crate::store::memory::{Limiters, MemoryStore, Part};
 
@@ -26,7 +26,7 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
     let name = format!("rule-{number}");
     Box::new(move || {
-        let next = |policy: &Policy| policy.with_values(("default", &name), spec.into());
+        let next = |policy: &Policy| with_values(policy, ("default", &name), spec.into());
         store.change(|| NOW, next, |_| ()).is_ok()
     })
 }

@@ -9,7 +9,7 @@ use super::fair_queue::{KeyHash, KeyMap, TakenTurn};
 use super::link::Link;
 use super::pending::Pending;
 use crate::store::StoreError;
-use crate::store::redis::error::Symptom;
+use crate::store::redis::error::{RedisMeaning as _, Symptom};
 use crate::store::redis::keys::slot_of;
 use crate::store::redis::route::{Delivered, Route, reply_of, with_part};
 use crate::store::redis::script::{CallBatch, Each, Replies};

@@ -16,8 +16,9 @@ use super::link::FoundServer;
 use super::redirect::Redirect;
 use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
-use crate::settings::StoreForm;
+use crate::settings::{StoreForm, parts_of};
 use crate::store::redis::audit;
+use crate::store::redis::error::{RedisMeaning as _, of_client};
 use crate::store::redis::inbox::StoreState;
 use crate::store::redis::link::{NodeAddress, connect, connect_to, send};
 use crate::store::redis::route::command;
@@ -72,7 +73,8 @@ pub(super) async fn look_after(
     let mut outage = Outage { reported: lost.clone(), found: None };
     // A new shard is checked at once. A shard that was lost has failed just now.
     let mut waits = lost.is_some();
-    let by_sentinel = matches!(shard.shared.settings.url.form, StoreForm::Sentinel { .. });
+    let by_sentinel =
+        matches!(parts_of(&shard.shared.settings.url).form, StoreForm::Sentinel { .. });
     let connection = loop {
         if shard.is_retired.get() {
             return;
@@ -269,13 +271,16 @@ async fn by_text_and_digest(
     node: &Option<NodeAddress>,
 ) -> Result<bool, StoreError> {
     for (verb, text) in [("EVAL", &script.text), ("EVALSHA", &script.sha1)] {
-        let reply = connection.req_packed_command(&command(verb, text, keys, &[])).await?;
+        let reply = connection
+            .req_packed_command(&command(verb, text, keys, &[]))
+            .await
+            .map_err(of_client)?;
         if let Value::ServerError(error) = &reply
             && let Some(Redirect::Ask(_)) = Redirect::of(error, node.as_ref())
         {
             return Ok(false);
         }
-        reply.extract_error()?;
+        reply.extract_error().map_err(of_client)?;
     }
     Ok(true)
 }

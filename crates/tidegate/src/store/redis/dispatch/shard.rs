@@ -31,7 +31,7 @@ use super::slots::part_of;
 use super::window::Window;
 use crate::store::StoreError;
 use crate::store::redis::counts::RequestCounts;
-use crate::store::redis::error::Symptom;
+use crate::store::redis::error::{RedisMeaning as _, Symptom};
 use crate::store::redis::inbox::StoreState;
 use crate::store::redis::link::NodeAddress;
 use crate::store::redis::route::Route;

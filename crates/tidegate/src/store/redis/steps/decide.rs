@@ -15,6 +15,7 @@ use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::dedupe;
 use crate::request::RequestIdentity;
+use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
 };

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, OfStep, PendingStep, RedisStore, step_reply};
+use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep, Values,
 };

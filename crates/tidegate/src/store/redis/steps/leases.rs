@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, RedisStore};
 use crate::lease::{LimiterReport, Unspent, Wanted};
+use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, GivenBack, LeaseRecord, NewerValues, RedisReply, ScriptLimiter,
 };

@@ -11,7 +11,9 @@ use crate::request::Origin;
 use crate::step::TakenUnits;
 use crate::store::redis::lease_key;
 use crate::store::redis::script::{Call, Surplus};
-use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places};
+use crate::store::{
+    ErrorMeaning as _, KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places,
+};
 
 /// A future that may lead back to the step that it is a part of.
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

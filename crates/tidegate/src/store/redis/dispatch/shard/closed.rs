@@ -7,6 +7,7 @@ use crate::store::StoreError;
 use crate::store::redis::counts::RequestCounts;
 use crate::store::redis::dispatch::flush::Sent;
 use crate::store::redis::dispatch::redirect::Redirected;
+use crate::store::redis::error::RedisMeaning as _;
 
 /// The time without a reply after which the end of a connection may have come.
 pub(super) const QUIET: Duration = Duration::from_micros(100);
