@@ -17,8 +17,13 @@ use crate::process::{cargo, succeeds};
 use mutants::{MUTANTS, Mutant};
 
 /// The crates that are copied: the library, and the crates that it needs.
-const CRATES: [&str; 4] =
-    ["crates/tidegate-core", "crates/testkit", "crates/tidegate-rules", "crates/tidegate"];
+const CRATES: [&str; 5] = [
+    "crates/tidegate-core",
+    "crates/testkit",
+    "crates/tidegate-rules",
+    "crates/tidegate-config",
+    "crates/tidegate",
+];
 
 /// The folder whose tests by cases stay in the copy, because they alone find some mutants.
 const CASES: &str = "crates/tidegate/src/lease";
@@ -197,9 +202,7 @@ fn adapted(path: &str, text: &str) -> String {
             let kept = before(&before(text, "[lints]"), mark);
             if text.contains(mark) { format!("{kept}{mark}\n{tokio}") } else { kept }
         }
-        "crates/tidegate/src/lib.rs" | "crates/tidegate-rules/src/lib.rs" => {
-            text.replacen("#![", "#![allow(warnings)]\n#![", 1)
-        }
+        _ if path.ends_with("/src/lib.rs") => text.replacen("#![", "#![allow(warnings)]\n#![", 1),
         _ if path.starts_with(CASES) => text.to_owned(),
         _ => text.replace("#[cfg(test)]\nmod tests", "#[cfg(any())]\nmod tests"),
     }

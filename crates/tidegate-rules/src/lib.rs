@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod inline_list;
 pub mod key;
+pub mod printable;
 pub mod request;
 pub mod rules;
 pub mod secret_file;

@@ -1,4 +1,4 @@
-//! Rules from TOML: a file becomes a [`Policy`], or a list of every error in it with its position.
+//! Rules from TOML: a file becomes a [`Policy`](crate::Policy), or a list of every error in it with its position.
 //!
 //! ```toml
 //! revision = 7                      # larger with each change, where nodes share a store
@@ -57,7 +57,7 @@
 //! ```
 //!
 //! A rule needs `name`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0 needs no window); without
-//! `algorithm` it is a token bucket. A [`Gate`](crate::Gate) ignores `[store]`, which [`Policy::store`] returns for a
+//! `algorithm` it is a token bucket. A [`Gate`](crate::Gate) ignores `[store]`, which [`Policy::store`](crate::Policy::store) returns for a
 //! `SharedGate`. Nothing is guessed: a field that is unknown, given twice, of the wrong kind
 //! or out of range is refused, and so is a file without a rule, because it would silently admit
 //! everything.
@@ -84,116 +84,12 @@
 //! # Ok::<(), tidegate::config::ConfigErrors>(())
 //! ```
 
-mod accept;
-mod diagnostic;
-mod document;
-mod excess;
-mod hints;
-mod kind;
-mod lease;
-mod limits;
-mod load;
-mod on_no_rule;
-mod positions;
-mod rule;
-mod secret_fields;
-mod section;
-mod size;
-mod source;
-mod store;
-mod syntax;
-mod table;
-mod value;
-mod vocabulary;
-
-pub use diagnostic::{ConfigError, ConfigErrors};
+#[doc(inline)]
+pub use tidegate_config::{
+    ConfigError, ConfigErrors, Section, SectionKind, SectionValues, ValueError, load, load_with,
+    parse, parse_duration, parse_rate, parse_size, parse_with, read_text,
+};
 #[doc(hidden)]
-pub use hints::nearest_word;
-#[doc(hidden)]
-pub use kind::{FieldKinds, ValueKind};
-pub use load::{load, load_with, read_text};
-pub use section::{Section, SectionKind, SectionValues};
-pub use size::parse_size;
-pub use tidegate_core::ValueError;
-#[doc(hidden)]
-pub use tidegate_core::text::{HIDDEN, shown, without_credentials};
-pub use tidegate_core::text::{parse_duration, parse_rate};
-
-use crate::rules::Policy;
-use source::{ConfigReport, ConfigSource};
-
-/// Reads the rules of a text; errors name it `file_name`.
-///
-/// # Errors
-/// Every error of the text, in its order: invalid TOML, invalid rules, and the errors of [`Policy::new`].
-///
-/// ```
-/// let policy = tidegate::config::parse(
-///     "rules.toml",
-///     r#"
-///     [[rule]]
-///     name = "per-user"
-///     key = ["user"]
-///     algorithm = "token_bucket"
-///     rate = "10/1s"
-///     "#,
-/// )?;
-/// let gate = tidegate::Gate::new(policy);
-/// assert!(gate.admits(&[("user", "ada")]));
-/// # Ok::<(), tidegate::config::ConfigErrors>(())
-/// ```
-pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
-    read(file_name, text, None).map(|(policy, _)| policy)
-}
-
-/// Reads the rules of a text, and the values of a section of the program's own in it, if it is
-/// there. Only so is the section accepted: to [`parse`] it is unknown.
-///
-/// # Errors
-/// The errors of [`parse`], and every error of the section.
-///
-/// ```
-/// use tidegate::config::{self, Section, SectionKind};
-///
-/// let check = |_: &str, port: &str| match port.parse::<u16>() {
-///     Ok(_) => Ok(()),
-///     Err(_) => Err("expected a port".to_owned()),
-/// };
-/// let section = Section { name: "proxy", fields: &[("port", SectionKind::Number)], check: &check };
-/// let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"9/s\"\n";
-///
-/// let text = format!("{rule}[proxy]\nport = 80\n");
-/// let (_, values) = config::parse_with("rules.toml", &text, &section)?;
-/// assert_eq!(values, [("port".to_owned(), "80".to_owned())]);
-///
-/// let text = format!("{rule}[proxy]\nport = 80_000\n");
-/// let mistakes = config::parse_with("rules.toml", &text, &section).unwrap_err();
-/// assert!(mistakes.to_string().starts_with("rules.toml:6:8: `port` is 80000: expected a port"));
-/// # Ok::<(), config::ConfigErrors>(())
-/// ```
-pub fn parse_with(
-    file_name: &str,
-    text: &str,
-    section: &Section<'_>,
-) -> Result<(Policy, SectionValues), ConfigErrors> {
-    read(file_name, text, Some(section))
-}
-
-/// The fields and sections of a file, without a section of the program, and the kind of value that each expects.
-#[doc(hidden)]
-#[must_use]
-pub fn kinds() -> FieldKinds {
-    document::kinds()
-}
-
-fn read(
-    file_name: &str,
-    text: &str,
-    section: Option<&Section<'_>>,
-) -> Result<(Policy, SectionValues), ConfigErrors> {
-    let source = ConfigSource::new(file_name, text);
-    let mut report = ConfigReport::new(&source);
-    let read = document::read(text, section, &mut report);
-    // Errors go first: a policy may have been built of the valid parts.
-    report.end().and_then(|()| read.ok_or_else(|| ConfigErrors::unexplained(file_name)))
-}
+pub use tidegate_config::{
+    FieldKinds, HIDDEN, ValueKind, kinds, nearest_word, shown, without_credentials,
+};

@@ -122,9 +122,6 @@ mod layers;
 mod lease;
 mod limiter;
 mod observe;
-/// Printing text of strangers, for the other crates of the workspace.
-#[doc(hidden)]
-pub mod printable;
 /// Reading JSON that has bytes of strangers, for the other crates of the workspace.
 #[doc(hidden)]
 pub mod readable;
@@ -145,8 +142,11 @@ mod sync;
 pub mod tower;
 mod wait;
 
+/// Printing text of strangers, for the other crates of the workspace.
+#[doc(hidden)]
+pub use tidegate_rules::printable;
 use tidegate_rules::{clock, inline_list, key, request, rules};
-#[cfg(any(feature = "config", feature = "redis"))]
+#[cfg(feature = "redis")]
 use tidegate_rules::{secret_file, settings};
 
 #[cfg(feature = "address")]

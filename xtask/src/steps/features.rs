@@ -11,7 +11,7 @@ use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
 /// Libraries that are checked without features even if they have none.
-const LIBRARIES: &[&str] = &["tidegate-core", "tidegate-rules", "tidegate"];
+const LIBRARIES: &[&str] = &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate"];
 
 /// Builds each library without features.
 pub(super) fn bare(context: &mut Context) -> Result<Outcome> {

@@ -23,8 +23,14 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
-const PUBLISHED: [&str; 5] =
-    ["tidegate-core", "tidegate-rules", "tidegate", "tidegate-lab", "tidegate-server"];
+const PUBLISHED: [&str; 6] = [
+    "tidegate-core",
+    "tidegate-rules",
+    "tidegate-config",
+    "tidegate",
+    "tidegate-lab",
+    "tidegate-server",
+];
 
 /// Configurations that editors are to find no mistake in.
 const CONFIGURATIONS: [&str; 4] = [

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tidegate_core::{Limit, MAX_COST, Micros};
+use tidegate_rules::printable;
 
 use super::{Observer, next_owner};
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
 use crate::json::JsonObject;
 use crate::key::canonical_text;
-use crate::printable;
 use crate::request::{Descriptor, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyInternals as _};
 use kept::{BLOCK_BYTES, KeptLines};

@@ -23,7 +23,7 @@ use super::vocabulary::{
     algorithms,
 };
 use super::{excess, lease, limits, store};
-use crate::rules::{MAX_KEYS_EXPECTED, Near, RuleSpec, UP_TO_A_DAY_EXPECTED};
+use tidegate_rules::rules::{MAX_KEYS_EXPECTED, Near, RuleSpec, UP_TO_A_DAY_EXPECTED};
 
 /// A rule as far as it could be read. A value that could not be read is replaced by a harmless one
 /// and its field is listed as failed, so that the rest of the rule can still be checked.

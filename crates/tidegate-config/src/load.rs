@@ -6,15 +6,16 @@ use std::io;
 use std::path::Path;
 
 use super::diagnostic::{ConfigError, ConfigErrors};
+use super::parse::{parse, parse_with};
 use super::section::{Section, SectionValues};
 use super::source::ConfigSource;
-use crate::rules::Policy;
-use crate::secret_file::read_in_time;
+use tidegate_rules::rules::Policy;
+use tidegate_rules::secret_file::read_in_time;
 
 /// The maximum number of bytes of a file of rules: 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Reads the rules of a file; see [`parse`](super::parse()).
+/// Reads the rules of a file; see [`parse`].
 ///
 /// # Errors
 /// Every error of its text; or that the file cannot be read within ten seconds, is larger than 16 MiB, or is
@@ -27,10 +28,10 @@ const MOST_BYTES: u64 = 16 << 20;
 /// # Ok::<(), tidegate::config::ConfigErrors>(())
 /// ```
 pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
-    parsed(path, super::parse)
+    parsed(path, parse)
 }
 
-/// Reads a file with a section of the program's own; see [`parse_with`](super::parse_with()).
+/// Reads a file with a section of the program's own; see [`parse_with`].
 ///
 /// # Errors
 /// The errors of [`load`], and every error of the section.
@@ -38,10 +39,11 @@ pub fn load_with(
     path: &Path,
     section: &Section<'_>,
 ) -> Result<(Policy, SectionValues), ConfigErrors> {
-    parsed(path, |name, text| super::parse_with(name, text, section))
+    parsed(path, |name, text| parse_with(name, text, section))
 }
 
-/// Reads the text of a file of rules within ten seconds; see [`read_secret_file`](crate::read_secret_file), which treats a path that hangs alike.
+/// Reads the text of a file of rules within ten seconds; see
+/// [`read_secret_file`](tidegate_rules::secret_file::read_secret_file), which treats a path that hangs alike.
 ///
 /// This blocks: call it on a thread that may wait.
 ///

@@ -7,7 +7,7 @@ use super::kind::ValueKind::{self, Flag, Pattern, Text, Whole};
 use super::source::ConfigReport;
 use super::table::TomlTable;
 use super::value::{Given, put};
-use crate::settings::{
+use tidegate_rules::settings::{
     IN_FLIGHT_EXPECTED, MOST_IN_FLIGHT, MOST_NODES, NODES_EXPECTED, Secret, StoreSettings,
     TIMEOUT_EXPECTED,
 };
@@ -68,7 +68,7 @@ pub(super) fn read(table: &TomlTable<'_>, report: &mut ConfigReport<'_>) -> Opti
     // and Sentinel, because their fields would be errors otherwise.
     let mut store = StoreSettings::new("rediss+sentinel://localhost/any".parse().ok()?);
     let failed = fields().read(table, &mut store, report);
-    if !cfg!(feature = "redis") {
+    if !cfg!(feature = "shared") {
         report.add(
             &table.header,
             "`[store]` names a shared store, which this program was built without: expected no \

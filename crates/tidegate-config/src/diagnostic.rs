@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tidegate_core::text::HIDDEN;
 
-use crate::printable::is_obeyed;
+use tidegate_rules::printable::is_obeyed;
 
 /// One error in a file of rules.
 ///

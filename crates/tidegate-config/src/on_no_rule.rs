@@ -6,7 +6,7 @@ use super::kind::ValueKind::{self, Either, Entries, Names};
 use super::kind::names;
 use super::value::Given;
 use super::vocabulary::ON_NO_RULE;
-use crate::rules::{OnNoRule, Policy};
+use tidegate_rules::rules::{OnNoRule, Policy};
 
 /// Its kind.
 pub(super) const KIND: ValueKind = Either(&[WORDS, Entries(&WORDS)]);
@@ -56,7 +56,7 @@ mod tests {
 
     fn parsed(field: &str) -> Result<Policy, String> {
         let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
-        crate::config::parse("test", &format!("{field}\n{rule}")).map_err(|error| error.to_string())
+        crate::parse("test", &format!("{field}\n{rule}")).map_err(|error| error.to_string())
     }
 
     #[test]

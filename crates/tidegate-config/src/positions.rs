@@ -11,7 +11,7 @@ use super::rule::RuleDraft;
 use super::rule::overrides::OverrideDraft;
 use super::source::{ConfigReport, TextSpan};
 use super::table::TomlTable;
-use crate::rules::{ErrorPosition, Place, PolicyError, Problem, causes};
+use tidegate_rules::rules::{ErrorPosition, Place, PolicyError, Problem, causes};
 
 /// Returns whether an error is an *echo*: it only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {

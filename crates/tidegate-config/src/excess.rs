@@ -11,7 +11,7 @@ use super::kind::ValueKind::{self, Either, Names, Table, Whole};
 use super::kind::names;
 use super::value::{Given, put};
 use super::vocabulary::ON_EXCESS;
-use crate::rules::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, OnExcess, WAIT_EXPECTED};
+use tidegate_rules::rules::{MAX_WAITERS_EXPECTED, MOST_MAX_WAITERS, OnExcess, WAIT_EXPECTED};
 
 /// The values expected in a message.
 const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";

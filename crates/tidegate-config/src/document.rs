@@ -16,8 +16,8 @@ use super::table::TomlTable;
 use super::value::{Given, put};
 use super::vocabulary::{MAX_KEYS, MAX_KEYS_ALSO, RESETS};
 use super::{positions, rule, store, syntax};
-use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField};
-use crate::settings::StoreSettings;
+use tidegate_rules::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField};
+use tidegate_rules::settings::StoreSettings;
 
 /// The contents of a file's sections.
 #[derive(Default)]
@@ -229,12 +229,12 @@ mod tests {
     use super::*;
 
     /// The page that lists all fields, by its sections.
-    const PAGE: &str = include_str!("../../../../docs/configuration.md");
+    const PAGE: &str = include_str!("../../../docs/configuration.md");
 
     #[test]
     fn reset_is_seconds_or_unix() {
         let rule = "[[rule]]\nname = \"a\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
-        let parsed = |reset: &str| crate::config::parse("test", &format!("{reset}\n{rule}"));
+        let parsed = |reset: &str| crate::parse("test", &format!("{reset}\n{rule}"));
         for (text, expected) in [
             ("", ResetField::Seconds),
             ("reset = \"seconds\"", ResetField::Seconds),

@@ -4,24 +4,24 @@
 
 use tidegate_core::{Field, MAX_LIMIT};
 
-use crate::config::accept::TableFields;
-use crate::config::kind::ValueKind::{self, Entries, Text, Whole};
-use crate::config::limits;
-use crate::config::source::ConfigReport;
-use crate::config::table::TomlTable;
-use crate::config::value::{Given, put};
-use crate::rules::OverrideSpec;
+use crate::accept::TableFields;
+use crate::kind::ValueKind::{self, Entries, Text, Whole};
+use crate::limits;
+use crate::source::ConfigReport;
+use crate::table::TomlTable;
+use crate::value::{Given, put};
+use tidegate_rules::rules::OverrideSpec;
 
 /// An override as far as it could be read.
 #[derive(Default)]
-pub(in crate::config) struct OverrideDraft<'t> {
-    pub(in crate::config) table: TomlTable<'t>,
-    pub(in crate::config) failed: Vec<&'static str>,
-    pub(in crate::config) spec: OverrideSpec,
-    pub(in crate::config) entries: TomlTable<'t>,
+pub(crate) struct OverrideDraft<'t> {
+    pub(crate) table: TomlTable<'t>,
+    pub(crate) failed: Vec<&'static str>,
+    pub(crate) spec: OverrideSpec,
+    pub(crate) entries: TomlTable<'t>,
 }
 
-pub(in crate::config) fn fields<'t>() -> TableFields<'t, OverrideDraft<'t>> {
+pub(crate) fn fields<'t>() -> TableFields<'t, OverrideDraft<'t>> {
     TableFields::<OverrideDraft<'t>>::of_fields([
         (("match", &["when", "where", "if", "key"]), Entries(&Text), OverrideDraft::matching),
         (("limit", &["max", "maxvalue", "quota", "requests"]), ValueKind::LIMIT, |draft, given| {

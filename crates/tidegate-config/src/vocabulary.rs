@@ -6,7 +6,7 @@ use tidegate_core::{AlgorithmKind, Anchor, Layout};
 
 use super::hints::KnownName;
 use super::kind::ValueKind;
-use crate::rules::{
+use tidegate_rules::rules::{
     MOST_MAX_KEYS, Mode, OnExcess, OnFull, OnNoRule, OnStoreError, ResetField, Usage,
 };
 

@@ -5,7 +5,7 @@
 use super::accept::TableFields;
 use super::kind::ValueKind::{self, Either, Names, Pattern, Table};
 use super::value::{Given, put};
-use crate::rules::{LEASE_MAX_EXPECTED, LIFE_EXPECTED, LeaseSpec};
+use tidegate_rules::rules::{LEASE_MAX_EXPECTED, LIFE_EXPECTED, LeaseSpec};
 
 /// The values expected in a message.
 const EXPECTED: &str = "\"auto\", or { max = \"10%\", life = \"200ms\" }";
