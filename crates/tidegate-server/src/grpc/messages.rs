@@ -133,28 +133,22 @@ fn text(bytes: &[u8]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use envoy_types::pb::envoy::extensions::common::ratelimit::v3 as descriptors;
-    use envoy_types::pb::envoy::service::ratelimit::v3 as service;
-    use envoy_types::pb::google::protobuf;
+    use crate::grpc::envoy_api as envoy;
 
     #[test]
     fn a_request_of_envoy_is_read_to_its_last_field() {
-        let entry = |key: &str, value: &str| descriptors::rate_limit_descriptor::Entry {
-            key: key.to_owned(),
-            value: value.to_owned(),
-        };
-        let limit =
-            descriptors::rate_limit_descriptor::RateLimitOverride { requests_per_unit: 5, unit: 7 };
-        let sent = service::RateLimitRequest {
+        let entry = |key: &str, value: &str| envoy::Entry { key: key.into(), value: value.into() };
+        let limit = envoy::RateLimitOverride { requests_per_unit: 5, unit: 7 };
+        let sent = envoy::RateLimitRequest {
             domain: "edge".to_owned(),
             descriptors: vec![
-                descriptors::RateLimitDescriptor {
+                envoy::RateLimitDescriptor {
                     entries: vec![entry("user", "ann"), entry("", "ü")],
                     limit: Some(limit),
-                    hits_addend: Some(protobuf::UInt64Value { value: u64::MAX }),
+                    hits_addend: Some(u64::MAX),
                     is_negative_hits: true,
                 },
-                descriptors::RateLimitDescriptor::default(),
+                envoy::RateLimitDescriptor::default(),
             ],
             hits_addend: 3,
         };

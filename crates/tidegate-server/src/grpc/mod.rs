@@ -8,6 +8,10 @@
 mod call;
 mod connection;
 mod decide;
+#[cfg(test)]
+#[allow(dead_code, reason = "shared with the tests over the network")]
+#[path = "../../tests/server/envoy_api.rs"]
+mod envoy_api;
 mod fields;
 mod gathered;
 mod health;

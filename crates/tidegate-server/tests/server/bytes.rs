@@ -7,8 +7,6 @@ mod random;
 use std::path::Path;
 use std::process::Output;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use hyper::Method;
 use hyper::http::uri::PathAndQuery;
 use prost::Message;
@@ -21,6 +19,7 @@ use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitResponse};
 use crate::grpc;
 use crate::process::{Server, run};
 

@@ -1,9 +1,9 @@
 //! Decisions: allowed, denied, never, unlimited; several descriptors; shadow rules; a look.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
+use crate::envoy_api::Code;
 use crate::grpc;
 use crate::process::Server;
 

@@ -3,9 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-
 use crate::client::Client;
+use crate::envoy_api::RateLimitRequest;
 use crate::grpc::{client, descriptor};
 use crate::process::Server;
 

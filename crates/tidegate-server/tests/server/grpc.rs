@@ -3,18 +3,18 @@
 mod listener;
 mod own_limits;
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use envoy_types::pb::google::protobuf::UInt64Value;
-use envoy_types::pb::google::protobuf::value::Kind;
 use std::net::SocketAddr;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code as Failure, Status};
 
+use hyper::http::uri::PathAndQuery;
+use prost_types::value::Kind;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code as Failure, IntoRequest, Response, Status};
+use tonic_prost::ProstCodec;
+
+use crate::envoy_api::{
+    Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, Unit,
+};
 use crate::process::Server;
 
 const RULES: &str = r#"
@@ -29,6 +29,30 @@ rule = [
 ]
 "#;
 
+/// A client of the service.
+#[derive(Clone)]
+pub(crate) struct RateLimitServiceClient(Grpc<Channel>);
+
+impl RateLimitServiceClient {
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self(Grpc::new(channel))
+    }
+
+    pub(crate) async fn connect(url: String) -> Result<Self, tonic::transport::Error> {
+        Ok(Self::new(Endpoint::from_shared(url)?.connect().await?))
+    }
+
+    pub(crate) async fn should_rate_limit(
+        &mut self,
+        request: impl IntoRequest<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        self.0.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+        let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+        let path = PathAndQuery::from_static(path);
+        self.0.unary(request.into_request(), path, ProstCodec::default()).await
+    }
+}
+
 /// A connection to the gRPC listener.
 pub(crate) async fn channel(server: &Server) -> Channel {
     channel_to(server.grpc).await
@@ -39,12 +63,12 @@ async fn channel_to(at: SocketAddr) -> Channel {
 }
 
 /// A client of the service at an address.
-pub(crate) async fn client_at(at: SocketAddr) -> RateLimitServiceClient<Channel> {
+pub(crate) async fn client_at(at: SocketAddr) -> RateLimitServiceClient {
     RateLimitServiceClient::new(channel_to(at).await)
 }
 
 /// A client of the service.
-pub(crate) async fn client(server: &Server) -> RateLimitServiceClient<Channel> {
+pub(crate) async fn client(server: &Server) -> RateLimitServiceClient {
     RateLimitServiceClient::new(channel(server).await)
 }
 
@@ -54,8 +78,7 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 }
 
 pub(crate) fn costing(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let hits_addend = Some(UInt64Value { value: hits });
-    RateLimitDescriptor { hits_addend, ..descriptor(entries) }
+    RateLimitDescriptor { hits_addend: Some(hits), ..descriptor(entries) }
 }
 
 pub(crate) fn giving_back(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
@@ -67,7 +90,7 @@ pub(crate) fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest
 }
 
 /// A server of these rules, and a client.
-struct Asked(Server, RateLimitServiceClient<Channel>);
+struct Asked(Server, RateLimitServiceClient);
 
 impl Asked {
     async fn new() -> Self {
@@ -81,7 +104,7 @@ impl Asked {
     }
 
     async fn try_ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
-        self.1.should_rate_limit(request).await.map(tonic::Response::into_inner)
+        self.1.should_rate_limit(request).await.map(Response::into_inner)
     }
 }
 

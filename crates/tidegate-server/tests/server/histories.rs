@@ -14,9 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use futures_util::future::join_all;
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::Rng;
@@ -24,10 +21,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tonic::transport::Channel;
 
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitRequest};
 use crate::grpc;
+use crate::grpc::RateLimitServiceClient;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -86,7 +84,7 @@ fn rule(key: &str, algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Stri
 /// A client of one server.
 enum Caller {
     Http(Client),
-    Grpc(RateLimitServiceClient<Channel>),
+    Grpc(RateLimitServiceClient),
     Resp(TcpStream),
 }
 
@@ -144,11 +142,7 @@ impl Asked {
         Answered { at_us: number("at_us").unwrap(), values: Some(values), ..reported }
     }
 
-    async fn over_grpc(
-        &self,
-        mut client: RateLimitServiceClient<Channel>,
-        meets: Meets,
-    ) -> Answered {
+    async fn over_grpc(&self, mut client: RateLimitServiceClient, meets: Meets) -> Answered {
         let asked = Instant::now();
         let mut descriptors = vec![grpc::costing(self.cost, &[("all", "x")])];
         if meets == Meets::Two {

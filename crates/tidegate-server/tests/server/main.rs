@@ -18,6 +18,7 @@ mod concurrency;
 mod decided;
 mod dedupe;
 mod envoy;
+mod envoy_api;
 mod fd_limit;
 mod five_nodes;
 mod grpc;

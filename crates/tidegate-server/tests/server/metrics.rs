@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitRequest};
 use crate::grpc::{self, descriptor, request};
 use crate::process::Server;
 use crate::raw;

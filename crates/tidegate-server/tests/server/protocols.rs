@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use hyper::body::{Body, Bytes, Frame};
 use hyper::client::conn::http2;
 use hyper::{Method, Request};
@@ -16,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use crate::client::Client;
+use crate::envoy_api::Code;
 use crate::grpc::{self, descriptor, request};
 use crate::process::Server;
 

@@ -4,14 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output};
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitDescriptor, RateLimitOverride, Unit};
 use crate::grpc;
 use crate::process::{BINARY, Server, config};
 use crate::raw;

@@ -1,9 +1,8 @@
 //! A rule with reported usage, at every listener: a look is refused once the limit is used up, and
 //! a report never is.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-
 use crate::client::Client;
+use crate::envoy_api::Code;
 use crate::grpc::{client, costing, descriptor, giving_back, request};
 use crate::process::Server;
 

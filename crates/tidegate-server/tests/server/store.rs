@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::client::Client;
+use crate::envoy_api::RateLimitRequest;
 use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
 use crate::proxy::{Proxy, Way};

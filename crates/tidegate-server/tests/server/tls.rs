@@ -5,10 +5,6 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -18,6 +14,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::certificates::Certificates;
+use crate::envoy_api::{Entry, RateLimitDescriptor, RateLimitRequest};
+use crate::grpc::RateLimitServiceClient;
 use crate::process::{Server, run};
 use crate::raw::responses;
 

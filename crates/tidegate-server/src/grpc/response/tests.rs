@@ -1,12 +1,10 @@
 //! Envoy's own messages decode the encoded responses.
 
-use envoy_types::pb::envoy::config::core::v3 as core;
-use envoy_types::pb::envoy::service::ratelimit::v3 as service;
 use prost_types::Value;
 use prost_types::value::Kind;
-use service::rate_limit_response as response;
 
 use super::*;
+use crate::grpc::envoy_api as envoy;
 use crate::grpc::unit::Unit;
 
 #[test]
@@ -33,11 +31,11 @@ fn a_response_is_read_by_envoy_to_its_last_field() {
     let framed = sent.framed();
     let (prefix, bytes) = framed.split_at(PREFIX_BYTES);
     assert_eq!(prefix, [&[0], &u32::try_from(bytes.len()).unwrap().to_be_bytes()[..]].concat());
-    let read = service::RateLimitResponse::decode(bytes).unwrap();
-    assert_eq!(read.overall_code(), response::Code::OverLimit);
+    let read = envoy::RateLimitResponse::decode(bytes).unwrap();
+    assert_eq!(read.overall_code(), envoy::Code::OverLimit);
     let limit = read.statuses[0].current_limit.as_ref().unwrap();
-    assert_eq!(limit.unit(), response::rate_limit::Unit::Week);
-    let header = core::HeaderValue {
+    assert_eq!(limit.unit(), envoy::Unit::Week);
+    let header = envoy::HeaderValue {
         key: "retry-after".to_owned(),
         value: "9".to_owned(),
         ..Default::default()
@@ -51,15 +49,15 @@ fn a_response_is_read_by_envoy_to_its_last_field() {
     limit.unit_multiplier = Some(200);
     let bytes = multiplied.encode_to_vec();
     assert!(bytes.windows(5).any(|field| field == [0x22, 3, 0x08, 200, 1]), "{bytes:?}");
-    assert_eq!(service::RateLimitResponse::decode(&bytes[..]), Ok(read));
+    assert_eq!(envoy::RateLimitResponse::decode(&bytes[..]), Ok(read));
 }
 
 #[test]
 fn codes_and_units_have_the_numbers_of_envoy() {
     let name = |it: &dyn std::fmt::Debug| format!("{it:?}");
     for number in 0..10 {
-        let code = response::Code::try_from(number).ok();
-        let unit = response::rate_limit::Unit::try_from(number).ok();
+        let code = envoy::Code::try_from(number).ok();
+        let unit = envoy::Unit::try_from(number).ok();
         let ours = (Code::try_from(number).ok(), Unit::try_from(number).ok());
         assert_eq!((name(&ours.0), name(&ours.1)), (name(&code), name(&unit)), "{number}");
     }

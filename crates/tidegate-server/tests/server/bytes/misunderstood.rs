@@ -1,9 +1,9 @@
 //! Messages that no server can decide: refused with the reason, or an error where an operator has chosen that.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use tonic::Code as Failure;
 
 use super::{Descriptor, Entry, Question, RULES, ask};
+use crate::envoy_api::Code;
 use crate::grpc::{channel, reason};
 use crate::process::Server;
 

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use tokio::task::{JoinSet, block_in_place};
 
 use super::{folder, rules, serve};
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitRequest};
 use crate::grpc;
 use crate::process::Server;
 use crate::store::Store;

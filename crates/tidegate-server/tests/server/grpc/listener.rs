@@ -1,13 +1,12 @@
 //! The gRPC listener: authorization, shared limits, concurrency, health, and stopping.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use tonic::{Code as Failure, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::{ADA, Asked, RULES, answered, channel, client, descriptor, request};
 use crate::client::Client;
+use crate::envoy_api::{Code, RateLimitRequest, RateLimitResponse};
 use crate::process::Server;
 
 #[tokio::test]

@@ -1,13 +1,9 @@
 //! Limits that descriptors supply, through the gRPC listener.
 
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use tonic::{Code as Failure, Status};
 
 use super::{ADA, answered, client, descriptor, request};
+use crate::envoy_api::{Code, RateLimitDescriptor, RateLimitOverride, RateLimitResponse, Unit};
 use crate::process::Server;
 
 const RULES: &str = r#"
