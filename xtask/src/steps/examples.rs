@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::process::{cargo, run_as_step};
 use crate::step::Outcome;
 
-/// The flags of the tests, so that nothing is built twice.
-const BUILD: &[&str] =
-    &["build", "--workspace", "--all-features", "--locked", "--examples", "--profile", "test"];
+/// The build of the tests, which contains the examples. Alone they would be built again with most of what they need: it
+/// depends on all targets of a build how Cargo compiles what macros need.
+const BUILD: &[&str] = &["test", "--workspace", "--all-features", "--locked", "--no-run"];
 
 /// Lines shown of an example's output; one example writes a whole access log.
 const SHOWN_LINES: usize = 20;
