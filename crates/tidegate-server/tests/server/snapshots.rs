@@ -210,7 +210,8 @@ async fn on_a_full_disk_the_file_before_stays_whole() {
 async fn a_server_that_is_killed_at_any_moment_leaves_a_whole_file() {
     let (place, users) = (Place::new(), 60_000);
     prepared(&place.file(), users);
-    for round in 0..20_u64 {
+    let rounds = if testkit::threads::long() { 40_u64 } else { 8 };
+    for round in 0..rounds {
         let server = place.server(&["--snapshot-every", "100ms"]);
         assert_eq!(asked(&server, &(round * 97).to_string()).await, 429);
         sleep(Duration::from_millis(40 + round * 37 % 170)).await;
