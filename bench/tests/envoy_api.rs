@@ -12,7 +12,7 @@ use prost_types::value::Kind;
 use prost_types::{Duration, Struct, Value};
 use service::rate_limit_response as response;
 
-/// What Envoy's own message makes of the bytes: it leaves out each field that it does not know.
+/// The bytes once Envoy's own message has read and written them: it leaves out each field that it does not know.
 fn through<T: Message + Default>(message: &impl Message) -> Vec<u8> {
     T::decode(&message.encode_to_vec()[..]).unwrap().encode_to_vec()
 }
