@@ -1,6 +1,7 @@
 //! The command line: exit codes, the text at start, and streams whose reader goes away.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 
 use crate::client::Client;
@@ -141,7 +142,9 @@ fn an_address_that_is_none_is_reported_with_its_option_and_how_to_write_it() {
 
 #[test]
 fn two_listeners_on_one_port_are_an_error_that_names_the_option_to_change() {
-    for (one, other) in [("--http", "--admin"), ("--http", "--grpc"), ("--grpc", "--admin")] {
+    for (one, other) in
+        [("--http", "--admin"), ("--http", "--grpc"), ("--http", "--resp"), ("--grpc", "--admin")]
+    {
         let output = run(&["serve", one, "127.0.0.1:8088", other, "127.0.0.1:8088"]);
         assert_eq!(code(&output), Some(2));
         let said = text(&output.stderr);
@@ -151,7 +154,7 @@ fn two_listeners_on_one_port_are_an_error_that_names_the_option_to_change() {
 }
 
 #[tokio::test]
-async fn a_door_that_is_off_is_not_there_and_the_others_answer() {
+async fn a_listener_that_is_off_is_not_there_and_the_others_answer() {
     let args =
         ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
     let mut child = Command::new(BINARY);
@@ -306,6 +309,24 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
         assert_eq!(code(&output), Some(2), "{said}");
         assert!(said.contains("was not read to its end within 10s"), "{said}");
     }
+}
+
+/// Every listener has its share, and the log reports when one is full.
+#[tokio::test]
+async fn clients_of_one_listener_leave_file_handles_to_the_others() {
+    let mut server = Server::with_file_handles(120);
+    assert!(server.logs("fewer file handles").contains("file_handles=120"));
+    let _crowd: Vec<_> = (0..200).map(|_| TcpStream::connect(server.resp).unwrap()).collect();
+    let full = server.logs("holds as many connections as it may");
+    assert!(full.contains(&format!("at={}", server.resp)), "{full}");
+    for listener in [server.http, server.admin] {
+        let answer = Client::new(listener).get("/healthz").await;
+        assert_eq!(answer.status, 200);
+    }
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("WARN"), "it warns once: {log}");
 }
 
 #[test]

@@ -19,7 +19,6 @@ mod decided;
 mod dedupe;
 mod envoy;
 mod envoy_api;
-mod fd_limit;
 mod five_nodes;
 mod grpc;
 mod histories;

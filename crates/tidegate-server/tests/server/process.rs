@@ -1,5 +1,6 @@
 //! The binary as a child process that does not outlive its test.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -92,9 +93,7 @@ impl Server {
 
     /// Ready once it has printed the line to paste, its last.
     fn spawn(mut command: Command, config: Option<NamedTempFile>, more: &[&str]) -> Self {
-        // The admin listener is the last.
-        let ports = if more.contains(&"--admin") { ANY_PORTS.len() - 2 } else { ANY_PORTS.len() };
-        command.arg("serve").args(&ANY_PORTS[..ports]).args(more);
+        serve(&mut command, more);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
         }
@@ -117,6 +116,12 @@ impl Server {
             stderr,
             _config: config,
         }
+    }
+
+    /// A connection of a Redis client.
+    pub(crate) fn redis(&self) -> redis::Connection {
+        let client = redis::Client::open(format!("redis://{}/", self.resp)).unwrap();
+        client.get_connection().unwrap()
     }
 
     /// The line to paste.
@@ -177,6 +182,28 @@ fn address(printed: &str, heading: &str) -> SocketAddr {
     let line = printed.lines().find(|line| line.starts_with(heading)).unwrap();
     let url = line.split_whitespace().nth(1).unwrap();
     url.split_once("://").unwrap().1.parse().unwrap()
+}
+
+/// Serves at any free port of each listener that the arguments do not name.
+fn serve(command: &mut Command, more: &[&str]) {
+    let ports = ANY_PORTS.chunks(2).filter(|listener| !more.contains(&listener[0]));
+    command.arg("serve").args(ports.flatten()).args(more);
+}
+
+/// The error of a server that does not start with these arguments.
+pub(crate) fn not_started(more: &[&str]) -> String {
+    not_started_in::<&str>(&[], more)
+}
+
+/// The error of a server that does not start with these variables and arguments.
+pub(crate) fn not_started_in<V: AsRef<OsStr>>(variables: &[(&str, V)], more: &[&str]) -> String {
+    let mut command = Command::new(BINARY);
+    serve(&mut command, more);
+    let output =
+        command.envs(variables.iter().map(|(name, value)| (name, value))).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    said
 }
 
 /// A file of rules.

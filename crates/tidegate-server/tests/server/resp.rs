@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use redis::{Connection, Value, cmd};
 
-use crate::client::Client;
-use crate::process::{Server, run};
+use crate::process::Server;
 
 const RULES: &str = r#"
 rule = [
@@ -101,22 +100,6 @@ fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
     }
 }
 
-/// One limit, spent through one listener and refused at the other.
-#[tokio::test]
-async fn a_rule_is_shared_by_the_doors() {
-    let server = Server::with_rules(RULES);
-    let mut client = connect(server.resp, "");
-    let reply: Vec<Value> =
-        cmd("TG.CHECK").arg(&["default", "COST", "3", "user", "ada"]).query(&mut client).unwrap();
-    assert_eq!(reply[1], Value::Int(1));
-    let http = Client::new(server.http);
-    assert_eq!(http.check(r#"{"descriptor": {"user": "ada"}}"#).await.status, 429);
-    assert_eq!(http.check(r#"{"descriptor": {"user": "bob"}, "cost": 3}"#).await.status, 200);
-    let reply: Vec<Value> =
-        cmd("TG.CHECK").arg(&["default", "user", "bob"]).query(&mut client).unwrap();
-    assert_eq!(reply[1], Value::Int(0));
-}
-
 #[test]
 fn a_cluster_has_its_one_node_where_the_operator_says() {
     let server = Server::with_rules(RULES);
@@ -175,12 +158,4 @@ fn connections_at_rest_end_with_the_process() {
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("connections_cut=0"), "{log}");
     assert!(cmd("PING").query::<String>(&mut client).is_err());
-}
-
-#[test]
-fn two_doors_can_not_share_a_port() {
-    let output = run(&["serve", "--http", "127.0.0.1:8088", "--resp", "127.0.0.1:8088"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("--http and --resp are both 127.0.0.1:8088"), "{said}");
 }

@@ -35,29 +35,22 @@ fn until_closed(server: &Server) {
     while TcpStream::connect(server.http).is_ok() {}
 }
 
-fn a_signal_drains(signal: &str) {
-    let server = Server::with_example();
-    let mut stream = under_way(&server);
-    server.signal(signal);
-    until_closed(&server);
-    stream.write_all(BODY.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    assert!(answer.contains("\"remaining\":4"), "{answer}");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("stopped connections_cut=0"), "{log}");
-}
-
 #[test]
-fn sigterm_lets_a_request_under_way_finish() {
-    a_signal_drains("TERM");
-}
-
-#[test]
-fn sigint_lets_a_request_under_way_finish() {
-    a_signal_drains("INT");
+fn sigterm_and_sigint_let_a_request_under_way_finish() {
+    for signal in ["TERM", "INT"] {
+        let server = Server::with_example();
+        let mut stream = under_way(&server);
+        server.signal(signal);
+        until_closed(&server);
+        stream.write_all(BODY.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(answer.contains("\"remaining\":4"), "{answer}");
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("stopped connections_cut=0"), "{log}");
+    }
 }
 
 #[test]
