@@ -32,11 +32,6 @@ async fn settle(server: &Server, id: &str, actual: u64) -> Answer {
     Client::new(server.http).post("/v1/settle", &body).await
 }
 
-fn connection(server: &Server) -> redis::Connection {
-    let url = format!("redis://{}/", server.resp);
-    redis::Client::open(url).unwrap().get_connection().unwrap()
-}
-
 async fn metrics(server: &Server) -> String {
     Client::new(server.admin).get("/metrics").await.text
 }
@@ -61,7 +56,7 @@ async fn any_server_settles_and_of_all_one_does() {
     assert!([of_a, of_b].iter().all(|one| one.contains("\ntidegate_reservations 0\n")));
 
     // Over RESP, and back.
-    let [mut at_a, mut at_b] = [&a, &b].map(connection);
+    let [mut at_a, mut at_b] = [a.redis(), b.redis()];
     let id = reserve(&a, 500).await;
     let settled: Vec<Value> = cmd("TG.SETTLE").arg(&id).arg(20).query(&mut at_b).unwrap();
     assert!(settled.contains(&Value::Int(860)), "{settled:?}");

@@ -137,8 +137,7 @@ async fn over_http(client: &Client, user: &[u8]) -> bool {
 async fn values_of_any_bytes_are_one_key_over_every_protocol_and_no_way_round_the_limit() {
     let server = Server::with_rules(RULES);
     let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
-    let url = format!("redis://{}/", server.resp);
-    let mut resp = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut resp = server.redis();
     for user in values() {
         let mut admitted = Vec::new();
         for _ in 0..3 {
@@ -173,8 +172,7 @@ async fn json_with_bytes_that_are_no_text_or_half_a_surrogate_pair_is_a_key() {
 async fn what_no_rule_matches_is_refused_where_that_is_chosen() {
     let server = Server::with_rules(&format!("on_no_rule = {{ edge = \"refuse\" }}\n{RULES}"));
     let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
-    let url = format!("redis://{}/", server.resp);
-    let mut resp = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut resp = server.redis();
     let refused = http.check(r#"{"domain": "edge", "descriptor": {"usr": "ada"}}"#).await;
     assert_eq!(refused.status, 403);
     let answer = refused.json();

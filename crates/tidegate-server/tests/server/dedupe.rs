@@ -48,8 +48,7 @@ fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
         let server = Server::with_rules(&rules);
         let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
         assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
-        let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-        let mut connection = client.get_connection().unwrap();
+        let mut connection = server.redis();
         // All commands are in one pipeline: a repeated request may still be on its way.
         let mut pipe = redis::pipe();
         for id in ["a", "a", "b", "a", "b"] {

@@ -103,8 +103,7 @@ async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end()
         }
     }
     store.kill();
-    let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-    let mut redis = redis.get_connection().unwrap();
+    let mut redis = server.redis();
     let mut answers = Vec::new();
     for id in &ids {
         answers.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));

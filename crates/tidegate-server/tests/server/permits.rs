@@ -118,8 +118,7 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
 #[tokio::test]
 async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     let server = granting(&rules("1h"));
-    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-    let mut client = client.get_connection().unwrap();
+    let mut client = server.redis();
     let reply: Vec<Value> =
         cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query(&mut client).unwrap();
     let [.., Value::BulkString(name), Value::BulkString(id), Value::BulkString(permits), list] =

@@ -132,8 +132,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
             let answer = settled.json();
             assert_eq!((&answer["settled"], &answer["cut"]), (&json!(0), &json!(actual)));
         }
-        let redis = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-        let mut redis = redis.get_connection().unwrap();
+        let mut redis = server.redis();
         let mut reserve = cmd("TG.RESERVE");
         reserve.arg(&["default", "COST", "0", "user", "ada"]);
         let reply: Vec<Value> = reserve.query(&mut redis).unwrap();
@@ -271,8 +270,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
 #[tokio::test]
 async fn redis_clients_reserve_and_settle_as_well() {
     let server = granting(RULES);
-    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-    let mut client = client.get_connection().unwrap();
+    let mut client = server.redis();
     let mut reserve = cmd("TG.RESERVE");
     reserve.arg(&["default", "COST", "500", "LIFE", "60000", "user", "ada"]);
     let reply: Vec<Value> = reserve.query(&mut client).unwrap();
@@ -286,11 +284,8 @@ async fn redis_clients_reserve_and_settle_as_well() {
     let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
     assert_eq!(refused.last(), Some(&refused[23].clone()));
     let fails = |words: &[&str], expected: &str| {
-        let mut client = redis::Client::open(format!("redis://{}/", server.resp))
-            .unwrap()
-            .get_connection()
-            .unwrap();
-        let error = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut client).unwrap_err();
+        let answer = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut server.redis());
+        let error = answer.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
     fails(&["TG.SETTLE", id, "121"], "for another cost");

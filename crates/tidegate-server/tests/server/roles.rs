@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::certificates::Certificates;
 use crate::client::Client;
-use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::process::{BINARY, Server, not_started, not_started_in};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -253,17 +253,9 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
 fn beyond_loopback_operators_are_asked_for_a_token_or_the_server_does_not_start() {
     let files = Certificates::new();
     let token = files.with("token", &"a".repeat(32));
-    let start = |more: &[&str]| {
-        let mut command = Command::new(BINARY);
-        command.arg("serve").args(&ANY_PORTS[..6]).args(["--admin", "0.0.0.0:0"]).args(more);
-        command
-    };
-    let refused = start(&[]).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let said = not_started(&["--admin", "0.0.0.0:0"]);
     assert!(said.contains("--admin 0.0.0.0:") && said.contains("--admin-token-file"), "{said}");
-    let named = start(&["--admin-readers", "ann"]).output().unwrap();
-    let said = String::from_utf8(named.stderr).unwrap();
+    let said = not_started(&["--admin", "0.0.0.0:0", "--admin-readers", "ann"]);
     assert!(said.contains("expected --tls-client-ca"), "{said}");
     for flag in ["--token-file", "--admin-token-file", "--admin-read-token-file"] {
         let more = ["--admin", "0.0.0.0:0", flag, &*token];
@@ -286,16 +278,6 @@ fn tokens_that_a_network_sees_are_a_warning() {
     assert!(warned.is_some_and(|line| line.contains("--http is not on loopback")));
 }
 
-/// The error of a server that does not start with these arguments.
-fn not_started(more: &[&str], variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(BINARY);
-    command.arg("serve").args(ANY_PORTS).args(more).envs(variables.iter().copied());
-    let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said
-}
-
 #[test]
 fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() {
     let files = Certificates::new();
@@ -304,12 +286,12 @@ fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() 
     let read = files.with("read", &two);
     let flags = ["--token-file", "--admin-token-file", "--admin-read-token-file"];
     for (first, second) in [(1, 2), (0, 1), (0, 2)] {
-        let said = not_started(&[flags[first], &change, flags[second], &read], &[]);
+        let said = not_started(&[flags[first], &change, flags[second], &read]);
         assert!(said.contains("token 2 of ") && said.contains("is also token 1 of "), "{said}");
         assert!(said.contains(flags[first]) && said.contains(flags[second]), "{said}");
         assert!(!said.contains(&two), "{said}");
     }
-    let said = not_started(&[flags[1], &change], &[("TIDEGATE_ADMIN_READ_TOKEN", &two)]);
+    let said = not_started_in(&[("TIDEGATE_ADMIN_READ_TOKEN", &two)], &[flags[1], &change]);
     assert!(said.contains("TIDEGATE_ADMIN_READ_TOKEN"), "{said}");
     files.with("read", &"3".repeat(32));
     let mut server = Server::with_arguments(&[flags[1], &change, flags[2], &read]);
@@ -326,12 +308,12 @@ fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_re
     let snapshot = files.with("snapshot", "");
     files.allow("token", 0o602);
     for flag in ["--token-file", "--admin-token-file", "--admin-read-token-file"] {
-        let said = not_started(&[flag, &token], &[]);
+        let said = not_started(&[flag, &token]);
         assert!(said.contains(flag) && said.contains("may write it (mode 0602)"), "{said}");
     }
     files.allow("token", 0o604);
     files.allow("snapshot", 0o622);
-    let said = not_started(&["--snapshot", &snapshot], &[]);
+    let said = not_started(&["--snapshot", &snapshot]);
     assert!(said.contains("--snapshot") && said.contains("may write it (mode 0622)"), "{said}");
     files.allow("snapshot", 0o644);
     let mut server = Server::with_arguments(&["--snapshot", &snapshot, "--token-file", &token]);
@@ -347,9 +329,9 @@ fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_reported() {
     let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
     let tls = ["--tls-cert", &*paths[0], "--tls-key", &*paths[1], "--tls-client-ca", &*paths[2]];
     let both = [&tls[..], &["--admin-changers", "ann", "--admin-readers", "bob,ann"]].concat();
-    let said = not_started(&both, &[]);
+    let said = not_started(&both);
     assert!(said.contains("both name \"ann\""), "{said}");
-    let said = not_started(&["--admin-changers", "ann"], &[]);
+    let said = not_started(&["--admin-changers", "ann"]);
     assert!(said.contains("expected --tls-client-ca"), "{said}");
     let line = Server::with_arguments(&tls).logs("no operator may change anything");
     assert!(line.contains("--admin-changers"), "{line}");

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::client::Client;
 use crate::envoy_api::RateLimitRequest;
 use crate::grpc;
-use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::process::{BINARY, Server, config, not_started, not_started_in};
 use crate::proxy::{Proxy, Way};
 use crate::raw;
 
@@ -161,11 +161,8 @@ fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_
     let mut store = Store::start();
     let one = Server::with_rules(&rules("closed", &store.url()));
     let two = Server::with_rules(&rules("closed", &store.url()));
-    let connect = |server: &Server| {
-        let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-        client.get_connection().unwrap()
-    };
-    let (mut to_one, mut to_two) = (connect(&one), connect(&two));
+    let mut to_one = one.redis();
+    let mut to_two = two.redis();
     let mut pipe = redis::pipe();
     for _ in 0..100 {
         pipe.cmd("CL.THROTTLE").arg(&["ada", "149", "1", "86400"]);
@@ -266,13 +263,9 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
 
 #[test]
 fn what_can_not_be_with_a_store_is_reported_at_start() {
-    let config = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(config.path(), RULE).unwrap();
-    let mut command = Command::new(BINARY);
-    command.arg("serve").args(ANY_PORTS).args(["--store", "http://127.0.0.1"]);
-    let output = command.arg("--config").arg(config.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let config = config(RULE);
+    let arguments = ["--store", "http://127.0.0.1", "--config", config.path().to_str().unwrap()];
+    let said = not_started(&arguments);
     assert!(said.contains("not the URL of a store"), "{said}");
 }
 
@@ -319,16 +312,12 @@ fn a_password_that_can_not_be_read_is_reported_at_start_and_never_shown() {
         ("tls_roots", "/dev/null", "holds no certificate"),
         ("password_file", "/dev/null", "is empty"),
     ] {
-        let config = tempfile::NamedTempFile::new().unwrap();
         let scheme = if field == "tls_roots" { "rediss" } else { "redis" };
         let url = store.url().replacen("redis", scheme, 1);
         let text = format!("{RULE}\n[store]\nurl = \"{url}\"\n{field} = \"{value}\"\n");
-        std::fs::write(config.path(), text).unwrap();
-        let mut command = Command::new(BINARY);
-        command.arg("serve").args(ANY_PORTS).env("TIDEGATE_TEST_PASSWORD", secret);
-        let output = command.arg("--config").arg(config.path()).output().unwrap();
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{message}");
+        let config = config(&text);
+        let arguments = ["--config", config.path().to_str().unwrap()];
+        let message = not_started_in(&[("TIDEGATE_TEST_PASSWORD", secret)], &arguments);
         assert!(message.contains(said) && !message.contains("sesame"), "{message}");
     }
 }

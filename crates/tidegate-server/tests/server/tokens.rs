@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::certificates::Certificates;
 use crate::client::{Answer, Client};
-use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::process::{Server, not_started_in};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -48,17 +48,6 @@ async fn operators_may_have_a_token_of_their_own() {
     assert_eq!(ask(&admin, "/v1/reset", "Bearer for-operators").await.status, 200);
 }
 
-/// The error of a server that does not start with these arguments and this token in its
-/// environment.
-fn refused(arguments: &[&str], token: Option<&str>) -> String {
-    let mut command = Command::new(BINARY);
-    command.arg("serve").args(ANY_PORTS).args(arguments);
-    command.envs(token.map(|token| ("TIDEGATE_TOKEN", token)));
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    String::from_utf8(output.stderr).unwrap()
-}
-
 #[test]
 fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
     let files = Certificates::new();
@@ -76,7 +65,8 @@ fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
         (vec!["--token-file", &spaced], Some("a"), "by --token-file and by TIDEGATE_TOKEN"),
         (vec![], Some(""), "TIDEGATE_TOKEN: there is no token"),
     ] {
-        let said = refused(&arguments, token);
+        let variables: Vec<_> = token.into_iter().map(|token| ("TIDEGATE_TOKEN", token)).collect();
+        let said = not_started_in(&variables, &arguments);
         assert!(said.starts_with("tidegate: ") && said.contains(expected), "{said}");
         assert!(!said.contains("phrase"), "{said}");
     }
@@ -84,9 +74,6 @@ fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
 
 #[test]
 fn a_variable_that_is_set_to_nothing_is_named() {
-    let mut command = Command::new(BINARY);
-    let output = command.arg("serve").env("TIDEGATE_TLS_CERT", "").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = not_started_in(&[("TIDEGATE_TLS_CERT", "")], &[]);
     assert!(said.contains("unset TIDEGATE_TLS_CERT"), "{said}");
 }

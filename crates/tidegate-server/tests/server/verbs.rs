@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::certificates::Certificates;
 use crate::client::Client;
 use crate::grpc::{giving_back, request};
-use crate::process::{ANY_PORTS, BINARY, Server};
+use crate::process::{Server, not_started};
 use crate::store::Store;
 
 const RULES: &str = r#"
@@ -28,11 +28,6 @@ initial = 0
 
 const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
-fn resp(server: &Server) -> redis::Connection {
-    let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
-    client.get_connection().unwrap()
-}
-
 fn rules() -> String {
     RULES.replace("slow start", "slow-start")
 }
@@ -51,7 +46,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
         );
         let error = cmd(&format!("TG.{}", name.to_uppercase()))
             .arg(&["default", "user", "ada"])
-            .query::<Value>(&mut resp(&server))
+            .query::<Value>(&mut server.redis())
             .unwrap_err();
         let message = error.to_string();
         assert!(message.contains("NOPERM") || error.code() == Some("NOPERM"), "{error:?}");
@@ -63,7 +58,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
     for path in ["/v1/check", "/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
         let _ = client.post(path, ADA).await.problem(403);
     }
-    let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut resp(&only)).unwrap_err();
+    let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut only.redis()).unwrap_err();
     assert!(error.to_string().contains("public_verbs"), "{error}");
     let _ = Client::new(only.admin).post("/v1/check", ADA).await.problem(404);
 }
@@ -72,7 +67,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
 async fn clients_refund_and_reset_where_they_may() {
     let verbs = "check,peek,refund,reset";
     let server = Server::with_rules_and(&rules(), &["--public-verbs", verbs]);
-    let (client, mut redis) = (Client::new(server.http), resp(&server));
+    let (client, mut redis) = (Client::new(server.http), server.redis());
     let spend = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
     assert_eq!(client.check(&spend).await.json()["remaining"], 0);
     let refunded: Vec<Value> =
@@ -101,7 +96,7 @@ async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
         &format!("{}{settings}", rules()),
         &["--public-verbs", "check,refund"],
     );
-    let mut redis = resp(&server);
+    let mut redis = server.redis();
     let ada =
         |verb: &str, cost: &str| cmd(verb).arg(&["default", "COST", cost, "user", "ada"]).clone();
     let is_allowed = |reply: &[Value]| reply[1] == Value::Int(1);
@@ -124,7 +119,7 @@ async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
     let server = Server::with_rules_and(&rules(), &["--public-verbs", "peek,reset"]);
     let (client, slow) = (Client::new(server.http), r#"{"domain": "slow", "descriptor": {}}"#);
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 0);
-    let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut resp(&server)).unwrap();
+    let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut server.redis()).unwrap();
     assert_eq!((reset, &client.post("/v1/peek", slow).await.json()["remaining"]), (1, &json!(10)));
     let again = Client::new(server.admin).post("/v1/reset", slow).await.json();
     assert_eq!(again["reset"], 1);
@@ -133,20 +128,10 @@ async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
 
 #[test]
 fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_start() {
-    let serve = |more: &[&str]| {
-        let mut command = std::process::Command::new(BINARY);
-        let output = command.arg("serve").args(ANY_PORTS).args(more).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let said = serve(&["--public-verbs", "check,refunds"]);
+    let said = not_started(&["--public-verbs", "check,refunds"]);
     assert!(said.contains("refunds") && said.contains("refund"), "{said}");
     let open = ["--http", "0.0.0.0:0", "--public-verbs", "check,refund"];
-    let mut command = std::process::Command::new(BINARY);
-    command.arg("serve").args(&ANY_PORTS[2..]).args(open);
-    let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let said = not_started(&open);
     assert!(said.contains("--public-verbs") && said.contains("expected --token-file"), "{said}");
 }
 
@@ -163,7 +148,7 @@ async fn reserve_settle_and_negative_hits_are_not_every_clients_verbs() {
         if name == "settle" && path == "settle" {
             command.arg(1);
         }
-        let error = command.query::<Value>(&mut resp(&server)).unwrap_err();
+        let error = command.query::<Value>(&mut server.redis()).unwrap_err();
         assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
     }
     let mut grpc = crate::grpc::client(&server).await;
@@ -178,7 +163,7 @@ fn cl_throttle_is_not_answered_where_no_client_may_check() {
     let server = Server::granting(&rules(), "peek");
     let error = cmd("CL.THROTTLE")
         .arg(&["k", "1", "1", "60"])
-        .query::<Value>(&mut resp(&server))
+        .query::<Value>(&mut server.redis())
         .unwrap_err();
     assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
     assert!(error.to_string().contains("`check` is not granted"), "{error}");
@@ -196,7 +181,7 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     };
     assert_eq!((status("plain").await, status("trusted").await), ((403, false), (200, true)));
     assert_eq!(status("unknown").await, (401, false));
-    let mut redis = resp(&server);
+    let mut redis = server.redis();
     let mut reserve = |token: &str| {
         cmd("AUTH").arg(token).query::<Value>(&mut redis).unwrap();
         let reply = cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
@@ -221,7 +206,7 @@ fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "other\ntrusted verbs=refund\n");
     let mut server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
-    let mut redis = resp(&server);
+    let mut redis = server.redis();
     cmd("AUTH").arg("trusted").exec(&mut redis).unwrap();
     let mut code = |command: &str| {
         let answer = cmd(command).arg(&["default", "user", "ada"]).query::<Value>(&mut redis);
@@ -280,14 +265,7 @@ fn verbs_of_tokens_and_certificates_that_can_not_be_are_reported() {
         (["--certificate-verbs", "client=undo"], "\"undo\" is no verb: expected one of check"),
         (["--certificate-verbs", "client=settle"], "expected --tls-client-ca"),
     ] {
-        let output = std::process::Command::new(BINARY)
-            .arg("serve")
-            .args(ANY_PORTS)
-            .args(arguments)
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = not_started(&arguments);
         assert!(said.contains(expected) && !said.contains("secret"), "{said}");
     }
 }

@@ -68,8 +68,7 @@ async fn over_raw_json(client: &Client, user: &[u8]) -> bool {
 async fn n_requests_with_a_value_of_any_bytes_are_admitted_as_often_as_the_limit_says() {
     let server = Server::with_rules(RULES);
     let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
-    let url = format!("redis://{}/", server.resp);
-    let mut resp = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut resp = server.redis();
     let runtime = tokio::runtime::Handle::current();
     let mut admitted = HashMap::<Vec<u8>, u32>::new();
     let mut judge = |user: Vec<u8>, first: usize| {
