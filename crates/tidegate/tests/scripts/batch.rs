@@ -195,10 +195,11 @@ fn without(client: &Client, commands: &[&str]) -> Client {
 fn a_request_that_fails_while_it_takes_takes_nothing() {
     let client = without(&Client::start(), &["zadd"]);
     let (bucket, set) = (rule(AlgorithmKind::TokenBucket, 50), sorted_set(5));
-    let takes = [one("bucket", &bucket, 1)];
-    let fails = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
-    let (takes, fails) = (ask(&takes), ask(&fails));
+    let takes = ask(&[one("bucket", &bucket, 1)]);
+    // Limiters take from the last to the first: the set fails before the others have taken, or after them.
+    let mut limiters = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
     for taken in [3, 6] {
+        let fails = ask(&limiters);
         let reply = run_batch(&client, &[(&fails, 2), (&takes, 2), (&fails, 2), (&takes, 1)]);
         let failed = |reply: &[Answered]| reply.iter().all(|reply| reply.is_err());
         assert!(failed(&reply[0]) && failed(&reply[2]), "{reply:?}");
@@ -207,6 +208,7 @@ fn a_request_that_fails_while_it_takes_takes_nothing() {
         let left = client.step(&look, ScriptStep::Peek, None).decisions[0].remaining;
         assert_eq!(left, 50 - taken);
         assert_eq!(client.int(&["EXISTS", "fresh", "set"]), 0);
+        limiters.reverse();
     }
 }
 
