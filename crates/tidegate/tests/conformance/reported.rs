@@ -89,6 +89,7 @@ fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where
         assert_eq!((first.is_allowed(), again.is_allowed()), (allowed, allowed));
         assert!(!first.is_repeated() && again.is_repeated());
         assert_eq!(left_of(gate.as_ref(), "tokens"), remaining);
+        assert!(!gate.peek(&request).is_repeated(), "it reports the limiter as it is now");
     }
     let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(20)]));
     assert_eq!(left_of(gate.as_ref(), "tokens"), 0, "120 were taken, and 20 given back");
