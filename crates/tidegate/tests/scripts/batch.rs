@@ -269,6 +269,25 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
 }
 
 #[test]
+fn an_answer_is_remembered_for_its_time_and_not_a_microsecond_longer() {
+    let client = Client::start();
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
+    let limiters = [one("bucket", &bucket, 1)];
+    for (later, repeated) in [(0, false), (3_599_999_999, true), (3_600_000_000, false)] {
+        let at = Timestamp::from_micros(1_763_700_000_000_000 + later);
+        let [alone, batched] = ["alone", "batched"].map(|id| {
+            let call = Call::new(&limiters, ScriptStep::Ask, Some(at));
+            call.remembering(id.as_bytes().to_vec(), HOUR.into(), None)
+        });
+        let answers = [
+            client.decide(&alone, &limiters),
+            decided(&batched, &limiters, &run_batch(&client, &[(&batched, 1)])[0][0]),
+        ];
+        assert_eq!(answers.map(|answer| answer.repeated), [repeated; 2], "{later} us later");
+    }
+}
+
+#[test]
 fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
     let client = Client::start();
     let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
