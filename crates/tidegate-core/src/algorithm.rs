@@ -110,6 +110,10 @@ pub trait Persist: Scripted {
 
 /// Carrying the units in use to a store that lost them.
 pub trait CarryUnits: Decide {
+    /// True if each unit in use counts until a time of its own. Else all leave together or drain at one rate, so that
+    /// the state with more in use admits less at every later time as well.
+    const UNITS_HAVE_TIMES: bool = true;
+
     /// Calls `note` with the units in use and the time when they count as taken, oldest first. Taken at these times
     /// from [`CarryUnits::unused`], they leave a state that admits no more than this state, and as much to the
     /// microsecond.

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::algorithm::{Decide, Scripted};
+use crate::algorithm::{CarryUnits, Decide, Scripted};
 use crate::error::RuleErrors;
 use crate::field::Field;
 use crate::rule::Visitor;
@@ -97,6 +97,20 @@ macro_rules! algorithms {
             #[must_use]
             pub const fn reply_is_whole(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::REPLY_IS_WHOLE,)+ }
+            }
+
+            /// Returns whether each unit in use counts until a time of its own, as in a window that slides. Else, of two
+            /// states of a limiter, the state with more in use admits less at every later time as well.
+            ///
+            /// ```
+            /// use tidegate_core::AlgorithmKind;
+            ///
+            /// assert!(AlgorithmKind::SlidingLog.units_have_times());
+            /// assert!(!AlgorithmKind::TokenBucket.units_have_times());
+            /// ```
+            #[must_use]
+            pub const fn units_have_times(self) -> bool {
+                match self { $(Self::$variant => $folder::$algorithm::UNITS_HAVE_TIMES,)+ }
             }
 
             /// Sets other fields of a spec so that its limit and window can be compared with

@@ -30,10 +30,7 @@ macro_rules! pass_inward {
             &self,
             rest: &$crate::lease::Unspent<$crate::store::KeyAsk>,
             node: u64,
-        ) -> Result<
-            Option<($crate::lease::GivenBack, $crate::lease::LimiterReport)>,
-            $crate::store::StoreError,
-        > {
+        ) -> Result<Option<$crate::store::ReturnReply>, $crate::store::StoreError> {
             self.inner.give_back_lease(rest, node).await
         }
     };

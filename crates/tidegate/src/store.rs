@@ -35,8 +35,8 @@ pub(crate) use contract::{
 #[cfg(feature = "redis")]
 pub use contract::{
     GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
-    LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, StepArgs, StepReply, Store,
-    StoreCounts, StoreEvent, Verb,
+    LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, ReturnReply, StepArgs, StepReply,
+    Store, StoreCounts, StoreEvent, Verb,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]

@@ -11,20 +11,21 @@
 
 mod known;
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Micros, Timestamp, UsedUnits};
 use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::lease::{LimiterReport, Unspent};
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent, StepArgs,
-    StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,
+    GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent,
+    ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,
 };
 use known::{DataOf, KnownLimiters, KnownThen, UseReport};
 
@@ -53,6 +54,22 @@ impl<S: Store> Carry<S> {
         let count =
             CarriedCount { all: AtomicU64::new(0), is_counting: AtomicBool::new(false), report };
         Self { inner, generation, known: Arc::new(KnownLimiters::new()), count: Arc::new(count) }
+    }
+
+    /// Each limiter, and whether a stored state stays if its last unit is newer than the known units. Such a state may
+    /// have lost units all the same. But units of leases come back all the time, and no node hears when another gives
+    /// them back; and where each unit has a time of its own, older units would take the place of newer.
+    fn with_newer<'a>(
+        &'a self,
+        asks: &'a [KeyAsk],
+        leased: &'a [Option<Micros>],
+    ) -> impl Iterator<Item = (&'a KeyAsk, bool)> {
+        let leased = leased.iter().map(Option::is_some).chain(iter::repeat(false));
+        asks.iter().zip(leased).map(|(ask, has_leases)| {
+            let rule = ask.rule_in(&self.generation.policy);
+            let have_times = rule.is_some_and(|rule| rule.spec().algorithm.units_have_times());
+            (ask, has_leases || have_times)
+        })
     }
 
     /// Counts limiters, and reports their number a while after the first.
@@ -85,6 +102,20 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at, last, sent, until, data });
     }
 
+    /// Notes what a reply about a lease says of its limiter.
+    fn note_lease(
+        &self,
+        ask: &KeyAsk,
+        known: &KnownThen,
+        report: LimiterReport,
+        (used, last): (Vec<UsedUnits>, Timestamp),
+        ReplyTimes { sent, now, data }: ReplyTimes,
+    ) {
+        let Some(rule) = ask.rule_in(&self.generation.policy) else { return };
+        let until = sent.plus(report.idle_at.since(report.at));
+        self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
+    }
+
     /// Notes that a server had lost the units of limiters, which other data had before, and perhaps units of others.
     fn carried(&self, data: StoredData, had: Option<DataOf>) {
         if data.carried == 0 {
@@ -99,19 +130,26 @@ impl<S: Store> Carry<S> {
     fn lost(
         &self,
         asks: &[KeyAsk],
+        leased: &[Option<Micros>],
         known: &mut [KnownThen],
         data: StoredData,
         now: Timestamp,
     ) -> Option<DataOf> {
         let mut of = None;
-        for (ask, known) in asks.iter().zip(known) {
-            let (carried, had) = self.known.is_lost(ask, data.server, now);
+        for ((ask, keeps_newer), known) in self.with_newer(asks, leased).zip(known) {
+            let (carried, had) = self.known.is_lost(ask, keeps_newer, data.server, now);
             *known = carried;
             of = had.or(of);
         }
         of
     }
 }
+
+/// The knowledge of a limiter next to units that come back, with which nothing is carried.
+const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
+
+/// The only limiter of a question for a lease has leases.
+const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
 
 /// A reply: when it was asked for, by the clock of this process, and when and by which data it was decided.
 #[derive(Clone, Copy)]
@@ -134,8 +172,9 @@ impl<S: Store> Store for Carry<S> {
             return reset;
         }
         let sent = self.inner.host().now();
+        let with_newer = self.with_newer(asks, args.leased);
         let mut then: InlineList<KnownThen> =
-            asks.iter().map(|ask| self.known.known(ask, sent)).collect();
+            with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, sent)).collect();
         let mut had = None;
         let mut reply = loop {
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
@@ -143,7 +182,7 @@ impl<S: Store> Store for Carry<S> {
             if !reply.data.is_lost {
                 break reply;
             }
-            had = self.lost(asks, &mut then, reply.data, sent).or(had);
+            had = self.lost(asks, args.leased, &mut then, reply.data, sent).or(had);
         };
         // A remembered answer says how the limiters stood then.
         if reply.data.server == 0 || reply.repeated {
@@ -167,7 +206,7 @@ impl<S: Store> Store for Carry<S> {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let sent = self.inner.host().now();
         let asks = std::slice::from_ref(ask);
-        let mut then = [self.known.known(ask, sent)];
+        let mut then = [self.known.known(ask, true, sent)];
         let mut had = None;
         let mut reply = loop {
             let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
@@ -175,16 +214,13 @@ impl<S: Store> Store for Carry<S> {
             if !reply.data.is_lost || !reply.is_in_time {
                 break reply;
             }
-            had = self.lost(asks, &mut then, reply.data, sent).or(had);
+            had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
         };
         self.carried(reply.data, had);
-        if let (LeaseResult::Decided(report, _), Some((used, last)), Some(rule)) =
-            (reply.result, reply.used.take(), ask.rule_in(&self.generation.policy))
-        {
-            let until = sent.plus(report.idle_at.since(report.at));
-            let data = self.known.data_of(reply.data.server);
-            let report = UseReport { used, at: report.at, last, sent, until, data };
-            self.known.note(ask, rule, &then[0], report);
+        if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, reply.used.take()) {
+            let replied =
+                ReplyTimes { sent, now: report.at, data: self.known.data_of(reply.data.server) };
+            self.note_lease(ask, &then[0], report, used, replied);
         }
         reply
     }
@@ -193,8 +229,32 @@ impl<S: Store> Store for Carry<S> {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
-        self.inner.give_back_lease(rest, node).await
+    ) -> Result<Option<ReturnReply>, StoreError> {
+        let sent = self.inner.host().now();
+        let mut reply = self.inner.give_back_lease(rest, node).await?;
+        if let Some(reply) = &mut reply
+            && let Some(used) = reply.used.take()
+        {
+            let data = self.known.data_of(reply.data.server);
+            let replied = ReplyTimes { sent, now: reply.report.at, data };
+            self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
+        }
+        Ok(reply)
+    }
+
+    async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
+        let sent = self.inner.host().now();
+        let mut undone = self.inner.undo(asks, args, reply).await;
+        if undone.data.server != 0 && args.at.is_none() {
+            let data = self.known.data_of(undone.data.server);
+            let replied = ReplyTimes { sent, now: undone.now, data };
+            for (ask, one) in asks.iter().zip(&mut undone.replies) {
+                if let Some(one) = one {
+                    self.note(ask, &NOT_ASKED, one, replied);
+                }
+            }
+        }
+        undone
     }
 
     fn under(&self, generation: &Arc<Generation>) -> Self {
@@ -206,7 +266,7 @@ impl<S: Store> Store for Carry<S> {
         StoreCounts { carried: self.count.all.load(Relaxed), ..self.inner.counts() }
     }
 
-    pass_inward!(undo store);
+    pass_inward!(store);
 }
 
 impl<S: std::fmt::Debug> std::fmt::Debug for Carry<S> {

@@ -8,15 +8,16 @@
 //!
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
 //! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
-//! the reply of a step (`step`), the knowledge of a node about lost data (`known`), its errors, events and counts, the
-//! records of reservations, the process around a store (`host`), and the verbs of the algorithms for a store of your
-//! own (`limiter_state`).
+//! the reply of a step (`step`), the knowledge of a node about lost data (`known`), the questions about leases
+//! (`lease`), its errors, events and counts, the records of reservations, the process around a store (`host`), and the
+//! verbs of the algorithms for a store of your own (`limiter_state`).
 
 mod counts;
 mod error;
 mod event;
 mod host;
 mod known;
+mod lease;
 mod limiter_state;
 mod record;
 mod step;
@@ -24,13 +25,13 @@ mod step;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Rule, Timestamp, UsedUnits};
+use tidegate_core::{Micros, Rule};
 use tidegate_rules::shared::StoreError;
 use tokio::sync::oneshot;
 
 use super::memory::Generation;
 use crate::inline_list::InlineList;
-use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
+use crate::lease::Unspent;
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Decided, Lineage};
 pub use counts::StoreCounts;
@@ -39,6 +40,7 @@ pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
 pub use host::Host;
 pub(crate) use known::{KnownUse, StoredData};
+pub use lease::{LeaseAsk, LeaseReply, LeaseResult, ReturnReply};
 pub use limiter_state::{LimiterState, LimiterStep};
 pub use record::{Receipt, RecordReply, RecordVerb};
 pub use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
@@ -161,7 +163,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         _rest: &Unspent<KeyAsk>,
         _node: u64,
-    ) -> impl Future<Output = Result<Option<(GivenBack, LimiterReport)>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Option<ReturnReply>, StoreError>> + Send {
         std::future::ready(Ok(None))
     }
 
@@ -340,50 +342,4 @@ impl fmt::Debug for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Late").field(&self.0.len()).finish()
     }
-}
-
-/// A lease to take from the store.
-#[derive(Clone, Copy)]
-pub struct LeaseAsk<'a> {
-    /// The units, and how long they last.
-    pub wanted: &'a Wanted,
-    /// Names this process in the records of leases.
-    pub node: u64,
-    /// Called when no reply came in time, before a late reply is waited for.
-    pub on_late: &'a (dyn Fn() + Sync),
-    /// The knowledge of this node of the limiter.
-    pub(crate) known: &'a KnownUse,
-}
-
-/// The reply to a question for a lease.
-#[derive(Clone, Debug)]
-pub struct LeaseReply {
-    /// True if the reply came by the deadline.
-    pub is_in_time: bool,
-    /// The state of the lease, as far as it is known.
-    pub result: LeaseResult,
-    /// The units in use, and the time of the last, if the store reported them.
-    pub(crate) used: Option<(Vec<UsedUnits>, Timestamp)>,
-    pub(crate) data: StoredData,
-}
-
-impl LeaseReply {
-    /// The reply to a question for a lease.
-    #[must_use]
-    pub fn new(is_in_time: bool, result: LeaseResult) -> Self {
-        Self { is_in_time, result, used: None, data: StoredData::default() }
-    }
-}
-
-/// The state of a lease that was asked for, as far as it is known.
-#[derive(Clone, Copy, Debug)]
-pub enum LeaseResult {
-    /// The state of the limiter, and, if the lease was granted, the times when it was taken and ends.
-    Decided(LimiterReport, Option<[Timestamp; 2]>),
-    /// It was not granted, because the limiter has other values or no space.
-    Undecided,
-    /// The question was not sent.
-    NotSent,
-    /// The question was sent, and no reply will come: the store may have granted the lease.
-    Unknown,
 }

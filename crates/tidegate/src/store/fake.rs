@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep};
 
 use super::memory::{Generation, MemoryStore};
 use super::{
-    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb, StepArgs,
-    StepReply, Store, Verb,
+    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb, ReturnReply,
+    StepArgs, StepReply, Store, Verb,
 };
 use crate::clock::Clock;
-use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::lease::Unspent;
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{AskKind, AskValues, DescriptorSet, Lineage, TakenUnits};
 use crate::store::StoreError;
@@ -217,7 +217,7 @@ impl Store for FakeStore {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+    ) -> Result<Option<ReturnReply>, StoreError> {
         let policy = &self.generation.policy;
         let now = self.shared.host.now();
         Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))

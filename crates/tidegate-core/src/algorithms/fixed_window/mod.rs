@@ -205,6 +205,8 @@ impl Lease for FixedWindow {
 }
 
 impl CarryUnits for FixedWindow {
+    const UNITS_HAVE_TIMES: bool = false;
+
     /// At the beginning of their window.
     fn used_units(&self, state: &State, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
         note(state.ends.minus(self.window), self.count(state, at));

@@ -195,6 +195,8 @@ impl Pack for LeakyQueue {
 }
 
 impl CarryUnits for LeakyQueue {
+    const UNITS_HAVE_TIMES: bool = false;
+
     fn used_units(&self, state: &Level, at: Timestamp, note: &mut dyn FnMut(Timestamp, u64)) {
         let (since, units) = level_units(state, self.rate, at);
         note(since, units);

@@ -140,24 +140,24 @@ impl KnownLimiters {
         self.losses.get(server as usize % SERVERS)
     }
 
-    /// Returns what is known of a limiter.
-    pub(super) fn known(&self, ask: &KeyAsk, now: Timestamp) -> KnownThen {
+    /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays.
+    pub(super) fn known(&self, ask: &KeyAsk, keeps_newer: bool, now: Timestamp) -> KnownThen {
         let words = self.words(ask);
         match self.shard(words).get(words).filter(|one| one.counts_at(now)) {
             None => (KnownUse::Nothing, 0),
-            Some(one) => (self.use_of(one, None), one.changes),
+            Some(one) => (self.use_of(one, keeps_newer, None), one.changes),
         }
     }
 
     /// Returns the knowledge of a limiter, for a server if it has asked for it.
-    fn use_of(&self, one: &KnownLimiter, server: Option<u64>) -> KnownUse {
+    fn use_of(&self, one: &KnownLimiter, keeps_newer: bool, server: Option<u64>) -> KnownUse {
         let present = one.data.map(|data| self.data_of(data.server));
         if let Some(data) = one.data.filter(|data| Some(*data) == present) {
             return KnownUse::Stored { server: data.server };
         }
         let server = server.or(one.data.map(|data| data.server));
         let has_lost = server.is_some_and(|server| self.data_of(server).losses > 0);
-        let last = Some(one.last).filter(|_| !has_lost);
+        let last = Some(one.last).filter(|_| keeps_newer && !has_lost);
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last }
     }
 
@@ -166,6 +166,7 @@ impl KnownLimiters {
     pub(super) fn is_lost(
         &self,
         ask: &KeyAsk,
+        keeps_newer: bool,
         server: u64,
         now: Timestamp,
     ) -> (KnownThen, Option<DataOf>) {
@@ -175,7 +176,7 @@ impl KnownLimiters {
             return ((KnownUse::Nothing, 0), None);
         };
         let had = one.data.take();
-        ((self.use_of(one, Some(server)), one.changes), had)
+        ((self.use_of(one, keeps_newer, Some(server)), one.changes), had)
     }
 
     /// Notes a report about a limiter that was asked with what was `known` then.

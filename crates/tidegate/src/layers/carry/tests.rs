@@ -6,6 +6,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use tokio::time::sleep;
 
 use super::*;
+use crate::lease::{GivenBack, Wanted};
 use crate::rules::RuleSpec;
 use crate::store::fake::{FakeLimiters, FakeStore, ask, asking};
 
@@ -57,15 +58,7 @@ async fn used_then_lost(units_before: u64) {
             let mut units = admitted(layer, rule, LIMIT / 4).await;
             let copy = store.copy();
             units += admitted(layer, rule, units_before - LIMIT / 4).await;
-            match loss {
-                DataLoss::RestartedEmpty => store.put(FakeLimiters::of_server(2)),
-                DataLoss::Flushed => store.put(FakeLimiters::of_server(1)),
-                DataLoss::FailedOver => {
-                    let mut copy = copy;
-                    copy.server = 2;
-                    store.put(copy);
-                }
-            }
+            loss.happens_to(&store, copy);
             units += admitted(layer, rule, u64::MAX).await;
             // The store without a loss, asked in the same way.
             let (_, whole) = super::tests::nodes(1);
@@ -150,4 +143,92 @@ async fn a_loss_that_one_limiter_shows_carries_the_others_of_that_server() {
         assert!(!layer.step(&one, asking(layer)).await.unwrap().allowed, "{name}");
     }
     assert_eq!(layer.counts().carried, 2);
+}
+
+impl DataLoss {
+    /// Lets the store come back without its data; `copy` has the data of its replica.
+    fn happens_to(self, store: &FakeStore, mut copy: FakeLimiters) {
+        copy.server = 2;
+        store.put(match self {
+            Self::RestartedEmpty => FakeLimiters::of_server(2),
+            Self::Flushed => FakeLimiters::of_server(1),
+            Self::FailedOver => copy,
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_asks_first_and_knows_less_hides_nothing() {
+    let rules = AlgorithmKind::ALL.iter().enumerate();
+    for (rule, algorithm) in rules.filter(|(_, algorithm)| !algorithm.units_have_times()) {
+        for loss in [DataLoss::RestartedEmpty, DataLoss::FailedOver] {
+            let (store, nodes) = nodes(2);
+            let [one, other] = &nodes[..] else { unreachable!("two nodes") };
+            admitted(other, rule, 1).await;
+            let copy = store.copy();
+            admitted(one, rule, u64::MAX).await;
+            loss.happens_to(&store, copy);
+            let first = admitted(other, rule, 1).await;
+            assert_eq!(first, 1, "{algorithm} {loss:?}: it knows of one unit");
+            for layer in [one, other] {
+                let more = admitted(layer, rule, u64::MAX).await;
+                assert_eq!(more, 0, "{algorithm} {loss:?}");
+            }
+        }
+    }
+}
+
+/// Takes a lease of a limiter; returns if the limiter grants leases.
+async fn takes_lease(layer: &Carry<FakeStore>, of: &KeyAsk, units: u64) -> bool {
+    let life = Micros::from_millis(1_000);
+    let wanted = Wanted { ticket: 0, oldest: 0, units, life, earlier: Micros::ZERO };
+    let lease = LeaseAsk { wanted: &wanted, node: 1, on_late: &|| (), known: &KnownUse::Nothing };
+    let result = layer.lease(of, lease).await.result;
+    sleep(Duration::from_millis(3)).await;
+    matches!(result, LeaseResult::Decided(_, Some(_)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_of_a_lease_are_carried_until_they_are_given_back() {
+    let units = LIMIT / 2;
+    let mut granted = 0;
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        for comes_back in [false, true] {
+            let (store, nodes) = nodes(1);
+            let (layer, of) = (&nodes[0], ask(rule, "ada", units));
+            if !takes_lease(layer, &of, units).await {
+                continue;
+            }
+            granted += 1;
+            if comes_back {
+                let rest = Unspent { key: of, ticket: 0, units, kept: 0, earlier: Micros::ZERO };
+                let reply = layer.give_back_lease(&rest, 1).await.unwrap().unwrap();
+                assert_eq!(reply.given_back, GivenBack::Back, "{algorithm}");
+                sleep(Duration::from_millis(3)).await;
+            }
+            store.put(FakeLimiters::of_server(1));
+            let more = admitted(layer, rule, u64::MAX).await;
+            let left = if comes_back { LIMIT } else { LIMIT - units };
+            // No more than a unit is lost to rounding.
+            assert!((left - 1..=left).contains(&more), "{algorithm}, {comes_back}: {more}");
+        }
+    }
+    // Queues, permits, and logs without ticks grant no leases.
+    assert_eq!(granted, 2 * 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_that_were_undone_are_not_carried() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(1);
+        let layer = &nodes[0];
+        let half = [ask(rule, "ada", LIMIT / 2)];
+        let reply = layer.step(&half, asking(layer)).await.unwrap();
+        sleep(Duration::from_millis(3)).await;
+        layer.undo(&half, asking(layer), &reply).await;
+        store.put(FakeLimiters::of_server(1));
+        let more = admitted(layer, rule, u64::MAX).await;
+        // No more than a unit is lost to rounding.
+        assert!(more + 1 >= LIMIT, "{algorithm}: {more}");
+    }
 }

@@ -92,9 +92,9 @@ impl<S: Store> Leases<S> {
             let given_back = self.inner.give_back_lease(rest, self.state.held.node).await;
             drop(turn);
             match given_back {
-                Ok(Some((given_back, report))) => {
-                    self.state.book().reported(self.inner.host().uptime(), &rest.key, report);
-                    return match given_back {
+                Ok(Some(reply)) => {
+                    self.state.book().reported(self.inner.host().uptime(), &rest.key, reply.report);
+                    return match reply.given_back {
                         GivenBack::Back => Ok(()),
                         GivenBack::TooLate => Err(Lost::TooLate),
                         GivenBack::NotTaken => Err(Lost::NotTaken),

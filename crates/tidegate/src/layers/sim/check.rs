@@ -177,6 +177,53 @@ fn repeated_denials(events: &[LayersEvent]) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the maximum number of units that a loss of data hides for good: units that a node did not hear of before it,
+/// and units that are taken until the node asks again, because a state takes the place of another and is not added to
+/// it. The node that hides the fewest counts. A node that is alone hides nothing.
+fn hidden_by_loss(plan: &LayersPlan, limiter: usize, events: &[LayersEvent], place: usize) -> u64 {
+    if plan.nodes.len() == 1 {
+        return 0;
+    }
+    let have_times = plan.rule(limiter).spec().algorithm.units_have_times();
+    let keeps_newer = plan.is_leased(limiter) || have_times;
+    if keeps_newer || events.iter().any(makes_forget) {
+        return u64::MAX;
+    }
+    let (before, after) = events.split_at(place);
+    let lost_at = events[place].at;
+    let hidden = (0..plan.nodes.len()).filter_map(|node| {
+        let known_at = before.iter().filter_map(|event| heard(event, node)).max()?;
+        let asks_again = after.iter().filter(|event| heard(event, node) >= Some(lost_at));
+        let until = asks_again.map(|event| event.at).min()?;
+        let units = events.iter().map(|event| match event.what {
+            LayersEventKind::Taken { units, .. } if (known_at..=until).contains(&event.at) => units,
+            _ => 0,
+        });
+        Some(units.sum())
+    });
+    hidden.min().unwrap_or(u64::MAX)
+}
+
+/// Returns whether a node forgets the limiter at this event.
+fn makes_forget(event: &LayersEvent) -> bool {
+    matches!(
+        event.what,
+        LayersEventKind::Back { is_reset: true, .. }
+            | LayersEventKind::Reset
+            | LayersEventKind::Changed
+    )
+}
+
+/// Returns when the node asked, if it heard the reply of the store at this event.
+fn heard(event: &LayersEvent, of: usize) -> Option<u64> {
+    match event.what {
+        LayersEventKind::Admitted { node, by: DecidedBy::Store, asked, .. } if node == of => {
+            Some(asked)
+        }
+        _ => None,
+    }
+}
+
 /// No interval of length W admits more than the bound, and no node more than its share in place of the store.
 fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(), String> {
     let rule = plan.rule(limiter);
@@ -187,9 +234,9 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let mut surplus = BTreeMap::new();
     let mut steps = 0;
     let mut resets = 0;
-    let mut losses = 0;
+    let mut losses = Vec::new();
     let mut resets_of = BTreeMap::<usize, u64>::new();
-    for event in events {
+    for (place, event) in events.iter().enumerate() {
         match event.what {
             LayersEventKind::Taken { request, .. } => {
                 taken_at.insert(request, (event.at, event.is_former));
@@ -205,7 +252,7 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
             LayersEventKind::Back { node, is_reset: true } => {
                 *resets_of.entry(node).or_default() += 1;
             }
-            LayersEventKind::Lost { .. } => losses += 1,
+            LayersEventKind::Lost { .. } => losses.push(place),
             _ => {}
         }
     }
@@ -250,10 +297,9 @@ fn bounds(plan: &LayersPlan, limiter: usize, events: &[LayersEvent]) -> Result<(
     let rules = || [Some(&rule), second.as_ref()].into_iter().flatten();
     let bound_of = |rule: &Rule| bound(rule, plan.largest_cost);
     let full = rules().map(limit).max().unwrap_or_default();
-    // Each reset allows the bound once more, and each loss of data as much as a limiter can hold; of a node that is
-    // alone, nothing, because it carries all units that its callers know of.
-    let losses = if plan.nodes.len() == 1 { 0 } else { losses };
-    let most = rules().map(bound_of).sum::<u64>() * (1 + steps + resets) + losses * full;
+    // Each reset allows the bound once more, and each loss of data the units that no node carries.
+    let hidden = losses.iter().map(|place| hidden_by_loss(plan, limiter, events, *place).min(full));
+    let most = rules().map(bound_of).sum::<u64>() * (1 + steps + resets) + hidden.sum::<u64>();
     for admitted in admitted {
         let (sum, begins) = most_within(&admitted, window_us);
         if sum > most {

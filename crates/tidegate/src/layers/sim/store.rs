@@ -15,12 +15,12 @@ use super::link::{Carried, StoreLink};
 use super::plan::Trouble;
 use super::sent::{SentStep, carry_known};
 use crate::clock::Clock;
-use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::lease::{GivenBack, Unspent};
 use crate::store::fake::FakeLimiters;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult, StepArgs, StepReply,
-    Store, StoreError,
+    GaveUp, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StepArgs,
+    StepReply, Store, StoreError,
 };
 
 impl StoreLink {
@@ -126,24 +126,24 @@ impl Store for StoreLink {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+    ) -> Result<Option<ReturnReply>, StoreError> {
         if self.knows_away(&rest.key) {
             return Err(StoreError::Away);
         }
         let of = rest.clone();
         let give = move |link: &Self, limiters: &mut FakeLimiters, now: Timestamp| {
             let had = limiters.leased(&of, node);
-            let (given_back, report) = limiters.give_back_lease(link.policy(), &of, node, now);
+            let reply = limiters.give_back_lease(link.policy(), &of, node, now);
             if let Some((units, at)) = had
                 && limiters.leased(&of, node).is_some_and(|(left, _)| left < units)
             {
                 let (node, ticket, units) = (link.wire.node, of.ticket, of.units);
-                let is_late = given_back == GivenBack::TooLate;
+                let is_late = reply.given_back == GivenBack::TooLate;
                 let drained = link.world().drained(&of.key, units, Some(at.minus(of.earlier)));
                 let returned = LayersEventKind::Returned { node, ticket, units, is_late, drained };
                 link.world().note(&of.key, returned);
             }
-            (given_back, report)
+            reply
         };
         let given_back = self.ask_by(&rest.key, self.host().deadline(), give).await;
         given_back.unwrap_or(Err(StoreError::Timeout)).map(Some)

@@ -16,7 +16,10 @@ use super::limiter::{FakeLimiter, limiter};
 use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
-use crate::store::{KeyAsk, LeaseResult, LimiterReply, StepArgs, StepReply, Verb, is_report};
+use crate::store::{
+    KeyAsk, LeaseResult, LimiterReply, ReturnReply, StepArgs, StepReply, StoredData, Verb,
+    is_report,
+};
 
 type LimiterKey = (Lineage, Vec<u8>);
 
@@ -155,13 +158,13 @@ impl FakeLimiters {
         now: Timestamp,
     ) -> StepReply {
         let mut undone = StepReply::nothing(asks.len(), now);
+        undone.data.server = self.server;
         for (place, taken) in reply.to_undo(asks).iter().enumerate() {
             if taken.cost > 0 {
                 let earlier = leased.get(place).copied().flatten();
-                undone.put(
-                    place,
-                    LimiterReply::of_store(self.settle(policy, taken, 0, earlier, now).decided),
-                );
+                let decided = self.settle(policy, taken, 0, earlier, now).decided;
+                let used = Some(self.of(policy, taken, now).used_units(now));
+                undone.put(place, LimiterReply { used, ..LimiterReply::of_store(decided) });
             }
         }
         undone
@@ -234,7 +237,7 @@ impl FakeLimiters {
         rest: &Unspent<KeyAsk>,
         node: u64,
         now: Timestamp,
-    ) -> (GivenBack, LimiterReport) {
+    ) -> ReturnReply {
         let lease = self.leases.get_mut(&(key_of(&rest.key), node, rest.ticket));
         let mut taken_at = None;
         let mut given_back = GivenBack::NotTaken;
@@ -252,7 +255,10 @@ impl FakeLimiters {
             let back = limiter.give_back_lease(rest.units, now, at.minus(rest.earlier));
             given_back = if back > 0 { GivenBack::Back } else { GivenBack::TooLate };
         }
-        (given_back, report_of(&limiter.run(Step::Peek, 0, now)))
+        let report = report_of(&limiter.run(Step::Peek, 0, now));
+        let used = Some(limiter.used_units(now));
+        let data = StoredData { server: self.server, ..StoredData::default() };
+        ReturnReply { used, data, ..ReturnReply::new(given_back, report) }
     }
 
     /// Returns the units of a lease that are taken, and when they were.

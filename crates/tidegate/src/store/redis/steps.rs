@@ -16,15 +16,15 @@ use super::nodes::Listed;
 use super::script::{DecidedStep, NewerValues, ScriptLimiter, ScriptStep};
 use super::{Client, Route, key_in, slot_of};
 use crate::clock::Clock;
-use crate::lease::{GivenBack, LimiterReport, Unspent};
+use crate::lease::Unspent;
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::step::Standing;
 use crate::store::memory::Generation;
 use crate::store::{
-    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb, StepArgs,
-    StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,
+    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb,
+    ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,
 };
 use decide::{Remembered, by_key};
 use late::took;
@@ -160,7 +160,7 @@ impl Store for RedisStore {
         &self,
         rest: &Unspent<KeyAsk>,
         node: u64,
-    ) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+    ) -> Result<Option<ReturnReply>, StoreError> {
         leases::return_lease(self, rest, node).await
     }
 

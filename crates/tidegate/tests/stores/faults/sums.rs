@@ -201,6 +201,18 @@ struct Asked {
     mode: Mode,
     gate: Arc<SharedGate>,
     tasks: JoinSet<Answered>,
+    /// The units of all tasks.
+    units: Arc<AtomicU64>,
+}
+
+/// Waits until callers were told of so many more units in each mode.
+async fn more(all: &[Asked], units: u64) {
+    for one in all {
+        let until = one.units.load(Relaxed) + units;
+        while one.units.load(Relaxed) < until {
+            sleep(PAUSE).await;
+        }
+    }
 }
 
 /// Asks in all modes while a fault is caused and lifted, and sums the fate of the units. The units are counted at
@@ -212,33 +224,27 @@ async fn sums(
     cause: impl AsyncFnOnce(),
     holds: impl Fn(&Sum) -> bool,
 ) -> Vec<Sum> {
-    let (ends, answer) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let ends = Arc::new(AtomicBool::new(false));
     let mut all = Vec::new();
     for mode in MODES {
         let mut settings = StoreSettings::new(url.parse().unwrap());
         settings.nodes = Some(1);
         settings.timeout = DEADLINE;
         let gate = Arc::new(gate_with(settings, rules(mode)).await.0);
-        let mut tasks = JoinSet::new();
+        let (mut tasks, units) = (JoinSet::new(), Arc::default());
         for number in (0..ALGORITHMS.len()).flat_map(|number| [number; TASKS]) {
-            let (gate, ends, answer) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&answer));
-            tasks.spawn(ask(gate, number, mode, ends, answer));
+            let (gate, ends, units) = (Arc::clone(&gate), Arc::clone(&ends), Arc::clone(&units));
+            tasks.spawn(ask(gate, number, mode, ends, units));
         }
-        all.push(Asked { mode, gate, tasks });
+        all.push(Asked { mode, gate, tasks, units });
     }
-    let more = async |units: u64| {
-        let until = answer.load(Relaxed) + units;
-        while answer.load(Relaxed) < until {
-            sleep(PAUSE).await;
-        }
-    };
-    more(2_000).await;
+    more(&all, 600).await;
     cause().await;
-    more(1_000).await;
+    more(&all, 300).await;
     ends.store(true, Relaxed);
     let counting = gate_over(store, rules(Mode::Exact)).await.0;
     let mut sums = Vec::new();
-    for Asked { mode, gate, tasks } in all {
+    for Asked { mode, gate, tasks, .. } in all {
         let mut answered = Answered::default();
         for one in tasks.join_all().await {
             answered.units += one.units;
@@ -310,6 +316,19 @@ async fn a_restart_with_its_file_loses_no_unit() {
         block_in_place(|| server.start_again(&[]));
     };
     sums(&url, &url, "a restart with its file", restart, nothing_is_lost).await;
+}
+
+/// The node carries the units that it knows of, so that the store counts no less than callers were told of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_without_its_file_mints_no_unit() {
+    let mut server = Server::start(&[]);
+    let url = server.url();
+    let restart = async || {
+        server.kill();
+        sleep(lasting()).await;
+        block_in_place(|| server.start_again(&[]));
+    };
+    sums(&url, &url, "a restart without its file", restart, what_is_lost_is_counted).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

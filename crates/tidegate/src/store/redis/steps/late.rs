@@ -141,6 +141,8 @@ impl RedisStore {
         let mut reply = StepReply::nothing(limiters, Timestamp::EPOCH);
         let own = script_limiters(self, &took.asks, &[], &took.leased, (&[], &[]), &[]);
         let mut limiters = took.newer.limiters(&own);
+        // An undo that any server may run says nothing of the server that took the units.
+        reply.data.server = took.route.as_ref().map_or(0, Route::server);
         // Noted before newer values replace the rules: what comes back depends on both.
         limiters.iter_mut().for_each(|one| one.taken_under = Values::of(one.rule));
         let mut back = 0;

@@ -11,10 +11,12 @@ use super::{MOST_CHANGES, RedisStore};
 use crate::lease::{LimiterReport, Unspent, Wanted};
 use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, GivenBack, LeaseRecord, NewerValues, RedisReply, ScriptLimiter,
+    Call, CallResult, DecidedStep, LeaseRecord, NewerValues, ScriptLimiter,
 };
 use crate::store::redis::{Delivered, NoReply, heard, lease_key};
-use crate::store::{KeyAsk, LeaseAsk, LeaseReply, LeaseResult, StoreError, StoredData};
+use crate::store::{
+    KeyAsk, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StoreError, StoredData,
+};
 
 /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
 /// given back.
@@ -82,7 +84,7 @@ pub(super) async fn return_lease(
     store: &RedisStore,
     rest: &Unspent<KeyAsk>,
     node: u64,
-) -> Result<Option<(GivenBack, LimiterReport)>, StoreError> {
+) -> Result<Option<ReturnReply>, StoreError> {
     let ask = rest.key.costing(rest.units);
     let limiters =
         script_limiters(store, from_ref(&ask), &[], &[Some(Micros::ZERO)], (&[], &[]), &[]);
@@ -95,15 +97,19 @@ pub(super) async fn return_lease(
         let Some(limiter) = limiters.first() else { return Ok(None) };
         let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
         let call = Arc::new(call);
-        let reply = match heard(store.client.inbox().ask(&call, 0, deadline).await) {
-            Ok(delivered) => delivered.reply,
-            // Read below as a limiter that counts in another way, which takes nothing back.
-            Err(no_reply) if no_reply.error.is_of_other_layout() => RedisReply::Nil,
-            Err(no_reply) => return Err(no_reply.error),
-        };
+        let Delivered { reply, route } =
+            match heard(store.client.inbox().ask(&call, 0, deadline).await) {
+                Ok(delivered) => delivered,
+                Err(no_reply) if no_reply.error.is_of_other_layout() => return Ok(None),
+                Err(no_reply) => return Err(no_reply.error),
+            };
         match call.answer(&limiters, &reply) {
             Ok(CallResult::Decided(done)) => {
-                return Ok(report(&done).map(|report| (done.lease_given_back(), report)));
+                let Some(report) = report(&done) else { return Ok(None) };
+                let used = done.replies.first().and_then(|reply| reply.used.clone());
+                let data = StoredData { server: route.server(), ..StoredData::default() };
+                let reply = ReturnReply::new(done.lease_given_back(), report);
+                return Ok(Some(ReturnReply { used, data, ..reply }));
             }
             Ok(CallResult::Superseded(found))
                 if found.count_as(&limiters) && changes < MOST_CHANGES =>
