@@ -49,7 +49,7 @@ const ASKED: &str = r#"{"descriptor": {"plan": "free", "path": "api/x", "user": 
 
 fn server() -> (Server, Client, Client) {
     let server = Server::with_rules(RULES);
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     (server, public, admin)
 }
 

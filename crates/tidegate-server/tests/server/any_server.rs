@@ -3,7 +3,7 @@
 use redis::{Value, cmd};
 use serde_json::json;
 
-use crate::client::{Answer, Client};
+use crate::client::Answer;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -22,18 +22,14 @@ fn two(store: &Store, rule: &str) -> [Server; 2] {
 
 async fn reserve(server: &Server, cost: u64) -> String {
     let body = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
-    let answer = Client::new(server.http).post("/v1/reserve", &body).await.json();
+    let answer = server.client().post("/v1/reserve", &body).await.json();
     assert_eq!(answer["degraded"], false, "{answer}");
     answer["reservation"].as_str().unwrap().to_owned()
 }
 
 async fn settle(server: &Server, id: &str, actual: u64) -> Answer {
     let body = json!({"reservation": id, "actual": actual}).to_string();
-    Client::new(server.http).post("/v1/settle", &body).await
-}
-
-async fn metrics(server: &Server) -> String {
-    Client::new(server.admin).get("/metrics").await.text
+    server.client().post("/v1/settle", &body).await
 }
 
 /// A balancer without a sticky route sent the settle elsewhere, and it was answered 404.
@@ -50,7 +46,7 @@ async fn any_server_settles_and_of_all_one_does() {
     for _ in 0..2 {
         assert!(settle(&a, &id, 120).await.problem(409).contains("another server"));
     }
-    let [of_a, of_b] = [metrics(&a).await, metrics(&b).await];
+    let [of_a, of_b] = [a.metrics().await, b.metrics().await];
     assert!(of_a.contains("\ntidegate_reservations_ended_total{how=\"left\"} 1\n"), "{of_a}");
     assert!(of_b.contains("\ntidegate_reservations_ended_total{how=\"settled\"} 1\n"), "{of_b}");
     assert!([of_a, of_b].iter().all(|one| one.contains("\ntidegate_reservations 0\n")));
@@ -77,7 +73,7 @@ async fn any_server_settles_and_of_all_one_does() {
     // Wrong numbers of costs claim nothing.
     let id = reserve(&a, 10).await;
     let body = json!({"reservation": id, "actual": [1, 2]}).to_string();
-    assert_eq!(Client::new(b.http).post("/v1/settle", &body).await.status, 400);
+    assert_eq!(b.client().post("/v1/settle", &body).await.status, 400);
     assert_eq!(settle(&a, &id, 10).await.status, 200);
 }
 
@@ -97,11 +93,11 @@ async fn a_permit_is_renewed_at_one_server_and_returned_at_the_other() {
     let id = reserve(&a, 1).await;
     let body = json!({"reservation": id}).to_string();
     for server in [&b, &a] {
-        let renewed = Client::new(server.http).post("/v1/renew", &body).await;
+        let renewed = server.client().post("/v1/renew", &body).await;
         assert_eq!(renewed.json()["renewed"], true, "{}", renewed.text);
     }
     assert_eq!(settle(&b, &id, 0).await.json()["remaining"], 2);
-    let late = Client::new(a.http).post("/v1/renew", &body).await;
+    let late = a.client().post("/v1/renew", &body).await;
     assert_eq!(late.json()["renewed"], false);
     assert_eq!(settle(&a, &id, 0).await.status, 409);
 }
@@ -112,7 +108,7 @@ async fn an_operator_drops_a_reservation_of_another_server() {
     let [a, b] = two(&store, LOG);
     let id = reserve(&a, 500).await;
     let body = json!({"reservation": id}).to_string();
-    let admin = Client::new(b.admin);
+    let admin = b.operator();
     assert_eq!(admin.post("/v1/drop", &body).await.json()["dropped"], true);
     assert_eq!(settle(&a, &id, 0).await.status, 409);
     assert_eq!(admin.post("/v1/drop", &body).await.status, 409);
@@ -133,7 +129,7 @@ async fn what_was_reserved_without_the_store_stays_with_its_server() {
     let short = rules(&store, LOG).replace("\"5s\"", "\"100ms\"");
     let [a, b] = [(); 2].map(|()| Server::granting(&short, VERBS));
     store.kill();
-    let client = Client::new(a.http);
+    let client = a.client();
     let body = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
     let reserved = client.post("/v1/reserve", &body).await.json();
     assert_eq!(reserved["degraded"], true, "{reserved}");
@@ -153,7 +149,7 @@ async fn a_server_without_room_leaves_a_reservation_to_the_others() {
     let small = ["--public-verbs", VERBS, "--reservation-memory", "64KiB"];
     let b = Server::with_rules_and(&rules(&store, LOG), &small);
     let id = reserve(&a, 5).await;
-    let client = Client::new(b.http);
+    let client = b.client();
     let body = json!({"descriptor": {"user": "bob"}, "cost": 1}).to_string();
     while client.post("/v1/reserve", &body).await.status == 200 {}
     let full = settle(&b, &id, 1).await;
@@ -165,7 +161,7 @@ async fn a_server_without_room_leaves_a_reservation_to_the_others() {
 async fn reserve_again(server: &Server, life_ms: u64) -> serde_json::Value {
     let body =
         json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1", "life_ms": life_ms});
-    Client::new(server.http).post("/v1/reserve", &body.to_string()).await.json()
+    server.client().post("/v1/reserve", &body.to_string()).await.json()
 }
 
 /// A reply was lost, and the balancer sent the repetition elsewhere: it was admitted without a reservation, and its units

@@ -65,7 +65,7 @@ const BODIES: [(&str, &str); 33] = [
 
 fn server() -> (Server, Client) {
     let server = Server::with_example();
-    let client = Client::new(server.http);
+    let client = server.client();
     (server, client)
 }
 
@@ -104,7 +104,7 @@ async fn bytes_that_are_not_utf_8_are_refused_outside_of_texts() {
 
 /// All requests with a body, on both listeners.
 fn posts(server: &Server) -> [(Client, &'static str); 4] {
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     [
         (public.clone(), "/v1/check"),
         (public, "/v1/peek"),
@@ -146,7 +146,7 @@ async fn no_type_at_all_is_taken_for_json_where_it_changes_no_limiter_of_others(
         let json = Some("application/json; charset=UTF-8");
         assert_eq!(typed(&client, path, json).await.status, 200, "{path}");
     }
-    let public = Client::new(server.http);
+    let public = server.client();
     assert_eq!(typed(&public, "/v1/check", None).await.status, 200);
 }
 
@@ -154,7 +154,7 @@ async fn no_type_at_all_is_taken_for_json_where_it_changes_no_limiter_of_others(
 #[tokio::test]
 async fn what_changes_limiters_must_be_declared_as_json() {
     let server = Server::with_example();
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     for path in ["/v1/reset", "/v1/refund"] {
         let detail = typed(&admin, path, None).await.problem(415);
         assert!(detail.contains("content-type is missing"), "{detail}");
@@ -229,7 +229,7 @@ async fn an_unknown_path_is_404_and_says_what_there_is() {
         detail.ends_with("/v1/chek: expected one of /v1/check, /v1/peek, /healthz, /openapi.json"),
         "{detail}"
     );
-    let detail = Client::new(server.admin).check_path("/").await;
+    let detail = server.operator().check_path("/").await;
     assert!(
         detail.ends_with(
             "expected one of /v1/peek, /v1/settle, /v1/renew, /v1/reservations, /v1/drop, /v1/refund, \
@@ -247,7 +247,7 @@ async fn a_path_of_the_other_listener_is_404_and_says_so() {
         assert!(detail.contains("on the admin listener"), "{detail}");
     }
     for path in ["/v1/check", "/v1/reserve"] {
-        let detail = Client::new(server.admin).check_path(path).await;
+        let detail = server.operator().check_path(path).await;
         assert!(detail.contains("on the public listener"), "{detail}");
     }
 }
@@ -258,7 +258,7 @@ async fn a_wrong_method_is_405_and_names_the_right_one() {
     let answer = client.get("/v1/check").await;
     assert_eq!(answer.header("allow"), Some("POST"));
     assert!(answer.problem(405).contains("/v1/check does not take GET"));
-    let answer = Client::new(server.admin).post("/v1/rules", "{}").await;
+    let answer = server.operator().post("/v1/rules", "{}").await;
     assert_eq!(answer.header("allow"), Some("GET,HEAD,PUT"));
     answer.problem(405);
 }

@@ -15,7 +15,7 @@ rule = [
 
 fn server() -> (Server, Client) {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     (server, client)
 }
 
@@ -35,7 +35,7 @@ fn answered(answer: &Answer) -> Vec<(bool, Option<u64>)> {
 async fn one_may_say_that_it_waits_for_nothing() {
     let server = Server::with_example();
     let batch = r#"[{"descriptor": {"user": "a"}, "max_wait_ms": 0}]"#;
-    let answer = Client::new(server.http).check(batch).await;
+    let answer = server.client().check(batch).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
 }
 
@@ -89,7 +89,7 @@ async fn so_many_and_no_more() {
 async fn operators_ask_one_by_one() {
     let (server, _) = server();
     for path in ["/v1/reset", "/v1/refund"] {
-        let answer = Client::new(server.admin).post(path, &json!([user("a")]).to_string()).await;
+        let answer = server.operator().post(path, &json!([user("a")]).to_string()).await;
         assert!(answer.problem(400).contains("the body is an array"));
     }
 }

@@ -136,7 +136,7 @@ async fn over_http(client: &Client, user: &[u8]) -> bool {
 #[tokio::test]
 async fn values_of_any_bytes_are_one_key_over_every_protocol_and_no_way_round_the_limit() {
     let server = Server::with_rules(RULES);
-    let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
+    let (channel, http) = (grpc::channel(&server).await, server.client());
     let mut resp = server.redis();
     for user in values() {
         let mut admitted = Vec::new();
@@ -154,7 +154,7 @@ async fn values_of_any_bytes_are_one_key_over_every_protocol_and_no_way_round_th
 #[tokio::test]
 async fn json_with_bytes_that_are_no_text_or_half_a_surrogate_pair_is_a_key() {
     let server = Server::with_rules(RULES);
-    let http = Client::new(server.http);
+    let http = server.client();
     let ask = async |user: &[u8]| {
         let body =
             [b"{\"domain\": \"edge\", \"descriptor\": {\"user\": \"", user, b"\"}}"].concat();
@@ -171,7 +171,7 @@ async fn json_with_bytes_that_are_no_text_or_half_a_surrogate_pair_is_a_key() {
 #[tokio::test]
 async fn what_no_rule_matches_is_refused_where_that_is_chosen() {
     let server = Server::with_rules(&format!("on_no_rule = {{ edge = \"refuse\" }}\n{RULES}"));
-    let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
+    let (channel, http) = (grpc::channel(&server).await, server.client());
     let mut resp = server.redis();
     let refused = http.check(r#"{"domain": "edge", "descriptor": {"usr": "ada"}}"#).await;
     assert_eq!(refused.status, 403);
@@ -189,7 +189,7 @@ async fn what_no_rule_matches_is_refused_where_that_is_chosen() {
         cmd("TG.CHECK").arg("edge").arg("usr").arg("ada").query(&mut resp).unwrap();
     assert_eq!(reply[1], redis::Value::Int(0));
     assert!(over_grpc(&channel, b"ada").await, "a rule matches");
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     for (answer, count) in [("refused", 3), ("admitted", 1)] {
         let series = format!("tidegate_unmatched_requests_total{{answer=\"{answer}\"}} {count}\n");
         assert!(metrics.contains(&series), "{metrics}");
@@ -268,5 +268,5 @@ async fn an_operator_names_a_key_of_bytes_everywhere() {
     let text = key_text(b"j\xfcrgen");
     assert_eq!(*key_bytes(&text), *b"j\xfcrgen");
     let body = serde_json::json!({"domain": "edge", "descriptor": {"user": text}}).to_string();
-    assert_eq!(Client::new(server.admin).post("/v1/reset", &body).await.json()["reset"], 1);
+    assert_eq!(server.operator().post("/v1/reset", &body).await.json()["reset"], 1);
 }

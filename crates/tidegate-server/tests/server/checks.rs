@@ -36,7 +36,7 @@ const FIELDS: [&str; 12] = [
 
 fn server() -> (Server, Client) {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     (server, client)
 }
 
@@ -218,7 +218,7 @@ rule = [
 #[tokio::test]
 async fn a_limit_of_nothing_is_403_and_over_limit_without_a_reset() {
     let server = Server::with_rules(CLOSED);
-    let client = Client::new(server.http);
+    let client = server.client();
     for path in ["/v1/check", "/v1/peek"] {
         let answer = client.post(path, r#"{"descriptor": {"user": "a"}}"#).await;
         assert_eq!(answer.status, 403, "{path}: {}", answer.text);

@@ -247,7 +247,7 @@ async fn the_printed_line_works_as_it_stands() {
             let words = server.curl().replacen("curl", "printf '%s\\n'", 1);
             let output = Command::new("sh").args(["-c", &words]).output().unwrap();
             let words = text(&output.stdout);
-            let answer = Client::new(server.http).check(words.lines().last().unwrap()).await;
+            let answer = server.client().check(words.lines().last().unwrap()).await;
             assert_eq!(answer.json()["rule"], rule);
             continue;
         }

@@ -16,7 +16,7 @@ const EACH: usize = 200;
 async fn admitted(server: &Server) -> usize {
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| match task % 2 {
-            0 => Client::new(server.http),
+            0 => server.client(),
             _ => Client::http2(server.http),
         })
         .map(|client| tokio::spawn(one(client)))

@@ -36,15 +36,14 @@ async fn asked(rules: &str, level: &str) -> (Vec<String>, String) {
     let body =
         |user: &str| format!("{{\"domain\":\"shop\",\"descriptor\":{{\"user\":\"{user}\"}}}}");
     let mut answers = Vec::new();
-    for (user, http) in [("ann-1", Client::new(server.http)), ("ann-2", Client::http2(server.http))]
-    {
+    for (user, http) in [("ann-1", server.client()), ("ann-2", Client::http2(server.http))] {
         for _ in 0..3 {
             let answer = http.check(&body(user)).await;
             answers.push(format!("{} {}", answer.status, timeless(&answer.text)));
         }
     }
     let batch = ["ann-3"; 3].map(body).join(",");
-    let batch = Client::new(server.http).check(&format!("[{batch}]")).await;
+    let batch = server.client().check(&format!("[{batch}]")).await;
     answers.push(format!("{} {}", batch.status, batch.text.matches("\"allowed\":true").count()));
     for _ in 0..3 {
         answers.push(timeless(&over_resp(server.resp, "TG.CHECK shop user ann-4\r\n")));

@@ -1,6 +1,5 @@
 //! Requests that are asked again under their id, with and without a store.
 
-use crate::client::Client;
 use crate::process::Server;
 use crate::store::{RULE, Store};
 
@@ -13,7 +12,7 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
         let server = Server::with_rules(&rules);
         let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
         assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
-        let client = Client::new(server.http);
+        let client = server.client();
         let body =
             |id: &str| format!("{{\"descriptor\": {{\"user\": \"ada\"}}, \"request_id\": {id}}}");
         let first = client.check(&body("\"a\"")).await;
@@ -33,7 +32,7 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
             assert!(wrong.status == 400 && wrong.text.contains(answer), "{}", wrong.text);
         }
         for path in ["/v1/refund", "/v1/reset"] {
-            let wrong = Client::new(server.admin).post(path, &body("\"a\"")).await;
+            let wrong = server.operator().post(path, &body("\"a\"")).await;
             assert!(wrong.status == 400 && wrong.text.contains("request_id"), "{}", wrong.text);
         }
     }

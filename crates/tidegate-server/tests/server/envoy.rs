@@ -129,7 +129,7 @@ async fn a_wait_that_is_reported_is_never_too_short() {
         last = get(&client, "/ten", "ada").await;
     }
     let peek = r#"{"domain": "edge", "descriptor": {"ten": "ada"}}"#;
-    let own = Client::new(server.http).check(peek).await;
+    let own = server.client().check(peek).await;
     let later = own.json()["retry_after_us"].as_u64().unwrap();
     // The proxy got its answer earlier, when the wait was longer.
     let answer = number(&last, "retry-after") * 1_000_000;
@@ -181,7 +181,7 @@ async fn a_retry_after_is_reported_by_the_service_or_by_the_proxy_and_never_twic
 async fn a_report_at_the_end_of_a_stream_takes_and_a_refund_gives_back() {
     let server = Server::granting(RULES, "check,peek,grpc-refund");
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
-    let (client, own) = (Client::new(envoy.at), Client::new(server.http));
+    let (client, own) = (Client::new(envoy.at), server.client());
     let peek = r#"{"domain": "edge", "descriptor": {"bytes": "ada"}}"#;
     let left = async || left(&own, peek).await;
     assert_eq!(get(&client, "/spend", "ada").await.status, 200);

@@ -19,7 +19,6 @@ use tidegate_lab::plot::{Mark, Stack, StackPart, stacked};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::Client;
 use crate::moved_clock::Stepped;
 use crate::process::Server;
 use crate::proxy::{Proxy, Way};
@@ -118,7 +117,7 @@ async fn stop(server: &Server) {
 
 /// The seconds since midnight of a server's wall clock, by the date of its answers.
 async fn wall_clock_s(server: &Server) -> i64 {
-    let answer = Client::new(server.http).get("/healthz").await;
+    let answer = server.client().get("/healthz").await;
     let date = answer.header("date").unwrap().to_owned();
     let time = date.split(' ').find(|word| word.contains(':')).unwrap();
     time.split(':').fold(0, |sum, part| 60 * sum + part.parse::<i64>().unwrap())
@@ -183,7 +182,7 @@ async fn history(mode: Mode, part: Duration) -> (Vec<Calls>, Vec<Mark>) {
     }
     if mode != Mode::Exact {
         for server in [&stopped, &cut, &stepping, &added] {
-            let health = Client::new(server.http).get("/healthz").await.json();
+            let health = server.client().get("/healthz").await.json();
             assert!(health["store"]["leased_spent"].as_u64() > Some(0), "{health}");
         }
     }

@@ -283,7 +283,7 @@ fn is_saturated(history: &[Answered]) {
 }
 
 fn http(servers: &[Server]) -> impl Iterator<Item = Caller> {
-    let clients = servers.iter().map(|server| Client::new(server.http));
+    let clients = servers.iter().map(|server| server.client());
     clients.flat_map(|client| (0..CLIENTS).map(move |_| Caller::Http(client.clone())))
 }
 

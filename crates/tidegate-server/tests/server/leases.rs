@@ -29,7 +29,7 @@ async fn a_server_that_is_stopped_gives_back_what_it_leased() {
     let store = Store::start();
     let server =
         Server::with_rules(&rules("lease = { max = \"20%\", life = \"1s\" }", &store.url()));
-    let client = Client::new(server.http);
+    let client = server.client();
     let mut admitted = 0;
     loop {
         assert_eq!(client.check(ANYBODY).await.status, 200);
@@ -39,7 +39,7 @@ async fn a_server_that_is_stopped_gives_back_what_it_leased() {
             break;
         }
     }
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     for what in ["taken", "spent", "returned", "expired"] {
         let line = format!("tidegate_leased_units_total{{what=\"{what}\"}} ");
         assert!(metrics.contains(&line), "{metrics}");
@@ -47,6 +47,6 @@ async fn a_server_that_is_stopped_gives_back_what_it_leased() {
     server.signal("TERM");
     assert_eq!(server.end_unread(), Some(0));
     let other = Server::with_rules(&rules("", &store.url()));
-    let answer: Value = Client::new(other.http).check(ANYBODY).await.json();
+    let answer: Value = other.client().check(ANYBODY).await.json();
     assert_eq!(answer["remaining"], LIMIT - admitted - 1, "{answer}");
 }

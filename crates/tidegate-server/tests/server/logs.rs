@@ -6,7 +6,6 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::process::{Server, check, config, run};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -18,7 +17,7 @@ const LINE: usize = 4_096;
 #[tokio::test]
 async fn a_log_that_nobody_reads_stops_neither_listeners_nor_the_end() {
     let server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let path = format!("/{}", "a".repeat(LINE));
     for _ in 0..LINES {
         assert_eq!(client.get(&path).await.status, 404);
@@ -31,7 +30,7 @@ async fn a_log_that_nobody_reads_stops_neither_listeners_nor_the_end() {
 #[tokio::test]
 async fn lines_that_were_dropped_are_counted_once_somebody_reads_again() {
     let mut server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let path = format!("/{}", "a".repeat(LINE));
     for _ in 0..LINES {
         assert_eq!(client.get(&path).await.status, 404);
@@ -56,9 +55,9 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
     // Which names the flags of both.
     server.logs("settings come from flags and variables");
     for said in ["Bearer wrong", ""] {
-        let refused = Client::new(server.http).post_as("/v1/check", BODY, said).await;
+        let refused = server.client().post_as("/v1/check", BODY, said).await;
         assert_eq!(refused.status, 401);
-        assert_eq!(Client::new(server.admin).post_as("/v1/reset", BODY, said).await.status, 401);
+        assert_eq!(server.operator().post_as("/v1/reset", BODY, said).await.status, 401);
     }
     let mut resp = TcpStream::connect(server.resp).unwrap();
     resp.write_all(b"AUTH wrong\r\n").unwrap();
@@ -79,7 +78,7 @@ const EVIL: &str = "a\u{1b}[2J\u{7f}\u{9b}\u{85}\u{61c}\u{202e}\u{2028}\r\n\t\\\
 #[tokio::test]
 async fn a_line_of_json_is_json_whatever_a_caller_names() {
     let server = Server::with_arguments(&["--log-format", "json", "--log-level", "trace"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = json!({"domain": EVIL, "descriptor": {"ip": EVIL, EVIL: EVIL}}).to_string();
     assert_eq!(client.check(&body).await.status, 200);
     let body = json!({"descriptor": {"ip": EVIL, EVIL: EVIL}}).to_string();

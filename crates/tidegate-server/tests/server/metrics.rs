@@ -24,7 +24,7 @@ fn value(text: &str, series: &str) -> Option<u64> {
 }
 
 async fn metrics(server: &Server) -> String {
-    let answer = Client::new(server.admin).get("/metrics").await;
+    let answer = server.operator().get("/metrics").await;
     assert_eq!(answer.status, 200);
     let kind = answer.header("content-type").unwrap();
     assert!(kind.starts_with("application/openmetrics-text; version=1.0.0"), "{kind}");
@@ -47,10 +47,10 @@ async fn counted(server: &Server, listener: &str) -> [u64; 5] {
 async fn each_way_over_http_counts_once() {
     let server = Server::with_rules(RULES);
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
-    for client in [Client::new(server.http), Client::http2(server.http)] {
+    for client in [server.client(), Client::http2(server.http)] {
         assert_eq!(client.check(&ask).await.status, 200);
     }
-    let client = Client::new(server.http);
+    let client = server.client();
     assert_eq!(client.check(&ask).await.status, 429);
     assert_eq!(client.post("/v1/peek", &ask).await.status, 429);
     assert_eq!(client.check("{}").await.status, 400);
@@ -69,7 +69,7 @@ async fn each_way_over_http_counts_once() {
 async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
     let server = Server::with_rules(&RULES.replace("limit = 2", "limit = 4, near = 0.75"));
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
-    let client = Client::new(server.http);
+    let client = server.client();
     let mut near = Vec::new();
     for _ in 0..3 {
         near.push(client.check(&ask).await.json().get("near").cloned());
@@ -92,7 +92,7 @@ async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
 #[tokio::test]
 async fn rules_count_their_decisions_and_keys() {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     for user in ["ada", "ada", "ada", "bob"] {
         client.check(&json!({"descriptor": {"user": user}}).to_string()).await;
     }
@@ -132,11 +132,11 @@ async fn who_may_not_read_the_rules_may_not_read_the_metrics() {
     let token = crate::process::config("sesame");
     let file = token.path().to_str().unwrap();
     let server = Server::with_rules_and(RULES, &["--token-file", file]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     admin.get("/metrics").await.problem(401);
     let allowed = admin.get_with("/metrics", &[("authorization", "Bearer sesame")]).await;
     assert_eq!(allowed.status, 200);
-    let public = Client::new(server.http);
+    let public = server.client();
     public.get_with("/metrics", &[("authorization", "Bearer sesame")]).await.problem(404);
 }
 
@@ -161,7 +161,7 @@ async fn a_store_is_shown_with_its_calls_and_its_outage() {
     // No answer is late, however slow the machine.
     let rules = format!("{RULES}[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n");
     let mut server = Server::with_rules(&rules);
-    let client = Client::new(server.http);
+    let client = server.client();
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
     assert_eq!(client.check(&ask).await.status, 200);
     let sent = "CL.THROTTLE ada 0 1 86400 1\r\nTG.CHECK default user bob\r\n\

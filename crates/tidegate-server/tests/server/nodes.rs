@@ -2,7 +2,6 @@
 //! decide.
 #![allow(clippy::panic, reason = "a test fails by panicking")]
 
-use crate::client::Client;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -15,7 +14,7 @@ rule = [
 
 /// Units that a server admits of one key in thirty requests, all of them without the store.
 async fn admitted(server: &Server, domain: &str) -> u64 {
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = format!(r#"{{"domain": "{domain}", "descriptor": {{"user": "ada"}}}}"#);
     let mut admitted = 0;
     for _ in 0..30 {

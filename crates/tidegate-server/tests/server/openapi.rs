@@ -74,7 +74,7 @@ async fn real(server: &Server, mut body: Value) -> Value {
     if body.get("reservation").is_some() {
         let descriptors = body["actual"].as_array().map_or(1, Vec::len);
         let reserve = json!({"descriptors": vec![json!({"user": "ann"}); descriptors]}).to_string();
-        let reserved = Client::new(server.http).post("/v1/reserve", &reserve).await.json();
+        let reserved = server.client().post("/v1/reserve", &reserve).await.json();
         body["reservation"] = reserved["reservation"].clone();
     }
     body
@@ -152,7 +152,7 @@ fn is_of_answer(name: &str) -> bool {
 #[tokio::test]
 async fn each_example_is_accepted_and_answered_as_described() {
     let server = server();
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     for client in [&public, &admin] {
         let described = description(client).await;
         let mut read = 0;
@@ -198,7 +198,7 @@ async fn answers_without_a_store_are_as_described() {
     let rules = RULES.replace("\"jobs\",", "\"jobs\", on_store_error = \"closed\",");
     let store = "[store]\nurl = \"redis://127.0.0.1:1\"\n";
     let server = Server::with_rules(&format!("{rules}{store}"));
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let described = description(&admin).await;
     let work = r#"{"descriptor": {"work": "a"}}"#;
     let answers = [
@@ -217,7 +217,7 @@ async fn answers_without_a_store_are_as_described() {
 #[tokio::test]
 async fn fields_and_their_bounds_are_as_described() {
     let server = server();
-    for client in [Client::new(server.http), Client::new(server.admin)] {
+    for client in [server.client(), server.operator()] {
         let described = description(&client).await;
         let mut read = 0;
         for operation in described.operations() {
@@ -263,7 +263,7 @@ async fn fields_and_their_bounds_are_as_described() {
 #[tokio::test]
 async fn refusals_problems_and_events_are_as_described() {
     let server = server();
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     let (of_client, of_operator) = (description(&public).await, description(&admin).await);
     let check = "/v1/check";
     let mut events = Events::of(server.admin, "/v1/decisions?rule=login");

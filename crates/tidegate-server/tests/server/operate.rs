@@ -36,7 +36,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let [before, steady] = rules();
     let (_folder, file) = folder(&before);
     let server = serve(&file, &[]);
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     let (url, admin_url) = (format!("http://{}", server.http), format!("http://{}", server.admin));
     let top = |more: &[&str]| printed(&[&["top", "--admin", &admin_url], more].concat());
     let peek = || printed(&["peek", &format!("ip={SCRAPER}"), "--url", &url]);

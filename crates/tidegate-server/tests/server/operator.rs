@@ -9,7 +9,6 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::process::{BINARY, Server};
 
 const RULES: &str = r#"
@@ -91,7 +90,7 @@ async fn a_peek_takes_nothing_and_a_reset_forgets_what_was_used() {
     assert!(peek(&["--cost", "3"]).contains(", never fits"));
     assert_eq!(peek(&["--domain", "nowhere"]), "allowed: no rule with a limit matches\n");
     let used = r#"{"descriptor": {"plan": "free", "user": "ada"}, "cost": 2}"#;
-    assert_eq!(Client::new(server.http).check(used).await.status, 200);
+    assert_eq!(server.client().check(used).await.status, 200);
     assert!(peek(&[]).starts_with("refused: rule per-user, 0 of 2 remaining, fits in "));
     let json: Value = serde_json::from_str(&peek(&["--format", "json"])).unwrap();
     assert_eq!((&json["allowed"], &json["remaining"]), (&false.into(), &0.into()));
@@ -223,7 +222,7 @@ async fn top_is_printed_once_where_there_is_no_terminal() {
     let server = Server::with_rules(RULES);
     let body = r#"{"descriptor": {"plan": "free", "user": "eve\u001b[2J"}}"#;
     let batch = format!("[{}]", vec![body; 1_000].join(","));
-    assert_eq!(Client::new(server.http).check(&batch).await.status, 200);
+    assert_eq!(server.client().check(&batch).await.status, 200);
     let admin = format!("http://{}", server.admin);
     let shown = printed(&["top", "--admin", &admin]);
     assert!(shown.starts_with(&format!("{admin}\n\n DOMAIN")), "{shown}");
@@ -286,7 +285,7 @@ fn has_forged_lines(shown: &str) -> bool {
 #[tokio::test]
 async fn no_view_of_an_operator_has_a_line_that_a_caller_forged() {
     let server = Server::with_rules_and(RULES, &["--public-verbs", "check,peek,reserve"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = json!({"descriptor": {"plan": "free", "user": FORGED}}).to_string();
     let (mut text, mut lines) = (Tail::of(&server, "text"), Tail::of(&server, "json"));
     // Decisions are passed on from when the stream began, which only its first line tells.

@@ -17,7 +17,6 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::net::TcpListener;
 use tonic::{Request, Response, Status};
 
-use crate::client::Client;
 use crate::grpc;
 use crate::process::{Server, run};
 
@@ -68,7 +67,7 @@ fn attribute(span: &Span, name: &str) -> Option<String> {
 async fn a_request_of_a_sampled_trace_has_a_span_in_it() {
     let (at, collector) = collector().await;
     let server = Server::with_arguments(&["--otlp", &format!("http://{at}")]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}}"#;
     let sampled = format!("00-{TRACE}-{PARENT}-01");
     for traceparent in [&sampled, &format!("00-{TRACE}-{PARENT}-00"), "nonsense", ""] {

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use crate::client::Client;
 use crate::process::{BINARY, Server};
 
 const RULE: &str =
@@ -14,7 +13,7 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz() {
     let address = format!("store=\"redis://127.0.0.1:{}/0\"", store.port);
     let rules = format!("{RULE}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
     let mut server = Server::with_rules(&rules);
-    let client = Client::new(server.http);
+    let client = server.client();
     let health = async || {
         let answer = client.get("/healthz").await;
         assert_eq!(answer.status, 200, "{}", answer.text);

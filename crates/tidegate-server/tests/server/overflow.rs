@@ -17,7 +17,7 @@ const HOUR_US: u64 = 3_600_000_000;
 
 fn server() -> (Server, Client) {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     (server, client)
 }
 

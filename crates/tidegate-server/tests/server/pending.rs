@@ -49,7 +49,7 @@ async fn used(client: &Client) -> u64 {
 async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     let store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
-    let (client, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (client, admin) = (server.client(), server.operator());
     let mut ids = Vec::new();
     for _ in 0..MANY {
         ids.push(reserve(&client).await);
@@ -91,7 +91,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
 async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end() {
     let mut store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
-    let (client, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (client, admin) = (server.client(), server.operator());
     let body = json!({"descriptor": {"user": "ada"}, "cost": 5, "life_ms": 5_000}).to_string();
     let mut ids = Vec::new();
     while ids.len() < MANY as usize {

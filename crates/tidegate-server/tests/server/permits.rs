@@ -45,7 +45,7 @@ async fn reserve(client: &Client) -> Json {
 
 /// Takes both permits, returns one, renews the other.
 async fn taken_renewed_and_returned(server: &Server) {
-    let client = Client::new(server.http);
+    let client = server.client();
     let (one, two) = (reserve(&client).await, reserve(&client).await);
     let token = |reserved: &Json| {
         let permits = reserved["permits"].as_array().unwrap();
@@ -85,7 +85,7 @@ async fn permits_in_a_store_are_taken_renewed_and_returned() {
 #[tokio::test]
 async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
     let mut server = granting(&rules("50ms"));
-    let client = Client::new(server.http);
+    let client = server.client();
     let late = reserve(&client).await;
     let mut last = reserve(&client).await;
     for _ in 0..2 {
@@ -108,7 +108,7 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
     let answer = client.post("/v1/renew", &of(&calls["reservation"])).await.json();
     assert_eq!(answer, json!({"renewed": true}), "it has no permit");
     server.logs("permits are renewed in time again");
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     for (outcome, renewals) in [("late", 8), ("renewed", 1)] {
         let line = format!("\ntidegate_renewals_total{{outcome=\"{outcome}\"}} {renewals}\n");
         assert!(metrics.contains(&line), "{metrics}");
@@ -138,7 +138,7 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     assert!(unknown.to_string().contains("32 hexadecimal digits"), "{unknown}");
 
     let without = Server::with_rules_and(&rules("1h"), &["--public-verbs", "check,reserve"]);
-    let refused = Client::new(without.http).post("/v1/renew", &of(&json!(id))).await.problem(403);
+    let refused = without.client().post("/v1/renew", &of(&json!(id))).await.problem(403);
     assert!(refused.contains("`settle`"), "{refused}");
 }
 
@@ -148,7 +148,7 @@ async fn a_repeated_answer_names_no_permit_that_was_returned() {
         "[[rule]]\nname = \"jobs\"\nkey = [\"user\"]\nalgorithm = \"concurrency\"\nlimit = 2\nwindow = \"1h\"\n\
          dedupe = \"1m\"\n",
     );
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = json!({"descriptor": {"user": "ada"}, "request_id": "job-1"}).to_string();
     let first = client.post("/v1/reserve", &body).await.json();
     let again = client.post("/v1/reserve", &body).await.json();

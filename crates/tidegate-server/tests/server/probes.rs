@@ -99,7 +99,7 @@ async fn the_manifest_opens_metrics_to_a_reader_and_its_probes_to_everybody() {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let server = Server::with_rules_and(&packaging::rules_of_kubernetes(), &arguments);
     is_alive_and_ready_and_says_no_more(&server).await;
-    let operators = Client::new(server.admin);
+    let operators = server.operator();
     let authorized = |file: &str| format!("Bearer token-of-{file}");
     for (file, metrics) in [("read", 200), ("admin", 200), ("tokens", 401), ("nothing", 401)] {
         let said = authorized(file);
@@ -115,7 +115,7 @@ async fn the_manifest_opens_metrics_to_a_reader_and_its_probes_to_everybody() {
 #[tokio::test]
 async fn metrics_follow_what_a_collector_accepts() {
     let server = Server::with_example();
-    let collector = Client::new(server.admin);
+    let collector = server.operator();
     for (accepted, media_type) in [
         ("text/plain;version=0.0.4;q=1,*/*;q=0.1", "text/plain; version=0.0.4"),
         (

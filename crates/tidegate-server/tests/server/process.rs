@@ -8,6 +8,8 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 use tempfile::NamedTempFile;
 
+use crate::client::Client;
+
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// Any free port at each listener.
@@ -116,6 +118,20 @@ impl Server {
             stderr,
             _config: config,
         }
+    }
+
+    /// A client of the public listener.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.http)
+    }
+
+    /// A client of the listener of the operators.
+    pub(crate) fn operator(&self) -> Client {
+        Client::new(self.admin)
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        self.operator().get("/metrics").await.text
     }
 
     /// A connection of a Redis client.

@@ -145,11 +145,11 @@ async fn each_alert_fires_and_each_panel_has_data() {
 
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..2 {
-        clients.spawn(load(Client::new(well.http), number));
-        clients.spawn(load(Client::new(away.http), number));
+        clients.spawn(load(well.client(), number));
+        clients.spawn(load(away.client(), number));
     }
     for number in 0..64 {
-        let client = Client::new(overloaded.http);
+        let client = overloaded.client();
         clients.spawn(async move {
             let batch = format!(
                 "[{}]",
@@ -161,7 +161,7 @@ async fn each_alert_fires_and_each_panel_has_data() {
         });
     }
     let reserve = r#"{"descriptor": {"other": "ada"}}"#;
-    Client::new(well.http).post("/v1/reserve", reserve).await;
+    well.client().post("/v1/reserve", reserve).await;
     let mut looks = 0;
     let mut missing = names();
     let mut is_broken = false;

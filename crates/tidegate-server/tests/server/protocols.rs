@@ -35,7 +35,7 @@ async fn http_2_by_prior_knowledge_is_answered_on_the_same_port() {
 #[tokio::test]
 async fn a_head_request_is_answered_like_a_get_without_a_body() {
     let server = Server::with_example();
-    let client = Client::new(server.http);
+    let client = server.client();
     let answer = client.send(Method::HEAD, "/healthz", None, Vec::new()).await;
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, ""));
 }
@@ -129,7 +129,7 @@ impl Way {
     /// Returns whether one request of a user is admitted.
     async fn admits(self, server: &Server, user: &str) -> bool {
         match self {
-            Self::Http => asked(&Client::new(server.http), user).await,
+            Self::Http => asked(&server.client(), user).await,
             Self::Http2 => asked(&Client::http2(server.http), user).await,
             Self::Grpc => {
                 let asked = request(vec![descriptor(&[("user", user)])]);

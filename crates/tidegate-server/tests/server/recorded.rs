@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::envoy_api::{Code, RateLimitDescriptor, RateLimitOverride, Unit};
 use crate::grpc;
 use crate::process::{BINARY, Server, config};
@@ -46,7 +45,7 @@ fn report(output: &Output) -> Value {
 }
 
 async fn lines(server: &Server) -> Vec<Value> {
-    let answer = Client::new(server.admin).get("/v1/recorded").await;
+    let answer = server.operator().get("/v1/recorded").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
     assert_eq!(answer.header("content-length"), Some(&*answer.text.len().to_string()));
@@ -55,7 +54,7 @@ async fn lines(server: &Server) -> Vec<Value> {
 
 /// Asks over every protocol; returns how many requests there were, and how many were refused.
 async fn ask(server: &Server) -> (u64, u64) {
-    let (client, mut refused) = (Client::new(server.http), 0);
+    let (client, mut refused) = (server.client(), 0);
     for number in 0..60 {
         let (user, ip) = (format!("u{}", number % 7), format!("192.0.2.{}", number % 3));
         let body = match number % 3 {
@@ -115,7 +114,7 @@ async fn a_recording_is_replayed_as_it_was_decided_over_a_store() {
 #[tokio::test]
 async fn a_recording_has_no_hidden_key_and_no_id() {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     for body in [
         r#"{"descriptor": {"card": "4111-s3cret", "ip": "a"}, "request_id": "of-s3cret"}"#,
         r#"{"descriptors": [{"ip": "b"}, {"ip": "b", "card": "4111-s3cret"}]}"#,
@@ -127,7 +126,7 @@ async fn a_recording_has_no_hidden_key_and_no_id() {
     assert_eq!((card.as_str().unwrap().len(), &lines[0]["descriptor"]["ip"]), (16, &json!("a")));
     assert_eq!(lines[1]["descriptors"][1]["descriptor"]["card"], *card);
     assert!(!format!("{lines:?}").contains("s3cret"), "{lines:?}");
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     assert!(metrics.contains("\ntidegate_recorder_memory_bytes 65536\n"), "{metrics}");
     assert!(metrics.contains("\ntidegate_recorder_dropped_total{cause=\"no_space\"} 0\n"));
 }
@@ -144,13 +143,13 @@ async fn a_reader_may_read_it_and_who_has_no_token_may_not() {
     assert!(said(&output).contains("--token-file or TIDEGATE_OPERATOR_TOKEN"), "{}", said(&output));
     let again = report(&replay(RULES, &server, &["--token-file", &read]));
     assert_eq!(again["recorded"]["decisions"], 76);
-    Client::new(server.http).get("/v1/recorded").await.problem(404);
+    server.client().get("/v1/recorded").await.problem(404);
 }
 
 #[tokio::test]
 async fn a_sample_has_all_requests_of_its_keys_and_off_is_an_error_that_says_so() {
     let server = Server::with_rules_and(RULES, &["--record-one-in", "4"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     for number in 0..120 {
         let body = json!({"descriptor": {"user": format!("u{}", number % 40)}}).to_string();
         client.check(&body).await;
@@ -158,18 +157,12 @@ async fn a_sample_has_all_requests_of_its_keys_and_off_is_an_error_that_says_so(
     let lines = lines(&server).await;
     assert!((3..=75).contains(&lines.len()) && lines.len().is_multiple_of(3), "{}", lines.len());
     let off = Server::with_rules_and(RULES, &["--record", "off"]);
-    let detail = Client::new(off.admin).get("/v1/recorded").await.problem(404);
+    let detail = off.operator().get("/v1/recorded").await.problem(404);
     assert!(detail.contains("`record` of `[server]` is \"off\""), "{detail}");
     let output = replay(RULES, &off, &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("`record` of `[server]` is \"off\""), "{}", said(&output));
-    assert!(
-        !Client::new(off.admin)
-            .get("/metrics")
-            .await
-            .text
-            .contains("\ntidegate_recorder_memory_bytes ")
-    );
+    assert!(!off.metrics().await.contains("\ntidegate_recorder_memory_bytes "));
 }
 
 #[tokio::test]
@@ -177,7 +170,7 @@ async fn recordings_of_several_servers_and_files_are_one_trace() {
     let (one, other) = (Server::with_rules(RULES), Server::with_rules(RULES));
     for server in [&one, &other] {
         for _ in 0..3 {
-            Client::new(server.http).check(r#"{"descriptor": {"user": "ada"}}"#).await;
+            server.client().check(r#"{"descriptor": {"user": "ada"}}"#).await;
         }
     }
     let file = config("{\"at_us\": 1, \"descriptor\": {\"user\": \"ada\"}}\n");
@@ -193,7 +186,7 @@ async fn recordings_of_several_servers_and_files_are_one_trace() {
 #[tokio::test]
 async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let one = json!({"descriptor": {"path": "x".repeat(900)}});
     let batch = json!(vec![one; 1_000]).to_string();
     for _ in 0..24 {
@@ -203,7 +196,7 @@ async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
     slow.write_all(b"GET /v1/recorded HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .unwrap();
     slow.read_exact(&mut [0; 64]).unwrap();
-    let detail = Client::new(server.admin).get("/v1/recorded").await.problem(503);
+    let detail = server.operator().get("/v1/recorded").await.problem(503);
     assert!(detail.contains("another client reads"), "{detail}");
     assert_eq!(client.check(&batch).await.status, 200);
     let mut rest = Vec::new();

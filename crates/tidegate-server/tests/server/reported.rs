@@ -1,7 +1,6 @@
 //! A rule with reported usage, at every listener: a look is refused once the limit is used up, and
 //! a report never is.
 
-use crate::client::Client;
 use crate::envoy_api::Code;
 use crate::grpc::{client, costing, descriptor, giving_back, request};
 use crate::process::Server;
@@ -17,7 +16,7 @@ rule = [
 #[tokio::test]
 async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
     let server = Server::with_rules(RULES);
-    let http = Client::new(server.http);
+    let http = server.client();
     let mut grpc = client(&server).await;
     let ada = [("user", "ada")];
     let mut ask = async |hits| {
@@ -39,7 +38,7 @@ async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
     let look = check(0).await;
     assert_eq!((look.status.as_u16(), look.header("retry-after").is_some()), (429, true));
     assert_eq!(check(5).await.status, 429, "taken, and answered by how the limiter stands");
-    let rules = Client::new(server.admin).get("/v1/rules").await.json();
+    let rules = server.operator().get("/v1/rules").await.json();
     assert_eq!(rules["rules"][0]["usage"], "reported");
 }
 
@@ -72,7 +71,7 @@ async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
 #[tokio::test]
 async fn a_server_is_well_whose_reported_rule_has_nothing_left() {
     let server = Server::with_rules(RULES);
-    let http = Client::new(server.http);
+    let http = server.client();
     let refused = http.check(r#"{"descriptor": {}, "cost": 0}"#).await;
     assert_eq!(refused.status, 403, "a limit of nothing never has a unit for a look");
     let reported = http.check(r#"{"descriptor": {}, "cost": 5}"#).await;

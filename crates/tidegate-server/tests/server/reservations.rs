@@ -3,7 +3,6 @@
 use redis::{Value, cmd};
 use serde_json::json;
 
-use crate::client::Client;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -29,7 +28,7 @@ fn settle(id: &str, actual: impl Into<serde_json::Value>) -> String {
 
 /// Reserves, settles for less, for more and not at all; `server` has these rules.
 async fn settled_for_what_it_cost(server: &Server) {
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 500}).to_string();
     let first = client.post("/v1/reserve", &reserve).await;
     assert_eq!((first.status.as_u16(), &first.json()["remaining"]), (200, &json!(500)));
@@ -64,7 +63,7 @@ async fn a_reservation_is_settled_for_what_it_cost() {
 #[tokio::test]
 async fn units_that_a_settlement_cuts_are_counted_and_logged() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     // The limit and a debt of another limit; then a reservation that holds nothing.
     for (cost, actual, cut) in [(500, 5_000, 3_000), (0, 7, 7)] {
         let reserve = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
@@ -73,7 +72,7 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
         let settled = client.post("/v1/settle", &settle(id, actual)).await.json();
         assert_eq!(settled["cut"], json!(cut));
     }
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     let count = "tidegate_reserved_units_lost_total{cause=\"debt_cut\"} 3007\n";
     assert!(metrics.contains(count), "{metrics}");
     server.signal("TERM");
@@ -84,14 +83,14 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
 #[tokio::test]
 async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted_and_logged() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
     let mut ids = Vec::new();
     for _ in 0..2 {
         let reserved = client.post("/v1/reserve", &reserve).await.json();
         ids.push(reserved["reservation"].as_str().unwrap().to_owned());
     }
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
     assert_eq!(admin.put_rules("", "*", others).await.status, 200);
     for (id, actual, cut) in [(&ids[0], 0, 0), (&ids[1], 300, 200)] {
@@ -122,7 +121,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
     let in_store = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
     for rules in [RULES, &in_store] {
         let server = granting(rules);
-        let client = Client::new(server.http);
+        let client = server.client();
         let reserve = json!({"descriptor": {"user": "ada"}, "cost": 0}).to_string();
         let reserved = client.post("/v1/reserve", &reserve).await.json();
         let id = reserved["reservation"].as_str().unwrap();
@@ -145,7 +144,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
         }
         let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
         assert_eq!(peek["remaining"], 1_000);
-        let metrics = Client::new(server.admin).get("/metrics").await.text;
+        let metrics = server.metrics().await;
         assert!(metrics.contains("\ntidegate_reservations 0\n"), "{metrics}");
     }
 }
@@ -157,7 +156,7 @@ async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_se
     let mut store = Store::start();
     let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"1s\"\n", store.url());
     let server = granting(&rules);
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
     let of_store = client.post("/v1/reserve", &reserve).await.json();
     assert_eq!(of_store["degraded"], false);
@@ -183,7 +182,7 @@ async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_se
 #[tokio::test]
 async fn each_descriptor_may_have_a_cost_of_its_own() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let call = json!({"descriptor": {"user": "ada", "kind": "call"}, "cost": 1});
     let tokens = json!({"descriptor": {"user": "bob"}, "cost": 300});
     let body = json!({"descriptors": [call, tokens]}).to_string();
@@ -202,12 +201,12 @@ async fn each_descriptor_may_have_a_cost_of_its_own() {
 #[tokio::test]
 async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
     let answer = client.post("/v1/reserve", &reserve).await.json();
     let body = settle(answer["reservation"].as_str().unwrap(), 0);
     let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     while !admin.get("/metrics").await.text.contains(ended) {}
     assert!(client.post("/v1/settle", &body).await.problem(404).contains("its life is over"));
     let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
@@ -217,7 +216,7 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
 #[tokio::test]
 async fn a_repeated_reserve_is_one_reservation() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve =
         json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1"}).to_string();
     let first = client.post("/v1/reserve", &reserve).await.json();
@@ -228,7 +227,7 @@ async fn a_repeated_reserve_is_one_reservation() {
 #[tokio::test]
 async fn what_can_not_be_reserved_or_settled_is_reported() {
     let server = granting(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let ada = json!({"user": "ada"});
     for (path, body, expected) in [
         ("/v1/reserve", json!([{"descriptor": ada}]), "a reservation is of one request"),
@@ -251,7 +250,7 @@ async fn what_can_not_be_reserved_or_settled_is_reported() {
 async fn without_space_for_a_reservation_nothing_is_taken() {
     let server =
         Server::with_rules_and(RULES, &["--public-verbs", VERBS, "--reservation-memory", "64KiB"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}}).to_string();
     let (mut admitted, mut last) = (0, client.post("/v1/reserve", &reserve).await);
     while last.status == 200 {
@@ -261,7 +260,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
     assert_eq!(last.header("retry-after"), Some("1"));
     assert!(last.problem(503).contains("--reservation-memory"));
     assert!((50..200).contains(&admitted), "{admitted}");
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     assert!(metrics.contains(&format!("\ntidegate_reservations {admitted}\n")), "{metrics}");
     let left = client.post("/v1/peek", &reserve).await.json()["remaining"].clone();
     assert_eq!(left, 1_000 - admitted);
@@ -279,7 +278,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
     assert_eq!((reply.len(), &reply[7]), (24, &Value::Int(500)));
     let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
-    let http = Client::new(server.http).post("/v1/settle", &settle(id, 120)).await;
+    let http = server.client().post("/v1/settle", &settle(id, 120)).await;
     assert_eq!(http.json()["remaining"], 880, "every listener knows the id");
     let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
     assert_eq!(refused.last(), Some(&refused[23].clone()));
@@ -307,7 +306,7 @@ async fn operators_list_settle_and_drop_reservations() {
             .chain([files.with("change", "for-change\n").as_str()])
             .collect::<Vec<_>>(),
     );
-    let (client, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (client, admin) = (server.client(), server.operator());
     let mut ids = Vec::new();
     for user in ["ada", "bob", "eve"] {
         let body = json!({"descriptor": {"user": user}, "cost": 7}).to_string();

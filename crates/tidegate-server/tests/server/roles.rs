@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::process::{BINARY, Server, not_started, not_started_in};
 use crate::raw;
 
@@ -25,7 +24,7 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
     let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
     let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
     let server = Server::with_rules_and(RULES, &more);
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     let reader = [("authorization", "Bearer for-read")];
     for path in ["/v1/rules", "/metrics"] {
         assert_eq!(admin.get_with(path, &reader).await.status, 200);
@@ -55,7 +54,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
     let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
     let more = ["--admin-token-file", &change, "--admin-read-token-file", &read, "--record", "1m"];
     let server = Server::with_rules_and(RULES, &more);
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     assert_eq!(public.check(ADA).await.json()["remaining"], 4);
     let before = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
     let paths = [
@@ -115,7 +114,7 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
         RULES,
         &["--admin-token-file", &tokens, "--public-verbs", "check,reserve"],
     );
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     let spend = ADA.replace('}', "") + "}, \"cost\": 5}";
     let answer = public.post("/v1/reserve", &spend).await.json();
     let refund = spend.replace('5', "2");
@@ -169,7 +168,7 @@ async fn a_refund_and_a_reset_of_a_client_are_lines_that_name_its_token() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "first\nsecond verbs=refund,reset\n");
     let mut server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let spend = json!({"descriptor": {"user": "ada-s3cret"}, "cost": 3}).to_string();
     assert_eq!(client.post_as("/v1/check", &spend, "Bearer first").await.status, 200);
     assert_eq!(client.post_as("/v1/refund", &spend, "Bearer first").await.status, 403);
@@ -360,6 +359,6 @@ async fn readers_of_streams_take_neither_the_last_stream_nor_the_last_connection
     let few = Server::with_rules_and(RULES, &[&tokens[..], &["--max-connections", "5"]].concat());
     let open: Vec<_> = (0..5).map_while(|_| stream(&few, "for-read")).collect();
     assert!((1..4).contains(&open.len()), "{}", open.len());
-    let reset = Client::new(few.admin).post_as("/v1/reset", ADA, "Bearer for-change").await;
+    let reset = few.operator().post_as("/v1/reset", ADA, "Bearer for-change").await;
     assert_eq!(reset.status, 200);
 }

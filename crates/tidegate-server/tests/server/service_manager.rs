@@ -2,7 +2,6 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use crate::client::Client;
 use crate::process::Server;
 
 /// The next notification.
@@ -19,7 +18,7 @@ async fn a_service_manager_is_notified_of_the_start_and_of_the_drain() {
     let manager = UnixDatagram::bind(&path).unwrap();
     let server = Server::with_variable("NOTIFY_SOCKET", path.to_str().unwrap());
     assert_eq!(next(&manager), "READY=1\n");
-    assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
+    assert_eq!(server.client().get("/healthz").await.status, 200);
     server.signal("TERM");
     assert_eq!(next(&manager), "STOPPING=1\n");
     let (code, log) = server.end();

@@ -16,7 +16,6 @@ use tempfile::TempDir;
 use tidegate::{Clock, Gate, SystemClock, config};
 use tokio::time::sleep;
 
-use crate::client::Client;
 use crate::process::{ANY_PORTS, BINARY, Server, check, config as file_of};
 
 const RULES: &str = r#"
@@ -67,11 +66,11 @@ impl Place {
 
 async fn asked(server: &Server, user: &str) -> u16 {
     let body = json!({ "descriptor": { "user": user } }).to_string();
-    Client::new(server.http).check(&body).await.status.as_u16()
+    server.client().check(&body).await.status.as_u16()
 }
 
 async fn count(server: &Server, series: &str) -> u64 {
-    let text = Client::new(server.admin).get("/metrics").await.text;
+    let text = server.metrics().await;
     text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()).unwrap()
 }
 

@@ -3,7 +3,6 @@
 use std::process::{Command, Output};
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::process::{BINARY, Server, check, config};
 
 const RULE: &str = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
@@ -49,7 +48,7 @@ async fn what_the_file_says_holds_and_is_printed() {
     assert!(server.curl().contains(&tokens), "{}", server.printed);
     assert!(server.logs("started").contains("threads=1 "));
     let body = r#"{"descriptor": {"key": "a"}}"#;
-    assert_eq!(Client::new(server.http).check(body).await.status, 401);
+    assert_eq!(server.client().check(body).await.status, 401);
 }
 
 #[test]
@@ -170,7 +169,7 @@ async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     let mut command = Command::new(BINARY);
     command.env("TIDEGATE_OPERATOR_TOKEN_FILE", &read).env("TIDEGATE_CLIENT_TOKEN_FILE", &read);
     let server = Server::of(command, &["--config", file.path().to_str().unwrap()]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let reset = r#"{"descriptor": {"key": "a"}}"#;
     let asked = |token: &str| format!("Bearer {}", token.repeat(32));
     assert_eq!(admin.post_as("/v1/reset", reset, &asked("r")).await.status, 403);

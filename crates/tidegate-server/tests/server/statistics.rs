@@ -7,7 +7,6 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
 use crate::process::{BINARY, Server};
 use crate::raw;
 
@@ -20,7 +19,7 @@ rule = [
 "#;
 
 async fn stats(server: &Server, query: &str) -> Value {
-    let answer = Client::new(server.admin).get(&format!("/v1/stats{query}")).await;
+    let answer = server.operator().get(&format!("/v1/stats{query}")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.json()
 }
@@ -62,7 +61,7 @@ impl Events {
 #[tokio::test]
 async fn statistics_are_those_of_a_naive_model_and_of_the_metrics() {
     let server = Server::with_rules(RULES);
-    let client = Client::new(server.http);
+    let client = server.client();
     let (mut used, mut tried) = ([0; 3], 0);
     let (mut user_rule, mut shadow, mut decisions) = ((0, 0), (0, 0), [0_u64; 4]);
     for number in 0..60_u64 {
@@ -101,7 +100,7 @@ async fn statistics_are_those_of_a_naive_model_and_of_the_metrics() {
         (minute["pass"].as_u64().unwrap(), minute["block"].as_u64().unwrap())
     };
     assert_eq!((of(0), of(1)), (user_rule, shadow), "{stats}");
-    let metrics = Client::new(server.admin).get("/metrics").await.text;
+    let metrics = server.metrics().await;
     let series = [
         ("per-user", "allowed", 0, decisions[0]),
         ("per-user", "refused", 0, decisions[1]),
@@ -119,7 +118,7 @@ async fn statistics_are_those_of_a_naive_model_and_of_the_metrics() {
 #[tokio::test]
 async fn callers_report_outcomes_times_and_what_is_in_flight() {
     let server = Server::with_rules(RULES);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let report = async |body: Value| admin.post("/v1/report", &body.to_string()).await;
     let answer = report(json!([
         {"resource": "GET /orders", "pass": 40, "block": 2, "took_us": [1_000, 2_001], "exception": 1},
@@ -164,7 +163,7 @@ async fn callers_report_outcomes_times_and_what_is_in_flight() {
 #[tokio::test]
 async fn resources_are_bounded_and_clients_report_where_the_setting_allows() {
     let server = Server::with_rules_and(RULES, &["--public-verbs", "check,report"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let named = |number: usize| json!({"resource": format!("r{number}"), "pass": 1});
     for first in (0..1_000).step_by(250) {
         let batch: Vec<_> = (first..first + 250).map(named).collect();
@@ -176,7 +175,7 @@ async fn resources_are_bounded_and_clients_report_where_the_setting_allows() {
     assert_eq!(client.post("/v1/report", &named(7).to_string()).await.status, 200);
 
     let server = Server::with_rules(RULES);
-    let why = Client::new(server.http).post("/v1/report", &named(1).to_string()).await.problem(403);
+    let why = server.client().post("/v1/report", &named(1).to_string()).await.problem(403);
     assert!(why.contains("--public-verbs"), "{why}");
 }
 
@@ -185,7 +184,7 @@ async fn statistics_come_each_second_until_the_server_stops() {
     let server = Server::with_rules(RULES);
     let mut events = Events::of(server.admin, "/v1/stats/events?rule=per-user");
     assert_eq!(events.next()["rules"][0]["minute"]["pass"], 0);
-    assert_eq!(Client::new(server.http).check(&ask("ada", 2)).await.status, 200);
+    assert_eq!(server.client().check(&ask("ada", 2)).await.status, 200);
     let next = events.next();
     assert_eq!(
         (&next["rules"][0]["minute"]["pass"], next["rules"].as_array().unwrap().len()),
@@ -205,7 +204,7 @@ async fn decisions_are_shown_as_they_are_taken_and_filtered() {
     let server = Server::with_rules(RULES);
     let mut refused = Events::of(server.admin, "/v1/decisions?outcome=refused&per_second=1000");
     let mut bob = Events::of(server.admin, "/v1/decisions?rule=per-user&key=user%3Dbob");
-    let client = Client::new(server.http);
+    let client = server.client();
     for user in ["ada", "bob"] {
         assert_eq!(client.check(&ask(user, 5)).await.status, 200);
     }
@@ -232,7 +231,7 @@ async fn decisions_are_shown_as_they_are_taken_and_filtered() {
 async fn streams_are_bounded_and_end_with_their_clients() {
     let server = Server::with_rules(RULES);
     let open: Vec<_> = (0..32).map(|_| Events::of(server.admin, "/v1/decisions")).collect();
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let why = admin.get("/v1/stats/events").await.problem(503);
     assert!(why.contains("32 streams of events are open"), "{why}");
     drop(open);
@@ -249,7 +248,7 @@ async fn streams_are_bounded_and_end_with_their_clients() {
 #[tokio::test]
 async fn a_wrong_query_says_what_was_expected() {
     let server = Server::with_rules(RULES);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     for (path, expected) in [
         ("/v1/stats?rul=a", "expected `rule` with the name of a rule"),
         ("/v1/stats/events?rule=a&rule=b", "twice"),
@@ -262,7 +261,7 @@ async fn a_wrong_query_says_what_was_expected() {
         let why = admin.get(path).await.problem(400);
         assert!(why.contains(expected), "{why}");
     }
-    let public = Client::new(server.http).get("/v1/stats").await.problem(404);
+    let public = server.client().get("/v1/stats").await.problem(404);
     assert!(public.contains("the admin listener"), "{public}");
 }
 

@@ -9,7 +9,6 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::client::Client;
 use crate::process::{BINARY, Server};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -102,7 +101,7 @@ fn rest(mut stream: TcpStream) -> String {
 #[tokio::test]
 async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let server = Server::with_rules_and(HOPELESS, &["--drain", "2s"]);
-    assert_eq!(Client::new(server.http).check(BODY).await.status, 200);
+    assert_eq!(server.client().check(BODY).await.status, 200);
     let (mut http, resp) = (under_way(&server), waits_behind_a_ping(&server));
     server.signal("TERM");
     http.write_all(BODY.as_bytes()).unwrap();

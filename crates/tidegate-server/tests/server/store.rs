@@ -73,7 +73,7 @@ fn rules(on_store_error: &str, url: &str) -> String {
 const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
 async fn statuses(server: &Server) -> Vec<u16> {
-    let client = Client::new(server.http);
+    let client = server.client();
     let mut answers = Vec::new();
     for _ in 0..8 {
         answers.push(client.check(ADA).await.status.as_u16());
@@ -88,13 +88,13 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
     let two = Server::with_rules(&rules("closed", &store.url()));
     assert_eq!(statuses(&one).await, [200; 8]);
     assert_eq!(statuses(&two).await, [200, 200, 429, 429, 429, 429, 429, 429]);
-    let refunded = Client::new(one.admin).post("/v1/refund", ADA).await.json();
+    let refunded = one.operator().post("/v1/refund", ADA).await.json();
     assert_eq!(
         (&refunded["remaining"], &refunded["degraded"]),
         (&Value::from(1), &Value::from(false))
     );
-    assert_eq!(Client::new(two.admin).post("/v1/reset", ADA).await.json()["reset"], 1);
-    assert_eq!(Client::new(one.http).post("/v1/peek", ADA).await.json()["remaining"], 10);
+    assert_eq!(two.operator().post("/v1/reset", ADA).await.json()["reset"], 1);
+    assert_eq!(one.client().post("/v1/peek", ADA).await.json()["remaining"], 10);
 }
 
 /// Its first requests were decided without the store, because it was still connecting.
@@ -132,14 +132,14 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
     for (choice, status) in [("open", 200), ("closed", 503), ("local", 200)] {
         let mut store = Store::start();
         let server = Server::granting(&rules(choice, &store.url()), "check,grpc-refund");
-        let client = Client::new(server.http);
+        let client = server.client();
         assert_eq!(client.check(ADA).await.status, 200);
         store.kill();
         let answer = client.check(ADA).await;
         assert_eq!(answer.status, status, "{choice}: {}", answer.text);
         assert_eq!(answer.json()["degraded"], true);
         assert_eq!(answer.json()["allowed"], status == 200);
-        let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
+        let refund = server.operator().post("/v1/refund", ADA).await;
         assert_eq!(refund.header("retry-after"), Some("1"));
         assert!(refund.problem(503).contains("nothing was changed: repeat it"));
         let check = grpc::request(vec![grpc::descriptor(&[("user", "ada")])]);
@@ -151,7 +151,7 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         let back = RateLimitRequest { domain: "default".to_owned(), ..grpc::request(back) };
         let message = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();
         assert_eq!(message.code(), tonic::Code::Unavailable, "{message:?}");
-        assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
+        assert_eq!(server.client().get("/healthz").await.status, 200);
     }
 }
 
@@ -253,12 +253,12 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
     let servers = [Server::with_rules(&rules), Server::with_rules(&rules)];
     for _ in 0..2 {
         for server in &servers {
-            let answer = Client::new(server.http).check(ADA).await;
+            let answer = server.client().check(ADA).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
     }
     let never = r#"{"descriptor": {"user": "ada"}, "cost": 2}"#;
-    assert_eq!(Client::new(servers[0].http).check(never).await.status, 422);
+    assert_eq!(servers[0].client().check(never).await.status, 422);
 }
 
 #[test]

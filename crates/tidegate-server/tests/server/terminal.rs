@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use crate::client::Client;
 use crate::process::{BINARY, Server};
 
 const RULES: &str = r#"
@@ -99,7 +98,7 @@ async fn a_narrow_terminal_loses_columns_and_no_digit() {
     let one = r#"{"descriptor": {"user": "ada"}}"#;
     let batch = format!("[{}]", [one; 703].join(","));
     for _ in 0..3 {
-        assert_eq!(Client::new(server.http).check(&batch).await.status, 200);
+        assert_eq!(server.client().check(&batch).await.status, 200);
     }
     let admin = format!("--admin http://{}", server.admin);
     for columns in [40, 60, 80, 200] {

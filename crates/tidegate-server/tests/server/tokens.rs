@@ -41,7 +41,7 @@ async fn operators_may_have_a_token_of_their_own() {
     let files = Certificates::new();
     let (theirs, ours) = (files.with("theirs", "for-all"), files.with("ours", "for-operators"));
     let server = Server::with_arguments(&["--token-file", &theirs, "--admin-token-file", &ours]);
-    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    let (public, admin) = (server.client(), server.operator());
     assert_eq!(ask(&public, "/v1/check", "Bearer for-all").await.status, 200);
     assert_eq!(ask(&public, "/v1/check", "Bearer for-operators").await.status, 401);
     assert_eq!(ask(&admin, "/v1/reset", "Bearer for-all").await.status, 401);

@@ -24,7 +24,7 @@ async fn ask(client: &Client, thousands: usize, descriptor: &str) {
 }
 
 async fn top(server: &Server, query: &str) -> Vec<Value> {
-    let answer = Client::new(server.admin).get(&format!("/v1/top{query}")).await;
+    let answer = server.operator().get(&format!("/v1/top{query}")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     let answer = answer.json();
     assert_eq!(answer["sampled_one_in"], 16);
@@ -35,7 +35,7 @@ async fn top(server: &Server, query: &str) -> Vec<Value> {
 #[tokio::test]
 async fn keys_are_reported_by_refusals_and_by_requests_and_hidden_where_a_rule_says_so() {
     let server = Server::with_rules(RULES);
-    let public = Client::new(server.http);
+    let public = server.client();
     assert_eq!(top(&server, "").await, Vec::<Value>::new());
     // A gap between two decisions of the sample has at most 30 others, so every thousand has some.
     ask(&public, 4, r#"{"user": "ada", "path": "/a"}"#).await;
@@ -56,14 +56,14 @@ async fn keys_are_reported_by_refusals_and_by_requests_and_hidden_where_a_rule_s
     let shown = card[0]["key"].as_str().unwrap();
     assert!(shown.len() == 16 && shown.bytes().all(|byte| byte.is_ascii_hexdigit()), "{shown}");
     assert_eq!(top(&server, "?rule=all&by=requests").await, Vec::<Value>::new(), "one key for all");
-    assert!(!Client::new(server.admin).get("/metrics").await.text.contains("ada"));
+    assert!(!server.metrics().await.contains("ada"));
 }
 
 #[tokio::test]
 async fn a_key_with_what_a_terminal_obeys_is_escaped_and_the_same_text_to_a_parser() {
     let server = Server::with_rules(RULES);
-    ask(&Client::new(server.http), 1, r#"{"user": "\u009b2J\u202e", "path": "/a"}"#).await;
-    let answer = Client::new(server.admin).get("/v1/top").await;
+    ask(&server.client(), 1, r#"{"user": "\u009b2J\u202e", "path": "/a"}"#).await;
+    let answer = server.operator().get("/v1/top").await;
     assert!(answer.text.contains(r"\u009b2J\u202e") && answer.text.is_ascii(), "{}", answer.text);
     assert_eq!(answer.json()["keys"][0]["key"]["user"], "\u{9b}2J\u{202e}");
 }
@@ -80,7 +80,7 @@ async fn redis_clients_are_counted_too() {
 #[tokio::test]
 async fn a_wrong_query_an_unknown_rule_and_a_server_that_counts_none_are_reported() {
     let server = Server::with_rules(RULES);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     for (query, expected) in [
         ("?by=allowed", "expected `rule` with the name of a rule"),
         ("?n=0", "`n` from 1 to 1000"),
@@ -89,9 +89,9 @@ async fn a_wrong_query_an_unknown_rule_and_a_server_that_counts_none_are_reporte
         let detail = admin.get(&format!("/v1/top{query}")).await.problem(400);
         assert!(detail.contains(expected), "{detail}");
     }
-    let public = Client::new(server.http).get("/v1/top").await.problem(404);
+    let public = server.client().get("/v1/top").await.problem(404);
     assert!(public.contains("the admin listener"), "{public}");
     let server = Server::with_arguments(&["--top-keys", "0"]);
-    let detail = Client::new(server.admin).get("/v1/top").await.problem(404);
+    let detail = server.operator().get("/v1/top").await.problem(404);
     assert!(detail.contains("`top_keys` of `[server]` is 0"), "{detail}");
 }

@@ -4,7 +4,6 @@ use redis::{Value, cmd};
 use serde_json::json;
 
 use crate::certificates::Certificates;
-use crate::client::Client;
 use crate::grpc::{giving_back, request};
 use crate::process::{Server, not_started};
 use crate::store::Store;
@@ -35,7 +34,7 @@ fn rules() -> String {
 #[tokio::test]
 async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
     let server = Server::with_rules(&rules());
-    let client = Client::new(server.http);
+    let client = server.client();
     for (path, name) in [("/v1/refund", "refund"), ("/v1/reset", "reset")] {
         let refused = client.post(path, ADA).await;
         assert_eq!(refused.json()["type"], "urn:problem-type:tidegate:verb-forbidden");
@@ -53,21 +52,21 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
         assert!(message.contains("public_verbs"), "{message}");
     }
     let only = Server::with_rules_and(&rules(), &["--public-verbs", "peek"]);
-    let client = Client::new(only.http);
+    let client = only.client();
     assert_eq!(client.post("/v1/peek", ADA).await.status, 200);
     for path in ["/v1/check", "/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
         let _ = client.post(path, ADA).await.problem(403);
     }
     let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut only.redis()).unwrap_err();
     assert!(error.to_string().contains("public_verbs"), "{error}");
-    let _ = Client::new(only.admin).post("/v1/check", ADA).await.problem(404);
+    let _ = only.operator().post("/v1/check", ADA).await.problem(404);
 }
 
 #[tokio::test]
 async fn clients_refund_and_reset_where_they_may() {
     let verbs = "check,peek,refund,reset";
     let server = Server::with_rules_and(&rules(), &["--public-verbs", verbs]);
-    let (client, mut redis) = (Client::new(server.http), server.redis());
+    let (client, mut redis) = (server.client(), server.redis());
     let spend = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
     assert_eq!(client.check(&spend).await.json()["remaining"], 0);
     let refunded: Vec<Value> =
@@ -117,11 +116,11 @@ async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
 #[tokio::test]
 async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
     let server = Server::with_rules_and(&rules(), &["--public-verbs", "peek,reset"]);
-    let (client, slow) = (Client::new(server.http), r#"{"domain": "slow", "descriptor": {}}"#);
+    let (client, slow) = (server.client(), r#"{"domain": "slow", "descriptor": {}}"#);
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 0);
     let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut server.redis()).unwrap();
     assert_eq!((reset, &client.post("/v1/peek", slow).await.json()["remaining"]), (1, &json!(10)));
-    let again = Client::new(server.admin).post("/v1/reset", slow).await.json();
+    let again = server.operator().post("/v1/reset", slow).await.json();
     assert_eq!(again["reset"], 1);
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 10);
 }
@@ -139,7 +138,7 @@ fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_
 #[tokio::test]
 async fn reserve_settle_and_negative_hits_are_not_every_clients_verbs() {
     let server = Server::with_rules(&rules());
-    let client = Client::new(server.http);
+    let client = server.client();
     for (path, name) in [("reserve", "reserve"), ("settle", "settle"), ("renew", "settle")] {
         let detail = client.post(&format!("/v1/{path}"), ADA).await.problem(403);
         assert!(detail.contains(&format!("`verbs={name}` after its token")), "{detail}");
@@ -174,7 +173,7 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "plain\ntrusted verbs=reserve,settle,grpc-refund\n");
     let server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let status = async |token: &str| {
         let message = client.post_as("/v1/reserve", ADA, &format!("Bearer {token}")).await;
         (message.status.as_u16(), message.json()["reservation"].is_string())

@@ -1,6 +1,6 @@
 //! Rules that let a request wait: the answer waits.
 
-use crate::client::{Answer, Client};
+use crate::client::Answer;
 use crate::process::Server;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -21,7 +21,7 @@ on_excess = {{ wait = "{wait}", max_waiters = {max_waiters} }}
 
 /// A check that is under way.
 fn begun(server: &Server) -> tokio::task::JoinHandle<Answer> {
-    let client = Client::new(server.http);
+    let client = server.client();
     tokio::spawn(async move { client.check(BODY).await })
 }
 
@@ -39,7 +39,7 @@ async fn all_are_admitted_in_the_end_where_there_is_time_for_all() {
 #[tokio::test]
 async fn a_wait_that_can_only_end_after_its_deadline_is_not_begun() {
     let server = Server::with_rules(&rule("1h", "1s", 10));
-    let client = Client::new(server.http);
+    let client = server.client();
     assert_eq!(client.check(BODY).await.status, 200);
     let refused = client.check(BODY).await;
     assert_eq!(refused.status, 429);
@@ -51,8 +51,8 @@ async fn a_wait_that_can_only_end_after_its_deadline_is_not_begun() {
 #[tokio::test]
 async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
     let server = Server::with_rules(&rule("1h", "2h", 1));
-    let admin = Client::new(server.admin);
-    assert_eq!(Client::new(server.http).check(BODY).await.status, 200);
+    let admin = server.operator();
+    assert_eq!(server.client().check(BODY).await.status, 200);
     let (mut one, mut other) = (begun(&server), begun(&server));
     let (beyond, waits) = tokio::select! {
         ended = &mut one => (ended.unwrap(), other),
@@ -68,7 +68,7 @@ async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
 #[tokio::test]
 async fn a_caller_may_wait_less_than_its_rule_lets_it() {
     let server = Server::with_rules(&rule("1h", "2h", 10));
-    let client = Client::new(server.http);
+    let client = server.client();
     assert_eq!(client.check(BODY).await.status, 200);
     for ms in [0, 1, 3_000_000] {
         let body = format!(r#"{{"descriptor": {{"key": "a"}}, "max_wait_ms": {ms}}}"#);
@@ -81,7 +81,7 @@ async fn a_caller_may_wait_less_than_its_rule_lets_it() {
 #[tokio::test]
 async fn a_caller_that_has_the_time_waits_and_is_admitted() {
     let server = Server::with_rules(&rule("20ms", "1h", 10));
-    let client = Client::new(server.http);
+    let client = server.client();
     for _ in 0..4 {
         let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 3600000}"#;
         assert_eq!(client.check(body).await.status, 200);
@@ -92,7 +92,7 @@ async fn a_caller_that_has_the_time_waits_and_is_admitted() {
 async fn a_rule_that_rejects_lets_nobody_wait_whatever_the_caller_says() {
     let rules = rule("1h", "1s", 1).replace("on_excess", "# on_excess");
     let server = Server::with_rules(&rules);
-    let client = Client::new(server.http);
+    let client = server.client();
     let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 86400000}"#;
     assert_eq!(client.check(body).await.status, 200);
     assert_eq!(client.check(body).await.status, 429);
@@ -103,7 +103,7 @@ async fn operators_do_not_wait() {
     let server = Server::with_example();
     let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 1}"#;
     for (path, what) in [("/v1/reset", "a reset"), ("/v1/refund", "a refund")] {
-        let detail = Client::new(server.admin).post(path, body).await.problem(400);
+        let detail = server.operator().post(path, body).await.problem(400);
         assert!(detail.contains(&format!("`max_wait_ms` means nothing to {what}")), "{detail}");
     }
 }

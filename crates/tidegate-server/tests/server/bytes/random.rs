@@ -67,7 +67,7 @@ async fn over_raw_json(client: &Client, user: &[u8]) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn n_requests_with_a_value_of_any_bytes_are_admitted_as_often_as_the_limit_says() {
     let server = Server::with_rules(RULES);
-    let (channel, http) = (grpc::channel(&server).await, Client::new(server.http));
+    let (channel, http) = (grpc::channel(&server).await, server.client());
     let mut resp = server.redis();
     let runtime = tokio::runtime::Handle::current();
     let mut admitted = HashMap::<Vec<u8>, u32>::new();

@@ -13,7 +13,6 @@ use tokio::time::sleep;
 
 use super::under_load::{PAUSE, Witness, change, clients};
 use super::{folder, serve};
-use crate::client::Client;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -191,7 +190,7 @@ async fn run(run: Run, store: &str) {
 
 /// Metrics and statistics have each answer once, and no other.
 async fn counted(server: &Server, changes: u64, totals: &[(u64, u64)]) {
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let (metrics, stats) = (admin.get("/metrics").await.text, admin.get("/v1/stats").await.json());
     let sum = |family: &str, label: &str| -> u64 {
         let lines = metrics.lines().filter(|line| line.starts_with(family) && line.contains(label));

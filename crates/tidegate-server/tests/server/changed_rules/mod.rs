@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::client::Client;
 use crate::process::{Server, run};
 
 const BODY: &str = r#"{"descriptor": {"user": "ada"}, "cost": 0}"#;
@@ -38,17 +37,17 @@ pub(crate) fn serve(file: &Path, more: &[&str]) -> Server {
 
 /// The remaining units of a user.
 pub(crate) async fn remaining(server: &Server) -> u64 {
-    Client::new(server.http).check(BODY).await.json()["remaining"].as_u64().unwrap()
+    server.client().check(BODY).await.json()["remaining"].as_u64().unwrap()
 }
 
 #[tokio::test]
 async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
     let (_folder, file) = folder(&rules(100));
     let mut server = serve(&file, &["--no-watch"]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let etag = |answer: crate::client::Answer| answer.header("etag").unwrap().to_owned();
     let first = etag(admin.get("/v1/rules").await);
-    let used = Client::new(server.http).check(&BODY.replace(": 0", ": 30")).await;
+    let used = server.client().check(&BODY.replace(": 0", ": 30")).await;
     assert_eq!(used.json()["remaining"], 70);
     fs::write(&file, rules(50)).unwrap();
     server.signal("HUP");
@@ -81,7 +80,7 @@ async fn a_mistake_leaves_the_rules_in_force_and_is_logged_with_its_place() {
     let place = server.logs("rules.toml:5:1: ");
     assert!(place.contains("did you mean `rate`?"), "{place}");
     assert_eq!(remaining(&server).await, 100);
-    let reloads = Client::new(server.admin).get("/v1/rules").await.json()["reloads"].clone();
+    let reloads = server.operator().get("/v1/rules").await.json()["reloads"].clone();
     assert_eq!((&reloads["succeeded"], &reloads["failed"]), (&0.into(), &1.into()));
     assert!(reloads["error"].as_str().unwrap().contains("rules.toml:5:1"), "{reloads}");
     for (broken, expected) in [
@@ -130,7 +129,7 @@ async fn a_file_that_is_renamed_linked_anew_or_half_written_is_seen() {
     fs::write(&file, rules(4)).unwrap();
     server.logs("another configuration is in force");
     assert_eq!(remaining(&server).await, 4);
-    let counts = Client::new(server.admin).get("/v1/rules").await.json()["reloads"].clone();
+    let counts = server.operator().get("/v1/rules").await.json()["reloads"].clone();
     assert_eq!(
         (&counts["succeeded"], &counts["failed"]),
         (&3.into(), &1.into()),
@@ -160,7 +159,7 @@ async fn reloads_leave_no_memory_behind() {
     };
     let (_folder, file) = folder(&toml(0));
     let mut server = serve(&file, &["--no-watch"]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let mut used = Vec::new();
     for number in 1..=SETTLED + reloads {
         fs::write(&file, toml(number)).unwrap();
@@ -202,7 +201,7 @@ async fn tokens_are_read_again_and_kept_where_the_new_ones_are_broken() {
     let tokens = folder.path().join("tokens");
     fs::write(&tokens, "first").unwrap();
     let mut server = serve(&file, &["--token-file", tokens.to_str().unwrap()]);
-    let client = Client::new(server.http);
+    let client = server.client();
     let ask = async |said: &str| client.post_as("/v1/check", BODY, said).await.status.as_u16();
     assert_eq!(ask("Bearer first").await, 200);
     fs::write(&tokens, "second\nthird").unwrap();
@@ -248,7 +247,7 @@ fn a_difference_is_said_with_the_exit_codes_of_diff() {
 async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
     let (_folder, file) = folder(&rules(1));
     let mut server = serve(&file, &["--no-watch"]);
-    let client = Client::new(server.admin);
+    let client = server.operator();
     let values = async || {
         let text = client.get("/metrics").await.text;
         let value = |series: &str| -> Option<u64> {
@@ -287,6 +286,6 @@ async fn a_token_moves_from_one_file_to_another_with_one_signal() {
     for _ in 0..2 {
         server.logs("tokens are read again");
     }
-    let asked = Client::new(server.http).post_as("/v1/check", BODY, "Bearer moved").await;
+    let asked = server.client().post_as("/v1/check", BODY, "Bearer moved").await;
     assert_eq!(asked.status, 200);
 }

@@ -27,7 +27,7 @@ fn text(file: &Path) -> String {
 async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     let (_folder, file) = folder(&rules(100));
     let mut server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let first = etag(&admin).await;
     let put = admin.put_rules("", &first, &rules(50)).await;
     assert_eq!(put.status, 200, "{}", put.text);
@@ -57,7 +57,7 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
 async fn signals_beside_puts_leave_in_force_what_was_put_and_is_in_the_file() {
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     for limit in (1..=20).map(|round| 100 + round) {
         server.signal("HUP");
         let text_of = rules(limit);
@@ -75,7 +75,7 @@ async fn signals_beside_puts_leave_in_force_what_was_put_and_is_in_the_file() {
 async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let tag = etag(&admin).await;
     let dry = admin.put_rules("?dry_run=1", "", &rules(50)).await;
     let text_of = dry.json()["text"].as_str().unwrap().to_owned();
@@ -94,7 +94,7 @@ async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
 async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
     let (_folder, file) = folder(&format!("revision = 11\n{}", rules(100)));
     let mut server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let before = format!("revision = 10\n{}", rules(100));
     for query in ["?dry_run=1", ""] {
         let put = admin.put_rules(query, "*", &before).await;
@@ -111,7 +111,7 @@ async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
 async fn a_body_that_lost_its_ends_of_lines_is_told_from_others() {
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let detail = admin.put_rules("", "*", &rules(50).replace('\n', "")).await.problem(400);
     assert!(detail.contains("--data-binary @FILE"), "{detail}");
     let detail = admin.put_rules("", "*", &rules(50).replace("rate", "rite")).await.problem(400);
@@ -122,7 +122,7 @@ async fn a_body_that_lost_its_ends_of_lines_is_told_from_others() {
 async fn every_mistake_of_a_body_is_listed_with_its_place() {
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &[]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let wrong = format!("{}[server]\nhttp = \"nowhere\"\n", rules(1).replace("rate", "rite"));
     for query in ["", "?dry_run=1"] {
         let refused = admin.put_rules(query, &etag(&admin).await, &wrong).await;
@@ -149,7 +149,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
     const RULES: usize = 10_000;
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &["--no-watch"]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let toml = |limit: u64| -> String {
         let rule = |number: usize| {
             format!(
@@ -166,7 +166,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
         assert_eq!(put.json()[change], RULES);
         assert_eq!(put.json()["rules"].as_array().unwrap().len(), RULES + usize::from(limit == 7));
         let body = r#"{"descriptor": {"tenant": "customer-9999", "user": "ada"}}"#;
-        let answer = Client::new(server.http).check(body).await.json();
+        let answer = server.client().check(body).await.json();
         assert_eq!((&answer["limit"], &answer["rule"]), (&limit.into(), &"customer-9999".into()));
     }
     assert_eq!(admin.get("/v1/rules").await.json()["rules"].as_array().unwrap().len(), RULES);
@@ -177,7 +177,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
 async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
     let (folder, file) = folder(&rules(100));
     let mut server = serve(&file, &["--no-watch"]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let conflict = async |expected: &str| {
         let refused = admin.put_rules("", "*", &rules(50)).await;
         assert!(refused.problem(409).contains(expected), "{}", refused.text);
@@ -197,7 +197,7 @@ async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
     server.logs("a configuration was refused");
     let built_in = Server::with_example();
-    let refused = Client::new(built_in.admin).put_rules("", "*", &rules(1)).await;
+    let refused = built_in.operator().put_rules("", "*", &rules(1)).await;
     assert!(refused.problem(409).contains("the rules are built in"), "{}", refused.text);
 }
 
@@ -213,7 +213,7 @@ async fn a_folder_that_may_only_be_read_is_a_conflict() {
     fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o555)).unwrap();
     let server = Server::of(command, &["--config", file.to_str().unwrap()]);
-    let refused = Client::new(server.admin).put_rules("", "*", &rules(50)).await;
+    let refused = server.operator().put_rules("", "*", &rules(50)).await;
     assert!(refused.problem(409).contains("denied"), "{}", refused.text);
     assert_eq!((remaining(&server).await, text(&file)), (100, rules(100)));
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -224,7 +224,7 @@ async fn of_two_servers_on_one_file_the_one_that_is_behind_writes_nothing() {
     let (_folder, file) = folder(&rules(100));
     let (one, two) = (serve(&file, &["--no-watch"]), serve(&file, &["--no-watch"]));
     let put = async |server: &Server, limit| {
-        Client::new(server.admin).put_rules("", "*", &rules(limit)).await.status.as_u16()
+        server.operator().put_rules("", "*", &rules(limit)).await.status.as_u16()
     };
     assert_eq!(put(&one, 50).await, 200);
     assert_eq!(put(&two, 70).await, 409);
@@ -243,7 +243,7 @@ async fn a_kill_in_the_middle_leaves_the_old_file_or_the_new_one_whole() {
     for round in 0..24_u64 {
         let server = serve(&file, &["--no-watch"]);
         assert_eq!(remaining(&server).await, before);
-        let admin = Client::new(server.admin);
+        let admin = server.operator();
         let put = tokio::spawn(async move {
             for limit in 0.. {
                 let toml = toml(1_000 + 100 * round + limit % 100);
@@ -251,7 +251,7 @@ async fn a_kill_in_the_middle_leaves_the_old_file_or_the_new_one_whole() {
                 admin.put_rules("", "*", &toml).await;
             }
         });
-        let watched = Client::new(server.admin);
+        let watched = server.operator();
         while watched.get("/v1/rules").await.json()["reloads"]["succeeded"].as_u64()
             < Some(round % 3)
         {}
@@ -279,7 +279,7 @@ async fn beyond_loopback_a_change_needs_a_token_or_a_certificate() {
     let tokens = folder.path().join("tokens");
     fs::write(&tokens, "first\nsecond").unwrap();
     let mut kept = serve(&file, &["--admin", &at, "--token-file", tokens.to_str().unwrap()]);
-    let admin = Client::new(kept.admin);
+    let admin = kept.operator();
     admin.put_rules("", "*", &rules(50)).await.problem(401);
     let put = admin.put_rules_as("*", &rules(50), "Bearer second").await;
     assert_eq!(put.status, 200, "{}", put.text);
@@ -303,7 +303,7 @@ async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is(
     const RULES: usize = 45_000;
     let (_folder, file) = folder(&rules(100));
     let server = serve(&file, &["--no-watch"]);
-    let admin = Client::new(server.admin);
+    let admin = server.operator();
     let toml = |limit: u64| -> String {
         let head = "key=[\"u\"]\nalgorithm=\"token_bucket\"";
         let rule = |number| {
@@ -323,5 +323,5 @@ async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is(
         assert!(put.text.len() <= 6 << 20, "{}", put.text.len());
     }
     let body = r#"{"descriptor": {"t": "44999", "u": "ada"}}"#;
-    assert_eq!(Client::new(server.http).check(body).await.json()["limit"], 7);
+    assert_eq!(server.client().check(body).await.json()["limit"], 7);
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use tokio::task::{JoinSet, block_in_place};
 
 use super::{folder, rules, serve};
-use crate::client::Client;
 use crate::envoy_api::{Code, RateLimitRequest};
 use crate::grpc;
 use crate::process::Server;
@@ -76,7 +75,7 @@ pub(crate) fn clients(
     witness: &Arc<impl Witness>,
 ) {
     let [name, value] = entry;
-    let (http, seen) = (Client::new(server.http), Arc::clone(witness));
+    let (http, seen) = (server.client(), Arc::clone(witness));
     all.spawn(async move {
         let body = format!(r#"{{"descriptor": {{"{name}": "{value}"}}}}"#);
         loop {
@@ -126,7 +125,7 @@ pub(crate) async fn change(server: &mut Server, file: &Path, number: u64, toml: 
         fs::write(file, toml).unwrap();
         server.signal("HUP");
     } else {
-        let put = Client::new(server.admin).put_rules("", "*", toml).await;
+        let put = server.operator().put_rules("", "*", toml).await;
         assert_eq!(put.status, 200, "{}", put.text);
     }
     server.logs("another configuration is in force");
@@ -137,7 +136,7 @@ async fn run(store: &str, changes: u64) {
     let toml = |limit| format!("{}{store}", rules(limit));
     let (_folder, file) = folder(&toml(STEP));
     let mut server = serve(&file, &["--no-watch"]);
-    let (admin, shared) = (Client::new(server.admin), Arc::new(Shared::default()));
+    let (admin, shared) = (server.operator(), Arc::new(Shared::default()));
     shared.limit.store(STEP, SeqCst);
     shared.phase.store(1, SeqCst);
     let mut asking = JoinSet::new();

@@ -27,7 +27,7 @@ fn the_documents_show_this_rule() {
 async fn tokens_are_reported_past_the_limit_and_the_next_request_is_refused() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::ai_gateway(&server).await;
-    let (client, own) = (Client::new(envoy.at), Client::new(server.http));
+    let (client, own) = (Client::new(envoy.at), server.client());
     let peek = r#"{"domain": "ai", "descriptor": {"user": "ada"}, "cost": 0}"#;
     for left in [700, 400, 100, 0] {
         assert_eq!(get(&client, "/tokens/300", "ada").await.status, 200);
@@ -44,7 +44,7 @@ async fn tokens_are_reported_past_the_limit_and_the_next_request_is_refused() {
 async fn an_answer_without_a_number_reports_nothing() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::ai_gateway(&server).await;
-    let (client, own) = (Client::new(envoy.at), Client::new(server.http));
+    let (client, own) = (Client::new(envoy.at), server.client());
     let peek = r#"{"domain": "ai", "descriptor": {"user": "ada"}, "cost": 0}"#;
     for (path, left) in [("/other", 1000), ("/tokens/5", 995), ("/other", 995), ("/tokens/6", 989)]
     {

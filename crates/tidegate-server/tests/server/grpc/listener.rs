@@ -110,7 +110,7 @@ async fn a_call_under_way_is_answered_when_the_process_stops() {
             .await
             .map(tonic::Response::into_inner)
     });
-    let http = Client::new(server.http);
+    let http = server.client();
     let peek = r#"{"domain": "edge", "descriptor": {}}"#;
     while http.post("/v1/peek", peek).await.json()["remaining"] != 4 {
         assert!(!held.is_finished(), "it was not held");
