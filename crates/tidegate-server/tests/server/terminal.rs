@@ -101,14 +101,16 @@ async fn a_narrow_terminal_loses_columns_and_no_digit() {
         assert_eq!(server.client().check(&batch).await.status, 200);
     }
     let admin = format!("--admin http://{}", server.admin);
+    // The last second may have begun between two of the batches: 100 units of the first are admitted, none of the others.
+    let of_a_second = ["0", "100", "603", "703", "1306", "1406", "2009"];
     for columns in [40, 60, 80, 200] {
         let top = shown(columns, &format!("top {admin}"), "Asking most in");
         let rules = top.split("Refused most").next().unwrap();
-        assert_whole(rules, columns, &["0", "2109", "2009"]);
+        assert_whole(rules, columns, &["0", "603", "703", "1306", "1406", "2009", "2109"]);
         assert!(rules.contains("ASKED/S") && rules.contains("REFUSED/S"), "{columns}: {top}");
         assert_eq!(rules.contains("2009"), columns >= 60, "{columns}: {top}");
         let stats = shown(columns, &format!("stats {admin} --watch"), "per-user");
-        assert_whole(&stats, columns, &["0", "100", "2009"]);
+        assert_whole(&stats, columns, &of_a_second);
         assert!(stats.contains("PASS") && stats.contains("BLOCK"), "{columns}: {stats}");
     }
 }
