@@ -116,13 +116,21 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
     }
 
-    /// Notes that a server had lost the units of limiters, which other data had before, and perhaps units of others.
-    fn carried(&self, data: StoredData, had: Option<DataOf>) {
+    /// Notes that a server lacked the units of limiters, which other data had before, and perhaps units of others: it
+    /// had lost a state while it ran, or a state that would have stayed if it were newer. Where the state with more in
+    /// use stays in any case, another node may have given units back.
+    fn carried(&self, data: StoredData, had: Option<DataOf>, then: &[KnownThen]) {
         if data.carried == 0 {
             return;
         }
         self.count(data.carried);
-        self.known.lost(data.server, had);
+        let lost_while_it_ran = had.is_some_and(|had| had.is_of(data.server));
+        let mut known = then.iter().map(|(known, _)| known);
+        if lost_while_it_ran
+            || !known.any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
+        {
+            self.known.lost(data.server, had);
+        }
     }
 
     /// Notes what is to be carried with the limiters of a request, and returns the data that had their units. All of
@@ -188,7 +196,7 @@ impl<S: Store> Store for Carry<S> {
         if reply.data.server == 0 || reply.repeated {
             return Ok(reply);
         }
-        self.carried(reply.data, had);
+        self.carried(reply.data, had, &then);
         let data = self.known.data_of(reply.data.server);
         let replied = ReplyTimes { sent, now: reply.now, data };
         for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
@@ -216,7 +224,7 @@ impl<S: Store> Store for Carry<S> {
             }
             had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
         };
-        self.carried(reply.data, had);
+        self.carried(reply.data, had, &then);
         if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, reply.used.take()) {
             let replied =
                 ReplyTimes { sent, now: report.at, data: self.known.data_of(reply.data.server) };

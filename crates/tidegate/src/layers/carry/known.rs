@@ -75,6 +75,12 @@ pub(super) struct DataOf {
     losses: u32,
 }
 
+impl DataOf {
+    pub(super) const fn is_of(self, server: u64) -> bool {
+        self.server == server
+    }
+}
+
 #[derive(Debug)]
 struct KnownLimiter {
     /// Oldest first, by the clock of the store.
@@ -129,7 +135,7 @@ impl KnownLimiters {
     /// Notes that a server lost data; if it had other data `before`, while it ran. Units that it had until now are
     /// carried.
     pub(super) fn lost(&self, server: u64, before: Option<DataOf>) {
-        let known = before.filter(|before| before.server == server).map_or(0, |had| had.losses);
+        let known = before.filter(|before| before.is_of(server)).map_or(0, |had| had.losses);
         if let Some(losses) = self.losses_of(server) {
             // If it was noted by another request since, it was one loss.
             let _ = losses.compare_exchange(known, known + 1, Relaxed, Relaxed);
