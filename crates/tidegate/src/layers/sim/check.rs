@@ -361,7 +361,7 @@ fn conserved(
             LayersEventKind::Settled { back, more, drained, .. } => {
                 (more.cast_signed() - back.cast_signed(), drained)
             }
-            LayersEventKind::Carried { units } => (units.cast_signed(), 0),
+            LayersEventKind::Carried { units, .. } => (units.cast_signed(), 0),
             _ => continue,
         };
         (counted, drained) = (counted + units, drained + no_credit);

@@ -79,6 +79,8 @@ pub(super) enum LayersEventKind {
     /// A node carried units to the store, which counts so many more since.
     Carried {
         units: u64,
+        /// The time of the last of them, by the clock of the store, in microseconds since the run began.
+        last: u64,
     },
     /// A caller heard that a settlement or a reset was done, or that it is not known if it was.
     Back {

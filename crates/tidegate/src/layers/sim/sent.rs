@@ -10,6 +10,7 @@ use tokio::sync::oneshot::Sender;
 
 use super::history::{LayersEventKind, LayersLossCause, PermitStep};
 use super::link::{Carried, StoreLink};
+use super::world::FIRST;
 use crate::request::Origin;
 use crate::store::fake::FakeLimiters;
 use crate::store::{
@@ -193,12 +194,15 @@ pub(super) fn carry_known(
     (asks, known): (&[KeyAsk], &[KnownUse]),
     now: Timestamp,
 ) -> StoredData {
-    let before: Vec<_> = asks.iter().map(|ask| limiters.used(ask, now)).collect();
+    let states = asks.iter().map(|ask| (limiters.used(ask, now), limiters.last(ask, now)));
+    let before: Vec<_> = states.collect();
     let data = limiters.carry(link.policy(), asks, known, now);
-    for (ask, before) in asks.iter().zip(before) {
-        let units = limiters.used(ask, now).saturating_sub(before);
-        if units > 0 {
-            link.world().note(ask, LayersEventKind::Carried { units });
+    for (ask, (used, last_before)) in asks.iter().zip(before) {
+        let units = limiters.used(ask, now).saturating_sub(used);
+        let last = limiters.last(ask, now);
+        if units > 0 || last != last_before {
+            let last = last.since(FIRST).as_micros();
+            link.world().note(ask, LayersEventKind::Carried { units, last });
         }
     }
     data

@@ -23,8 +23,8 @@ pub(super) struct StoreClock {
     last: i64,
     /// The same in the replica.
     copied: i64,
-    /// The number of times that it found the clock back by more than W, now and when the store last lost data. A state
-    /// that replaced the lost state knows nothing of the latter.
+    /// The number of times that it found the clock back by more than W, now and when another state last took the place of
+    /// its own: after a loss of data, or with units that a node carried. That state knows nothing of the latter.
     times: u64,
     unknown: u64,
 }
@@ -49,6 +49,11 @@ impl StoreClock {
             LayersEventKind::Copied => self.copied = self.last,
             LayersEventKind::Lost { to_copy } => {
                 self.last = if to_copy { self.copied } else { NEVER };
+                self.unknown = self.times;
+            }
+            // The carried state has the units that were taken before, and knows nothing of steps until now.
+            LayersEventKind::Carried { last, .. } => {
+                self.last = last.cast_signed();
                 self.unknown = self.times;
             }
             LayersEventKind::Taken { .. } | LayersEventKind::Granted { .. } => {

@@ -120,7 +120,7 @@ pub(super) fn at_each_step(
                 let idle = idle.get_mut(&TakenFor::Lease(node, ticket));
                 came_back(idle, is_level, units, drained);
             }
-            LayersEventKind::Carried { units } => {
+            LayersEventKind::Carried { units, .. } => {
                 idle.insert(TakenFor::Carried(at), Idle { units, end: at });
             }
             LayersEventKind::Reset

@@ -25,7 +25,7 @@ pub(super) fn of(history: &LayersHistory) -> Sums {
             LayersEventKind::Denied { is_repeated: true, .. } => sums.add("denied again", 1),
             LayersEventKind::Stands { .. } => sums.add("counted", 1),
             LayersEventKind::Lost { .. } => sums.add("losses", 1),
-            LayersEventKind::Carried { units } => sums.add("carried", units),
+            LayersEventKind::Carried { units, .. } => sums.add("carried", units),
             LayersEventKind::Stepped { .. } => sums.add("steps", 1),
             LayersEventKind::Changed => sums.add("changes", 1),
             LayersEventKind::Permit { .. }

@@ -46,6 +46,12 @@ impl FakeLimiters {
         data
     }
 
+    /// Returns the time of the last unit of a limiter.
+    pub(crate) fn last(&self, ask: &KeyAsk, now: Timestamp) -> Timestamp {
+        let limiter = self.all.get(&key_of(ask)).map(|(_, limiter)| limiter);
+        limiter.map_or(Timestamp::EPOCH, |limiter| limiter.used_units(now).1)
+    }
+
     /// Takes a lease for a node, unless the limiter has other values, or lost a state that must be there.
     pub(crate) fn lease(
         &mut self,
