@@ -95,7 +95,8 @@ impl<S: Store> Carry<S> {
             return;
         }
         let rule = one.decided.values.as_deref().unwrap_or(own);
-        let ReplyTimes { sent, now, data } = reply;
+        let ReplyTimes { sent, now, server } = reply;
+        let data = self.known.data_of(server);
         let until = sent.plus(one.decided.decision.reset_after);
         // The instant that counts is later where the clock has stepped back.
         let at = one.decided.taken.since.map_or(now, |since| since.max(now));
@@ -109,10 +110,11 @@ impl<S: Store> Carry<S> {
         known: &KnownThen,
         report: LimiterReport,
         (used, last): (Vec<UsedUnits>, Timestamp),
-        ReplyTimes { sent, now, data }: ReplyTimes,
+        ReplyTimes { sent, now, server }: ReplyTimes,
     ) {
         let Some(rule) = ask.rule_in(&self.generation.policy) else { return };
         let until = sent.plus(report.idle_at.since(report.at));
+        let data = self.known.data_of(server);
         self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
     }
 
@@ -159,12 +161,12 @@ const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
 /// The only limiter of a question for a lease has leases.
 const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
 
-/// A reply: when it was asked for, by the clock of this process, and when and by which data it was decided.
+/// A reply: when it was asked for, by the clock of this process, and when and by which server it was decided.
 #[derive(Clone, Copy)]
 struct ReplyTimes {
     sent: Timestamp,
     now: Timestamp,
-    data: DataOf,
+    server: u64,
 }
 
 impl<S: Store> Store for Carry<S> {
@@ -197,8 +199,7 @@ impl<S: Store> Store for Carry<S> {
             return Ok(reply);
         }
         self.carried(reply.data, had, &then);
-        let data = self.known.data_of(reply.data.server);
-        let replied = ReplyTimes { sent, now: reply.now, data };
+        let replied = ReplyTimes { sent, now: reply.now, server: reply.data.server };
         for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
             let Some(one) = one else { continue };
             let is_renewed = args.verb == Verb::Renew && one.decided.decision.is_allowed();
@@ -226,8 +227,7 @@ impl<S: Store> Store for Carry<S> {
         };
         self.carried(reply.data, had, &then);
         if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, reply.used.take()) {
-            let replied =
-                ReplyTimes { sent, now: report.at, data: self.known.data_of(reply.data.server) };
+            let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
             self.note_lease(ask, &then[0], report, used, replied);
         }
         reply
@@ -243,8 +243,7 @@ impl<S: Store> Store for Carry<S> {
         if let Some(reply) = &mut reply
             && let Some(used) = reply.used.take()
         {
-            let data = self.known.data_of(reply.data.server);
-            let replied = ReplyTimes { sent, now: reply.report.at, data };
+            let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
             self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
         }
         Ok(reply)
@@ -254,8 +253,7 @@ impl<S: Store> Store for Carry<S> {
         let sent = self.inner.host().now();
         let mut undone = self.inner.undo(asks, args, reply).await;
         if undone.data.server != 0 && args.at.is_none() {
-            let data = self.known.data_of(undone.data.server);
-            let replied = ReplyTimes { sent, now: undone.now, data };
+            let replied = ReplyTimes { sent, now: undone.now, server: undone.data.server };
             for (ask, one) in asks.iter().zip(&mut undone.replies) {
                 if let Some(one) = one {
                     self.note(ask, &NOT_ASKED, one, replied);
