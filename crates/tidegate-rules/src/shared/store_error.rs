@@ -8,7 +8,7 @@ use std::fmt;
 /// ```
 /// use tidegate::StoreError;
 ///
-/// // / Returns true if an operator has to act before the store decides again.
+/// /// Returns true if an operator has to act before the store decides again.
 /// fn needs_operator(error: &StoreError) -> bool {
 ///     matches!(error, StoreError::Denied(_) | StoreError::ReadOnly | StoreError::OutOfMemory)
 /// }
