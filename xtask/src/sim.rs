@@ -6,6 +6,7 @@
 
 mod mutants;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::context::Context;
 use crate::process::{cargo, succeeds};
-use mutants::{MUTANTS, Mutant};
+use mutants::Mutant;
 
 /// The crates that are copied: the library, and the crates that it needs.
 const CRATES: [&str; 5] = [
@@ -65,20 +66,18 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let context = Context::load()?;
     let copy = Copy::make(&context)?;
     if !args.mutants {
-        let tests: Vec<_> = MUTANTS.iter().map(|(test, _)| *test).collect();
-        return succeeds(&mut copy.test(&context, args, &tests));
+        let tests: BTreeSet<_> = mutants::all().iter().map(|mutant| mutant.test).collect();
+        return succeeds(&mut copy.test(&context, args, tests));
     }
     let mut missed = 0;
     let mut all = 0;
-    for (test, mutants) in MUTANTS {
-        for mutant in mutants.iter().filter(|mutant| mutant.name.contains(&args.only)) {
-            copy.write(mutant.file, &mutant.of(&copy.original(mutant.file)?)?)?;
-            let found = copy.finds(&context, args, test, mutant)?;
-            copy.mend(mutant.file)?;
-            all += 1;
-            missed += u64::from(found.is_none());
-            println!("| {} | {} |", mutant.name, found.as_deref().unwrap_or("MISSED"));
-        }
+    for mutant in mutants::all().iter().filter(|mutant| mutant.name.contains(&args.only)) {
+        copy.write(mutant.file, &mutant.of(&copy.original(mutant.file)?)?)?;
+        let found = copy.finds(&context, args, mutant)?;
+        copy.mend(mutant.file)?;
+        all += 1;
+        missed += u64::from(found.is_none());
+        println!("| {} | {} |", mutant.name, found.as_deref().unwrap_or("MISSED"));
     }
     println!("{} of {all} mutants found", all - missed);
     Ok(missed == 0)
@@ -154,7 +153,12 @@ impl Copy {
     }
 
     /// Runs tests of the simulators.
-    fn test(&self, context: &Context, args: &Args, tests: &[&str]) -> Command {
+    fn test<'a>(
+        &self,
+        context: &Context,
+        args: &Args,
+        tests: impl IntoIterator<Item = &'a str>,
+    ) -> Command {
         let mut test = self.cargo(context, &["--", "--nocapture"]);
         test.args(tests);
         test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
@@ -163,19 +167,13 @@ impl Copy {
     }
 
     /// Returns how many seeds it took until the test failed with the mutant, or that a case failed; `None` if none did.
-    fn finds(
-        &self,
-        context: &Context,
-        args: &Args,
-        test: &str,
-        mutant: &Mutant,
-    ) -> Result<Option<String>> {
+    fn finds(&self, context: &Context, args: &Args, mutant: &Mutant) -> Result<Option<String>> {
         let built = self.cargo(context, &["--no-run"]).output().context("building a mutant")?;
         if !built.status.success() {
             let errors = String::from_utf8_lossy(&built.stderr);
             bail!("the mutant \"{}\" does not build:\n{errors}", mutant.name);
         }
-        let ran = self.test(context, args, &[test]).output().context("running a mutant")?;
+        let ran = self.test(context, args, [mutant.test]).output().context("running a mutant")?;
         let error = String::from_utf8_lossy(&ran.stderr);
         if ran.status.success() || !error.contains("panicked at") {
             return Ok(None);
@@ -219,16 +217,18 @@ mod tests {
     fn every_mutant_fits_the_code_as_it_is_and_is_listed() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let files = tree::read(&root).unwrap();
-        let mutants = || MUTANTS.iter().flat_map(|(_, mutants)| mutants.iter());
-        for mutant in mutants() {
+        let mutants = mutants::all();
+        assert!(mutants.len() > 70, "only {} mutants were read", mutants.len());
+        for mutant in &mutants {
             let file = files.iter().find(|file| file.path == Path::new(mutant.file)).unwrap();
             assert_ne!(mutant.of(&file.text).unwrap(), file.text, "{}", mutant.name);
         }
         let page =
             files.iter().find(|file| file.path == Path::new("bench/results/simulator.md")).unwrap();
         let rows = page.text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
-        let rows = rows.map(|(name, _)| name);
-        let listed: Vec<_> = rows.filter(|name| mutants().any(|one| one.name == *name)).collect();
-        assert_eq!(listed, mutants().map(|mutant| mutant.name).collect::<Vec<_>>());
+        let names: Vec<_> = mutants.iter().map(|mutant| mutant.name).collect();
+        let listed: Vec<_> =
+            rows.map(|(name, _)| name).filter(|name| names.contains(name)).collect();
+        assert_eq!(listed, names);
     }
 }
