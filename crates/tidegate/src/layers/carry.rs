@@ -118,17 +118,18 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
     }
 
-    /// Notes that a server lacked the units of limiters, which other data had before, and perhaps units of others: it
-    /// had lost a state while it ran, or a state that would have stayed if it were newer. Where the state with more in
-    /// use stays in any case, another node may have given units back.
+    /// Counts the limiters whose units a server lacked, which the data `had` before, and notes what that proves: the
+    /// server had lost a state while it ran, or lacks a state of the server before it, which would have stayed if it
+    /// were newer. Where the state with more in use stays in any case, another node may have given units back. Units
+    /// that no one server had prove nothing: the server before this may have taken them when it was that no more.
     fn carried(&self, data: StoredData, had: Option<DataOf>, then: &[KnownThen]) {
         if data.carried == 0 {
             return;
         }
         self.count(data.carried);
-        let lost_while_it_ran = had.is_some_and(|had| had.is_of(data.server));
+        let Some(had) = had else { return };
         let mut known = then.iter().map(|(known, _)| known);
-        if lost_while_it_ran
+        if had.is_of(data.server)
             || !known.any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
         {
             self.known.lost(data.server, had);
@@ -226,7 +227,8 @@ impl<S: Store> Store for Carry<S> {
             had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
         };
         self.carried(reply.data, had, &then);
-        if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, reply.used.take()) {
+        let used = reply.used.take().filter(|_| reply.is_in_time);
+        if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, used) {
             let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
             self.note_lease(ask, &then[0], report, used, replied);
         }

@@ -3,7 +3,7 @@
 //! Of a limiter it has a few numbers. Each limiter has eight possible places; if all are taken, the limiter whose units
 //! leave first goes: units that are not known are not carried.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Micros, Rule, Timestamp, Token, UsedUnits};
@@ -19,7 +19,7 @@ const GROUPS: usize = 128;
 const PLACES: usize = 8;
 /// A report that is earlier by more than this is later: the clock of the store was set.
 const ORDERED: Micros = Micros::from_millis(1_000);
-/// Servers share this many counts of losses, by their numbers.
+/// Servers share this many places for their losses, by their numbers.
 const SERVERS: usize = 64;
 
 /// The limiters that units count of, as far as this node knows.
@@ -27,8 +27,17 @@ const SERVERS: usize = 64;
 pub(super) struct KnownLimiters {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
-    /// By server, how often it was found to have lost data while it ran.
-    losses: Box<[AtomicU32]>,
+    /// By server.
+    losses: Box<[ServerLosses]>,
+}
+
+/// The data that a server was found to lack.
+#[derive(Debug, Default)]
+struct ServerLosses {
+    /// How often it lost data while it ran.
+    while_it_ran: AtomicU32,
+    /// True if it lacks the last writes of a server before it.
+    of_another: AtomicBool,
 }
 
 /// Groups of limiters by their fingerprints. They take memory with the first limiter.
@@ -122,28 +131,36 @@ impl KnownLimiters {
         Self {
             seed: Seed::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            losses: (0..SERVERS).map(|_| AtomicU32::new(0)).collect(),
+            losses: (0..SERVERS).map(|_| ServerLosses::default()).collect(),
         }
     }
 
     /// The present data of a server.
     pub(super) fn data_of(&self, server: u64) -> DataOf {
-        let losses = self.losses_of(server).map_or(0, |losses| losses.load(Relaxed));
-        DataOf { server, losses }
+        DataOf { server, losses: self.losses_of(server).while_it_ran.load(Relaxed) }
     }
 
-    /// Notes that a server lost data; if it had other data `before`, while it ran. Units that it had until now are
-    /// carried.
-    pub(super) fn lost(&self, server: u64, before: Option<DataOf>) {
-        let known = before.filter(|before| before.is_of(server)).map_or(0, |had| had.losses);
-        if let Some(losses) = self.losses_of(server) {
+    /// Notes that a server lacks data `before`. If that was its own, it lost data while it ran, and the units that it
+    /// had until now are carried.
+    pub(super) fn lost(&self, server: u64, before: DataOf) {
+        let losses = self.losses_of(server);
+        if before.server == server {
+            let next = before.losses + 1;
             // If it was noted by another request since, it was one loss.
-            let _ = losses.compare_exchange(known, known + 1, Relaxed, Relaxed);
+            let _ = losses.while_it_ran.compare_exchange(before.losses, next, Relaxed, Relaxed);
+        } else {
+            losses.of_another.store(true, Relaxed);
         }
     }
 
-    fn losses_of(&self, server: u64) -> Option<&AtomicU32> {
-        self.losses.get(server as usize % SERVERS)
+    fn losses_of(&self, server: u64) -> &ServerLosses {
+        &self.losses[server as usize % SERVERS]
+    }
+
+    /// True if a server is known to have lost data.
+    fn has_lost(&self, server: u64) -> bool {
+        let losses = self.losses_of(server);
+        losses.while_it_ran.load(Relaxed) > 0 || losses.of_another.load(Relaxed)
     }
 
     /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays.
@@ -162,7 +179,7 @@ impl KnownLimiters {
             return KnownUse::Stored { server: data.server };
         }
         let server = server.or(one.data.map(|data| data.server));
-        let has_lost = server.is_some_and(|server| self.data_of(server).losses > 0);
+        let has_lost = server.is_some_and(|server| self.has_lost(server));
         let last = Some(one.last).filter(|_| keeps_newer && !has_lost);
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last }
     }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::lease::{GivenBack, Wanted};
 use crate::rules::RuleSpec;
-use crate::store::fake::{FakeLimiters, FakeStore, ask, asking};
+use crate::store::fake::{FakeLimiters, FakeStore, Fault, ask, asking};
 
 const LIMIT: u64 = 20;
 
@@ -115,7 +115,6 @@ async fn nothing_is_carried_while_the_server_keeps_its_data() {
         let mut all = ask(rule, "ada", LIMIT);
         all.taken = Default::default();
         let settle = StepArgs { actual: &[0], ..asking(other).settling() };
-        let settle = StepArgs { actual: &[0], ..settle };
         other.step(&[all], settle).await.unwrap();
         let again = admitted(one, rule, LIMIT).await;
         assert_eq!(again, LIMIT, "rule {rule}");
@@ -143,6 +142,30 @@ async fn a_loss_that_one_limiter_shows_carries_the_others_of_that_server() {
         assert!(!layer.step(&one, asking(layer)).await.unwrap().allowed, "{name}");
     }
     assert_eq!(layer.counts().carried, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_by_a_failover_carries_nothing_that_the_new_server_reported() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(2);
+        let [one, other] = &nodes[..] else { unreachable!("two nodes") };
+        let copy = store.copy();
+        admitted(one, rule, 1).await;
+        DataLoss::FailedOver.happens_to(&store, copy);
+        let bob = [ask(rule, "bob", LIMIT / 2)];
+        let reply = one.step(&bob, asking(one)).await.unwrap();
+        let [Some(first)] = &reply.replies[..] else { unreachable!("a reply for each limiter") };
+        let taken = [KeyAsk { taken: first.decided.taken, ..bob[0].clone() }];
+        sleep(Duration::from_millis(3)).await;
+        let settle = StepArgs { actual: &[0], ..asking(other).settling() };
+        other.step(&taken, settle).await.unwrap();
+        // The unit of the first limiter shows that the new server lacks it, and nothing of the second limiter.
+        admitted(one, rule, 1).await;
+        let all = [ask(rule, "bob", LIMIT - 1)];
+        let again = one.step(&all, asking(one)).await.unwrap();
+        assert!(again.allowed, "{algorithm}: the units came back");
+        assert_eq!(one.counts().carried, 1, "{algorithm}");
+    }
 }
 
 impl DataLoss {
@@ -230,5 +253,18 @@ async fn units_that_were_undone_are_not_carried() {
         let more = admitted(layer, rule, u64::MAX).await;
         // No more than a unit is lost to rounding.
         assert!(more + 1 >= LIMIT, "{algorithm}: {more}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_of_a_lease_that_came_too_late_are_not_carried() {
+    for rule in 0..AlgorithmKind::ALL.len() {
+        let (store, nodes) = nodes(1);
+        let layer = &nodes[0];
+        store.fault([Some(Fault::IsLate)]);
+        takes_lease(layer, &ask(rule, "ada", LIMIT / 2), LIMIT / 2).await;
+        store.put(FakeLimiters::of_server(1));
+        assert!(layer.step(&[ask(rule, "ada", 1)], asking(layer)).await.unwrap().allowed);
+        assert_eq!(layer.counts().carried, 0, "rule {rule}");
     }
 }
