@@ -237,24 +237,13 @@ fn line_of(part: &impl Spanned) -> usize {
 
 /// Returns whether an attribute makes an item for tests only.
 pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
-    let written = quote_of(attribute);
-    is_test(&written) || written == "test"
-}
-
-/// Returns whether an attribute, without blanks, makes an item for tests only.
-pub(crate) fn is_test(attribute: &str) -> bool {
-    attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
-}
-
-/// The text between the brackets of an attribute, without blanks.
-fn quote_of(attribute: &Attribute) -> String {
-    let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
     match &attribute.meta {
-        syn::Meta::List(list) => {
-            let inside: String = list.tokens.to_string().split_whitespace().collect();
-            format!("{name}({inside})")
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) if list.path.is_ident("cfg") => {
+            let condition: String = list.tokens.to_string().split_whitespace().collect();
+            condition == "test" || condition.starts_with("all(test,")
         }
-        _ => name,
+        _ => false,
     }
 }
 

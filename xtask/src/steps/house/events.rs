@@ -3,8 +3,12 @@
 
 use std::path::Path;
 
-use super::rust::{self, Word};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Item, LitStr, Macro};
+
 use super::{Findings, House, markdown};
+use crate::imports::{attributes, is_for_tests};
 use crate::tree::SourceFile;
 
 const PAGE: &str = "docs/errors.md";
@@ -132,29 +136,77 @@ fn rows(page: &str) -> Vec<Row<'_>> {
 
 /// The events of a file: `tracing`, a level, and the first text that is not the value of a field.
 fn logged(file: &SourceFile) -> Vec<Event> {
+    let mut reader = Reader { file, events: Vec::new() };
     // The compiler finds text that is not Rust.
-    let words = rust::code(&file.text).unwrap_or_default().words;
-    let lines: Vec<_> = file.text.lines().collect();
-    let is_value = |word: &Word| {
-        let line = word.line.checked_sub(1).and_then(|at| lines.get(at));
-        line.is_some_and(|line| line.contains(&format!("= {}", word.text)))
-    };
-    let is_level = |pair: &[Word]| pair[0].text == "tracing" && LEVELS.contains(&&*pair[1].text);
-    let begins = words.windows(2).enumerate().filter(|(_, pair)| is_level(pair));
-    let events = begins.filter_map(|(at, pair)| {
-        let mut rest = words.get(at + 2..)?.iter().filter(|word| !is_value(word));
-        let place = format!("{}:{}", file.path.display(), pair[0].line);
-        Some(Event { place, level: pair[1].text.clone(), message: rest.find_map(literal)? })
-    });
+    if let Ok(parsed) = syn::parse_file(&file.text) {
+        reader.visit_file(&parsed);
+    }
     // A message that is a variable as a whole is written elsewhere.
-    events
-        .filter(|Event { message, .. }| !(message.starts_with('{') && message.ends_with('}')))
-        .collect()
+    reader
+        .events
+        .retain(|Event { message, .. }| !(message.starts_with('{') && message.ends_with('}')));
+    reader.events
 }
 
-/// The text of a literal, its lines joined.
-fn literal(word: &Word) -> Option<String> {
-    Some(joined(word.text.strip_prefix('"')?.strip_suffix('"')?))
+/// Collects the events of one file, without its tests.
+struct Reader<'a> {
+    file: &'a SourceFile,
+    events: Vec<Event>,
+}
+
+impl Reader<'_> {
+    fn note(&mut self, level: &Ident, arguments: TokenStream) {
+        let arguments: Vec<_> = arguments.into_iter().collect();
+        let place = format!("{}:{}", self.file.path.display(), level.span().start().line);
+        let message = arguments.iter().enumerate().find_map(|(at, argument)| {
+            let is_value = at > 0 && arguments[at - 1].to_string() == "=";
+            syn::parse_str::<LitStr>(&argument.to_string()).ok().filter(|_| !is_value)
+        });
+        if let Some(message) = message.filter(|_| LEVELS.iter().any(|one| level == one)) {
+            let (level, message) = (level.to_string(), message.value());
+            self.events.push(Event { place, level, message });
+        }
+    }
+
+    /// Events in the arguments of another macro.
+    fn note_tokens(&mut self, tokens: TokenStream) {
+        let tokens: Vec<_> = tokens.into_iter().collect();
+        for part in tokens.windows(6) {
+            if let [
+                TokenTree::Ident(name),
+                _,
+                _,
+                TokenTree::Ident(level),
+                _,
+                TokenTree::Group(group),
+            ] = part
+                && name == "tracing"
+            {
+                self.note(level, group.stream());
+            }
+        }
+        for token in tokens {
+            if let TokenTree::Group(group) = token {
+                self.note_tokens(group.stream());
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if !attributes(item).iter().any(is_for_tests) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_macro(&mut self, invocation: &'ast Macro) {
+        let names: Vec<_> = invocation.path.segments.iter().map(|part| &part.ident).collect();
+        match names[..] {
+            [name, level] if name == "tracing" => self.note(level, invocation.tokens.clone()),
+            _ => self.note_tokens(invocation.tokens.clone()),
+        }
+    }
 }
 
 /// The file without its comments, the lines of texts joined.
@@ -205,6 +257,14 @@ mod tests {
         let source = "fn f() {\n tracing::warn!(\"gone away\"); tracing::debug!(\"seen\") }";
         let found = found("| info: gone away | at another level |\n", source);
         assert_eq!(found, [format!("{SOURCE}:2: `warn: gone away` is not in {PAGE}: add a row")]);
+    }
+
+    #[test]
+    fn an_event_inside_another_macro_is_found_and_an_event_of_a_test_is_not() {
+        let source = "fn f() { select! { a => { tracing::info!(at, \"woken\"); } } }\n\
+                      #[cfg(test)]\nmod tests { fn g() { tracing::warn!(\"x\") } }";
+        let found = found("", source);
+        assert_eq!(found, [format!("{SOURCE}:1: `info: woken` is not in {PAGE}: add a row")]);
     }
 
     #[test]

@@ -11,7 +11,6 @@ mod markdown;
 mod numbers;
 mod openings;
 mod purity;
-mod rust;
 mod translations;
 
 use anyhow::Result;
