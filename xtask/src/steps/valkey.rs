@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::programs::VALKEY;
 use super::{programs, tests};
 use crate::context::Context;
 use crate::process::{answers, cargo};
@@ -45,10 +46,11 @@ fn run(suites: &[&[&str]], context: &mut Context) -> Result<Outcome> {
     if answers(Command::new(SERVER).arg("--version")) {
         return run_over(Path::new(SERVER), suites, &[], context);
     }
-    match programs::need_valkey(context) {
-        Ok(server) => run_over(&server, suites, &["--skip", INSIDE_TLS], context),
-        Err(missing) => Ok(Outcome::NotRun(missing.to_string())),
+    if let Err(missing) = VALKEY.need(&context.tools()) {
+        return Ok(Outcome::NotRun(missing.to_string()));
     }
+    let server = VALKEY.path(&context.tools());
+    run_over(&server, suites, &["--skip", INSIDE_TLS], context)
 }
 
 fn run_over(
